@@ -1,0 +1,238 @@
+"""Build Python interpreters into images, measure them side by side, and report what was found."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from interlock import __version__, catalog, compare, doctor, experiment, progress, report, store
+from interlock.engine import build as building
+from interlock.engine.client import connect
+from interlock.errors import BuildError, InterlockError, Interrupted, UsageError, WorkloadError
+from interlock.model import Built, Catalog, Settings, State
+from interlock.places import Places
+from interlock.render import generated_files
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
+console = Console()
+errors = Console(stderr=True)
+
+INTERRUPTED = 130
+
+Names = Annotated[str | None, typer.Option(help="Comma-separated names; all of them without this option.")]
+Release = Annotated[bool, typer.Option("--release", help="The profile 'release' (PGO and LTO) instead of 'standard'.")]
+Results = Annotated[Path | None, typer.Option(help="Folder of the experiments; the project's results/ by default.")]
+
+
+@app.command()
+def render(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file differs.")] = False,
+) -> None:
+    """Write dockerfiles/<variant>/ and the JSON Schema from variants/*.toml."""
+    places, known = _project()
+    wanted = generated_files(known, catalog.templates(places.root), catalog.patches(places.root))
+    if not check:
+        store.sync(places.root, wanted)
+        console.print(f"{len(wanted)} files are as variants/*.toml say")
+        return
+    drifted = store.drift(places.root, wanted)
+    for path in drifted:
+        console.print(Text(f"differs: {path}"))
+    if drifted:
+        raise UsageError(
+            file=drifted[0], found="generated files differ from variants/*.toml", todo="Run `interlock render`."
+        )
+
+
+@app.command()
+def build(
+    variants: Annotated[list[str] | None, typer.Argument(help="Variants; all of them by default.")] = None,
+    release: Release = False,
+    force: Annotated[bool, typer.Option("--force", help="Build again what is unchanged, from nothing.")] = False,
+) -> None:
+    """Build variants into proved, tagged images; what is unchanged is left alone."""
+    places, known = _project()
+    names = catalog.select_names(known.variants, variants, "variant")
+    built = _build(places, known, names, _profile(release), force)
+    table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
+    for image in built:
+        state = "unchanged" if image.reused else image.outcome.state.value
+        seconds, size = f"{image.duration_s:.0f}", f"{image.size_bytes / 1e6:.0f}"
+        table.add_row(image.variant, image.tag, size, seconds, Text(f"{state} {image.outcome.reason}"))
+    console.print(table)
+    _fail_on_failed_builds(built)
+
+
+@app.command()
+def matrix(
+    variants: Names = None,
+    workloads: Names = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and values: minutes, wider spreads.")] = False,
+    rounds: Annotated[int | None, typer.Option(min=2, help="Processes per cell; 4 if quick, else 12.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="What the report compares with (cpython-3.13).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the order of the rounds; a new one by default.")] = None,
+    profile: Annotated[bool, typer.Option(help="Count syscalls in a pass of its own.")] = True,
+    release: Release = False,
+    results: Results = None,
+) -> None:
+    """Check the set-up, build, measure, profile and report: the main job."""
+    places, known = _project()
+    names = catalog.select_names(known.variants, _split(variants), "variant")
+    wanted = catalog.select_names(known.workloads, _split(workloads), "workload")
+    if baseline is not None:
+        catalog.select_names(known.variants, [baseline], "variant")
+        names = list(dict.fromkeys([*names, baseline]))
+    _check_set_up(places, known)
+    built = _build(places, known, names, _profile(release), force=False)
+    settings = Settings(
+        quick=quick,
+        rounds=rounds or (experiment.QUICK_ROUNDS if quick else experiment.FULL_ROUNDS),
+        seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
+        baseline=experiment.choose_baseline(baseline, built),
+        profile=_profile(release),
+        variants=names,
+        workloads=wanted,
+        profiled=profile,
+    )
+    with progress.Display(console) as display:
+        on_step = progress.MeasureProgress(display, len(wanted))
+        assignment = experiment.Assignment(
+            known, places.root, results or places.results, built, settings, _command(settings)
+        )
+        folder = experiment.run(connect(), assignment, on_step)
+    _report(folder)
+    _fail_on_failed_builds(built)
+    _fail_on_failed_cells(folder)
+
+
+@app.command(name="report")
+def report_command(
+    folder: Annotated[Path | None, typer.Argument(help="An experiment's folder; the latest by default.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown instead of a terminal's tables.")] = False,
+    results: Results = None,
+) -> None:
+    """Show an experiment's tables."""
+    if folder is None:
+        folder = store.latest_experiment(results or _project()[0].results)
+    if markdown:
+        sys.stdout.write(report.markdown(*_load(folder)))
+    else:
+        console.print(report.terminal(*_load(folder)))
+
+
+@app.command(name="doctor")
+def doctor_command() -> None:
+    """Say what this machine can and cannot do, and how to mend each."""
+    places, known = _project()
+    checks = doctor.examine(next(iter(known.bases.values())), places.results)
+    _show(checks)
+    raise typer.Exit(1 if doctor.blocking(checks) else 0)
+
+
+@app.command()
+def version() -> None:
+    """Show the version of Interlock."""
+    console.print(f"interlock {__version__}", highlight=False)
+
+
+def _project() -> tuple[Places, Catalog]:
+    places = Places.here()
+    return places, catalog.load(places.root)
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _profile(release: bool) -> str:
+    return "release" if release else "standard"
+
+
+def _command(settings: Settings) -> str:
+    """The command that repeats an experiment, with what was chosen by default written out."""
+    words = ["nox", "-s", "matrix", "--", "--variants", ",".join(settings.variants)]
+    words += ["--workloads", ",".join(settings.workloads), *(["--quick"] if settings.quick else [])]
+    words += ["--rounds", str(settings.rounds), "--baseline", settings.baseline, "--seed", str(settings.seed)]
+    words += [] if settings.profiled else ["--no-profile"]
+    return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
+
+
+def _check_set_up(places: Places, known: Catalog) -> None:
+    checks = doctor.examine(next(iter(known.bases.values())), places.results)
+    _show([check for check in checks if check.verdict is not doctor.Verdict.OK])
+    for check in doctor.blocking(checks):
+        raise UsageError(key=check.subject, found=check.found, todo=check.mend)
+
+
+def _show(checks: list[doctor.Check]) -> None:
+    for check in checks:
+        mend = f"  -> {check.mend}" if check.mend else ""
+        console.print(Text(f"{check.verdict.value:8} {check.subject}: {check.found}{mend}"), soft_wrap=True)
+
+
+def _build(places: Places, known: Catalog, names: list[str], profile: str, force: bool) -> list[Built]:
+    options = building.Options(places.root, places.cache, profile, force)
+    usual_s = store.read_durations(places.cache, profile)
+    with progress.Display(console) as display:
+        say = progress.BuildProgress(display, len(names), usual_s)
+        built = building.build(connect(), known, names, options, say)
+    fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
+    store.write_durations(places.cache, profile, {**usual_s, **fresh})
+    return built
+
+
+def _fail_on_failed_builds(built: list[Built]) -> None:
+    for image in built:
+        if image.outcome.state is State.FAILED:
+            raise BuildError(found=image.outcome.reason, todo="The other variants are not affected.")
+
+
+def _fail_on_failed_cells(folder: Path) -> None:
+    for cell in compare.failures(store.read_experiment(folder).cells):
+        raise WorkloadError(
+            file=str(folder),
+            key=f"{cell.variant} / {cell.workload}",
+            found=cell.outcome.reason,
+            todo="The other cells are not affected.",
+        )
+
+
+def _load(folder: Path) -> tuple[Any, list[compare.Table]]:
+    described = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, described)
+    return described, compare.tables(described, values, profiles)
+
+
+def _report(folder: Path) -> None:
+    loaded = _load(folder)
+    store.write_whole(folder / "report.md", report.markdown(*loaded))
+    console.print(report.terminal(*loaded))
+    console.print(f"\nFull report: {folder / 'report.md'}", highlight=False, soft_wrap=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted
+
+
+def main() -> None:
+    """The entry point: one line for an error, and its exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        app()
+    except InterlockError as error:
+        errors.print(Text(f"error: {error}"), soft_wrap=True)
+        sys.exit(error.exit_code)
+    except Interrupted:
+        errors.print("error: interrupted; what this run had started is stopped and removed.")
+        sys.exit(INTERRUPTED)

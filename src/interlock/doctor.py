@@ -1,0 +1,154 @@
+"""What this machine can and cannot do, and how to mend each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from docker.errors import DockerException, ImageNotFound
+
+from interlock import host
+from interlock.engine.base import debian_mirrors, find_base
+from interlock.engine.client import connect, engine_facts
+from interlock.errors import InterlockError
+from interlock.instruments import STRACE
+from interlock.model import Base
+
+WANTED_DISK_BYTES = 10 * 10**9
+INSTRUMENTS = "interlock/instruments:latest"
+SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
+
+
+class Verdict(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `mend` is empty when there is nothing to mend."""
+
+    subject: str
+    verdict: Verdict
+    found: str
+    mend: str = ""
+
+
+def examine(base: Base, results: Path) -> list[Check]:
+    """All checks; those that need the engine are left out when it does not answer."""
+    checks = list(_machine(results))
+    try:
+        client = connect()
+    except InterlockError as error:
+        return [Check("engine", Verdict.PROBLEM, error.found, error.todo), *checks]
+    engine = engine_facts(client)
+    return [*_engine(engine), *checks, _base(client, base), _strace(client), *_engine_disk(engine)]
+
+
+def blocking(checks: list[Check]) -> list[Check]:
+    return [check for check in checks if check.verdict is Verdict.PROBLEM]
+
+
+def _machine(results: Path) -> Iterator[Check]:
+    facts = host.facts()
+    cores = facts["cores"]
+    yield Check(
+        "cores",
+        Verdict.OK if cores > 1 else Verdict.WARNING,
+        f"{cores} x {facts['cpu']}",
+        "" if cores > 1 else "With one core the server and the client of `download` share it: measure elsewhere.",
+    )
+    yield from _tuning(facts)
+    yield _disk("disk for results", results)
+
+
+def _tuning(facts: dict[str, Any]) -> Iterator[Check]:
+    governor = facts.get("governor")
+    if governor is None:
+        found = "the frequency of the processor cannot be seen (a virtual machine): other guests may change it"
+        yield Check(
+            "tuning", Verdict.WARNING, found, "Trust ratios from one experiment only, or measure on real hardware."
+        )
+    elif governor != "performance" or facts.get("no_turbo") == "0":
+        found = f"governor {governor}, turbo {'on' if facts.get('no_turbo') == '0' else 'off or unknown'}"
+        yield Check("tuning", Verdict.WARNING, found, "sudo python -m pyperf system tune")
+    else:
+        yield Check("tuning", Verdict.OK, f"governor {governor}")
+    load = facts["load_1min"]
+    busy = load > facts["cores"] / 2
+    yield Check(
+        "load",
+        Verdict.WARNING if busy else Verdict.OK,
+        f"{load} over the last minute on {facts['cores']} cores",
+        "Stop what else runs: it widens every spread." if busy else "",
+    )
+
+
+def _disk(subject: str, folder: Path) -> Check:
+    free = host.free_bytes(folder)
+    if free is None:
+        return Check(subject, Verdict.WARNING, f"{folder} cannot be seen from here", "Look on the engine's machine.")
+    enough = free >= WANTED_DISK_BYTES
+    found = f"{free / 1e9:.0f} GB free at {folder}"
+    return Check(subject, Verdict.OK if enough else Verdict.WARNING, found, "" if enough else "Free 10 GB.")
+
+
+def _engine(engine: dict[str, Any]) -> Iterator[Check]:
+    yield Check("engine", Verdict.OK, f"Docker API, version {engine['version']}, cgroup v{engine['cgroup_version']}")
+    driver = engine["storage_driver"]
+    slow = driver in SLOW_DRIVERS
+    yield Check(
+        "storage driver",
+        Verdict.WARNING if slow else Verdict.OK,
+        driver,
+        "Start-up and import figures contain its cost; overlay2 is what production hosts use." if slow else "",
+    )
+
+
+def _engine_disk(engine: dict[str, Any]) -> Iterator[Check]:
+    remote = "://" in os.environ.get("DOCKER_HOST", "") and not os.environ["DOCKER_HOST"].startswith("unix://")
+    if engine["data_root"] and not remote:
+        yield _disk("disk for images", Path(engine["data_root"]))
+
+
+def _base(client: Any, base: Base) -> Check:
+    there = find_base(client, base)
+    if there is not None:
+        return Check("base image", Verdict.OK, f"{there.reference} is here (from {there.origin})")
+    if _answers(lambda: client.images.get_registry_data(base.reference)):
+        return Check("base image", Verdict.OK, f"the registry has {base.reference}")
+    if shutil.which("debootstrap") is None:
+        found = "no registry answers and debootstrap is not installed"
+        return Check("base image", Verdict.PROBLEM, found, "apt-get install debootstrap")
+    try:
+        mirror, _ = debian_mirrors()
+    except InterlockError as error:
+        return Check("base image", Verdict.PROBLEM, error.found, error.todo)
+    return Check("base image", Verdict.OK, f"no registry answers; debootstrap will make {base.suite} from {mirror}")
+
+
+def _answers(question: Callable[[], object]) -> bool:
+    try:
+        question()
+    except DockerException:
+        return False
+    return True
+
+
+def _strace(client: Any) -> Check:
+    try:
+        image = client.images.get(INSTRUMENTS)
+    except ImageNotFound:
+        return Check("probe", Verdict.OK, "strace: will be tried when the first matrix has built the instruments")
+    try:
+        client.containers.run(image, [*STRACE, "true"], remove=True, network_mode="none")
+    except DockerException as error:
+        mend = "Let containers ptrace: Docker 19.03 or newer on Linux 4.8 or newer."
+        return Check("probe", Verdict.WARNING, f"strace does not run in a container: {error}", mend)
+    return Check("probe", Verdict.OK, "strace runs in containers (it perturbs; profiles say so)")

@@ -1,0 +1,1 @@
+"""What builds and runs variants. Only this package talks to Docker (or Podman, by the same API)."""

@@ -1,0 +1,49 @@
+"""Is the built image what its file declares? The interpreter is asked; nothing is believed."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from interlock.errors import BuildError
+from interlock.model import Facts, Variant
+
+QUESTION = files("interlock").joinpath("inside/facts.py").read_text(encoding="utf-8")
+
+
+def parse_facts(output: str) -> Facts:
+    """The lines `key=value` of inside/facts.py."""
+    pairs = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+    return Facts.model_validate(
+        {
+            **pairs,
+            "loaded_libraries": pairs.get("loaded_libraries", "").split(),
+            "thread_error": pairs.get("thread_error") or None,
+        }
+    )
+
+
+def contradictions(variant: Variant, facts: Facts) -> list[tuple[str, str, str]]:
+    """(key, declared, found) for each declared thing that the image does not show."""
+    proof = variant.proof
+    checks = [
+        ("version", variant.version, facts.version.rstrip("+")),
+        ("proof.thread_flavour", proof.thread_flavour.value, facts.thread_flavour.value),
+        ("proof.gil", proof.gil.value, facts.gil.value),
+    ]
+    wrong = [(key, declared, found) for key, declared, found in checks if declared != found]
+    if proof.thread_library is not None and proof.thread_library not in facts.loaded_libraries:
+        wrong.append(("proof.thread_library", proof.thread_library, " ".join(facts.loaded_libraries)))
+    if facts.optimisation != "-O3":
+        wrong.append(("interpreter.environment", "-O3 (every profile's level)", facts.optimisation))
+    return wrong
+
+
+def require_proof(variant: Variant, facts: Facts) -> None:
+    """BuildError for the first thing that the image does not show."""
+    for key, declared, found in contradictions(variant, facts):
+        raise BuildError(
+            file=f"variants/{variant.name}.toml",
+            key=key,
+            found=f"declared '{declared}', but the built image shows '{found}'",
+            todo="Correct the build's flags, or declare what it really is.",
+        )

@@ -1,0 +1,56 @@
+"""What Interlock says when it cannot go on: one clear sentence, and the exit code that `cli` leaves with."""
+
+
+class InterlockError(Exception):
+    """Something that the user can mend: where it is, what was found there and what to do about it."""
+
+    exit_code = 1
+
+    def __init__(self, *, found: str, todo: str, file: str = "", key: str = "") -> None:
+        self.file, self.key, self.found, self.todo = file, key, found, todo
+        where = ", ".join(part for part in (file, f"key '{key}'" if key else "") if part)
+        super().__init__(f"{where + ': ' if where else ''}{found.rstrip('.')}. {todo}")
+
+
+class UsageError(InterlockError):
+    """The command line names something that does not exist."""
+
+    exit_code = 2
+
+
+class CatalogError(InterlockError):
+    """A file under variants/ or workloads/ is not what the schema asks for."""
+
+    exit_code = 3
+
+
+class EngineError(InterlockError):
+    """The container engine does not answer, refuses, or has no room left."""
+
+    exit_code = 4
+
+
+class BuildError(InterlockError):
+    """A variant did not build, or the image is not what its file declares."""
+
+    exit_code = 5
+
+
+class SourceUnavailableError(BuildError):
+    """No place has a source; `found` starts with the host and the error of the first place asked."""
+
+
+class WorkloadError(InterlockError):
+    """A workload ran and did not keep to the protocol, or did not do its work."""
+
+    exit_code = 6
+
+
+class StoreError(InterlockError):
+    """A result could not be written or read."""
+
+    exit_code = 7
+
+
+class Interrupted(BaseException):
+    """Ctrl-C or SIGTERM. Not a KeyboardInterrupt, which the command-line library turns into an exit of its own."""

@@ -1,0 +1,71 @@
+"""What is put into a cell's container to start and watch processes: command lines, and reading what they print."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import ValidationError
+
+from interlock.errors import WorkloadError
+from interlock.model import MOUNT, SCRATCH, Benchmark, ProcessCost, ProgramOutput, Repetition, Workload
+
+LAUNCH = f"{MOUNT}/launch"
+IDLE = [LAUNCH, "--idle"]
+# strace travels with its own loader and libraries, so that it runs in any image.
+STRACE = [
+    f"{MOUNT}/strace/ld.so", "--library-path", f"{MOUNT}/strace", f"{MOUNT}/strace/strace",
+    "-f", "-c", "-U", "calls,errors,name",
+]  # fmt: skip
+
+
+def interpreter_argv(
+    workload: Workload, benchmark: Benchmark, server: str | None, loops: str, take: Repetition | None
+) -> list[str]:
+    """The interpreter's command line: the benchmark's command, or the program with the protocol's options.
+
+    `take` is None for a process that measures nothing (calibration and profile): no warm-up and no value but the
+    loops asked for.
+    """
+    if benchmark.command is not None:
+        return ["python", *benchmark.command]
+    places = {"{server}": server or "", "{scratch}": SCRATCH}
+    arguments = [places.get(argument, argument) for argument in benchmark.arguments]
+    warmups, values = (take.warmups, take.values) if take else (0, 0 if loops == "auto" else 1)
+    return [
+        "python", f"{MOUNT}/workloads/{workload.program}", *arguments,
+        "--loops", loops, "--warmups", str(warmups), "--values", str(values),
+    ]  # fmt: skip
+
+
+def launch_argv(argv: list[str], benchmark: Benchmark, repeat: int = 1) -> list[str]:
+    """The launcher around an interpreter's command line."""
+    pin = ["--cpu", "last"] if benchmark.cpus == "one" else []
+    discard = ["--discard-stdout"] if benchmark.command is not None else []
+    return [LAUNCH, "--repeat", str(repeat), *pin, *discard, "--", *argv]
+
+
+def parse_costs(stdout: str) -> list[ProcessCost]:
+    """The launcher's lines, one for each process."""
+    return [
+        ProcessCost.model_validate(json.loads(line)["interlock_process"])
+        for line in stdout.splitlines()
+        if line.startswith('{"interlock_process"')
+    ]
+
+
+def parse_program(stdout: str, workload: Workload) -> ProgramOutput:
+    """The protocol's line of a workload program; WorkloadError shows what was printed instead."""
+    lines = [line for line in stdout.splitlines() if not line.startswith('{"interlock_process"')]
+    last = lines[-1] if lines else ""
+    try:
+        return ProgramOutput.model_validate_json(last)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(str(part) for part in problem["loc"])
+        detail = f"its key '{key}': {problem['msg']}" if key else problem["msg"]
+        raise WorkloadError(
+            file=f"workloads/{workload.name}.toml",
+            key="program",
+            found=f"{workload.program} printed no protocol line: its last line is {last[:80]!r} ({detail})",
+            todo="Its last line of output must be the JSON object that workloads/protocol.py prints.",
+        ) from None

@@ -1,0 +1,167 @@
+"""Tables of an experiment, for a terminal and as Markdown. Pure: figures in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from interlock import compare
+from interlock.compare import Ratio, Row, Table
+from interlock.model import Experiment, State
+
+LEGEND = (
+    "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
+    "baseline's (or the control's) of the same round: median [lowest, highest round], above 1 is slower; "
+    "'no difference': some round's ratio lies inside what the baseline's twin, the same image, showed. "
+    "Calls are counted by strace in a pass of its own, which perturbs threaded work."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table as text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def headline(experiment: Experiment) -> list[str]:
+    """The machine, what was run on it, and the command that repeats it."""
+    host, settings = experiment.host, experiment.settings
+    engine = host["engine"]
+    origins = {image.base.origin for image in experiment.images if image.base}
+    return [
+        f"host     {host['cores']} cores {host['cpu']}, {host['memory_bytes'] / 2**30:.0f} GiB, "
+        f"Linux {host['kernel']}, {host['system']}",
+        f"engine   Docker API {engine['version']}, storage driver {engine['storage_driver']}, "
+        f"base image from {' and '.join(sorted(origins)) or 'nowhere'}",
+        f"settings profile {settings.profile}, {settings.rounds} rounds{' (quick)' if settings.quick else ''}, "
+        f"seed {settings.seed}, baseline {settings.baseline}",
+        f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
+        f"repeat   {experiment.command}",
+    ]
+
+
+def sections(tables: Sequence[Table]) -> list[Section]:
+    return [_section(table) for table in tables]
+
+
+def _section(table: Table) -> Section:
+    metric, profile = table.benchmark.metric, table.benchmark.profile_metric
+    better = "higher" if metric.inverse else "lower"
+    twin = f"twin {_range(table.noise)}" if table.noise else "no twin"
+    title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better ({twin})"
+    columns = (
+        "variant",
+        metric.label,
+        f"ratio to {table.baseline}",
+        "ratio to control",
+        profile.label,
+        "RSS MB",
+        "state",
+    )
+    return Section(title, columns, tuple(_row(table, row) for row in table.rows))
+
+
+def _row(table: Table, row: Row) -> tuple[str, ...]:
+    metric, profile = table.benchmark.metric, table.benchmark.profile_metric
+    value = "-"
+    if row.seconds is not None and row.spread is not None:
+        value = f"{figure(metric.shown(row.seconds))} ±{row.spread:.0%}"
+    is_baseline = row.label == table.baseline and row.seconds is not None
+    ratio = "baseline" if is_baseline else _ratio(row.ratio, row.differs)
+    control = _ratio(row.control_ratio, row.control_differs)
+    if row.control and row.control_ratio:
+        control = f"{control} ({row.control})"
+    calls = "-" if row.calls_per_unit is None else figure(row.calls_per_unit * profile.scale)
+    rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
+    return row.label, value, ratio, control, calls, rss, _state(row)
+
+
+def _ratio(ratio: Ratio | None, differs: bool) -> str:
+    if ratio is None:
+        return "-"
+    verdict = ("slower" if ratio.median > 1 else "faster") if differs else "no difference"
+    return f"{ratio.median:.2f}x {_range(ratio)} {verdict}"
+
+
+def _range(ratio: Ratio) -> str:
+    return f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def _state(row: Row) -> str:
+    text = row.outcome.state.value
+    if row.outcome.state is not State.OK:
+        text += f": {row.outcome.reason}"
+    return ", ".join((text, *row.notes))
+
+
+def figure(number: float) -> str:
+    """Three significant digits, without an exponent."""
+    if number == 0:
+        return "0"
+    if abs(number) >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.3g}" if abs(number) >= 0.001 else f"{number:.1e}"
+
+
+def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
+    """The whole report as Markdown."""
+    lines = [f"# Experiment {experiment.name}", "", "```", *headline(experiment), "```", "", LEGEND, ""]
+    lines += ["## Images", "", *_markdown_table(image_section(experiment)), ""]
+    for section in sections(tables):
+        lines += [f"## {section.title}", "", *_markdown_table(section), ""]
+    lines += ["## Skipped, and why", "", *[f"- {line}" for line in compare.skipped(experiment) or ["nothing"]], ""]
+    return "\n".join(lines)
+
+
+def image_section(experiment: Experiment) -> Section:
+    """What was measured: tag, size, and what the interpreter said of itself."""
+    rows = []
+    for image in experiment.images:
+        facts = experiment.facts.get(image.variant)
+        rows.append(
+            (
+                image.variant,
+                f"{facts.version}, {facts.thread_flavour.value}, GIL {facts.gil.value}" if facts else "-",
+                image.tag or "-",
+                f"{image.size_bytes / 1e6:.0f}" if image.size_bytes else "-",
+                "reused" if image.reused else f"{image.duration_s:.0f}",
+                image.outcome.state.value,
+            )
+        )
+    columns = ("variant", "the interpreter says", "image", "MB", "build s", "state")
+    return Section("images", columns, tuple(rows))
+
+
+def _markdown_table(section: Section) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(section.columns), line(["---"] * len(section.columns)), *(line(row) for row in section.rows)]
+
+
+def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
+    """The whole report for a terminal."""
+    parts: list[RenderableType] = [Text(line, style="dim") for line in headline(experiment)]
+    for section in [image_section(experiment), *sections(tables)]:
+        parts += [Text(), Text(section.title, style="bold"), _rich_table(section)]
+    parts += [Text(), Text("skipped, and why", style="bold")]
+    parts += [Text(f"  {line}") for line in compare.skipped(experiment) or ["nothing"]]
+    parts += [Text(), Text(LEGEND, style="dim")]
+    return Group(*parts)
+
+
+def _rich_table(section: Section) -> RichTable:
+    table = RichTable(box=None, pad_edge=False, show_edge=False)
+    for index, column in enumerate(section.columns):
+        table.add_column(column, justify="left" if index in {0, len(section.columns) - 1} else "right", overflow="fold")
+    for row in section.rows:
+        style = "" if row[-1].startswith("ok") else "dim"
+        table.add_row(*(Text(cell) for cell in row), style=style)
+    return table

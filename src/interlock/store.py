@@ -1,0 +1,201 @@
+"""Writes and reads the project's generated and recorded files: whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyperf
+from pydantic import BaseModel, ValidationError
+
+from interlock.errors import StoreError
+from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil
+
+EXPERIMENT_FILE = "experiment.json"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """The file with this text, or, if that fails, the file as it was; StoreError says why."""
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise _cannot_write(path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        file=str(path),
+        found=f"cannot be written: {error.strerror or error}",
+        todo="Free some space or choose another folder with --results; what was written before is whole.",
+    )
+
+
+def sync(root: Path, files: Mapping[str, str]) -> None:
+    """Writes the generated files that differ, and removes those that nothing generates any more."""
+    for path in drift(root, files):
+        if path in files:
+            write_whole(root / path, files[path])
+        else:
+            (root / path).unlink()
+
+
+def drift(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Paths below `root` that are not as generated: they differ, are missing, or are left over."""
+    changed = [path for path, text in files.items() if _read_or_none(root / path) != text]
+    return sorted({*changed, *_left_over(root, files)})
+
+
+def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
+    """Files that a generated folder of dockerfiles/ has too many; hand-written folders are not looked at."""
+    folders = {path.parent for path in (root / "dockerfiles").glob("*/build.sh")}
+    there = {str(path.relative_to(root)) for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return there - files.keys()
+
+
+def _read_or_none(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def new_experiment(results: Path, day: str) -> Path:
+    """A folder of its own for one experiment: <day>-a, <day>-b ... whichever is free."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 10_000):
+            folder = results / f"{day}-{_letters(number)}"
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise _cannot_write(results, error) from None
+    raise StoreError(file=str(results), found="10,000 experiments in one day", todo="Remove some.")
+
+
+def _letters(number: int) -> str:
+    """1 -> a, 26 -> z, 27 -> aa."""
+    text = ""
+    while number:
+        number, letter = divmod(number - 1, 26)
+        text = chr(ord("a") + letter) + text
+    return text
+
+
+def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:
+    """Where a cell's values are, in pyperf's format."""
+    folder = variant if mode is None else f"{variant}+{mode}"
+    return experiment / host / folder / f"{workload}.json"
+
+
+def profile_path(cell: Path) -> Path:
+    """Where the profile of a cell is: beside its values."""
+    return cell.with_suffix(".profile.json")
+
+
+def write_json(path: Path, data: BaseModel) -> None:
+    write_whole(path, data.model_dump_json(indent=1) + "\n")
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """experiment.json of an experiment's folder."""
+    path = folder / EXPERIMENT_FILE
+    try:
+        return Experiment.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(
+            file=str(path),
+            found="there is no such file",
+            todo="Name an experiment's folder.",
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StoreError(
+            file=str(path),
+            key=".".join(str(part) for part in first["loc"]),
+            found=first["msg"],
+            todo="Read it with the version of Interlock that wrote it.",
+        ) from None
+
+
+def read_values(path: Path) -> dict[str, BenchmarkValues]:
+    """The benchmarks of a cell's file by name (without the workload's); none if the cell has no file."""
+    if not path.is_file():
+        return {}
+    try:
+        suite = pyperf.BenchmarkSuite.load(str(path))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            file=str(path), found=f"not a pyperf file: {error}", todo="Restore it or remove the experiment."
+        ) from None
+    return {benchmark.get_name().split(" ", 1)[1]: _values(benchmark) for benchmark in suite.get_benchmarks()}
+
+
+def _values(benchmark: Any) -> BenchmarkValues:
+    runs = [run for run in benchmark.get_runs() if run.values]
+    metadata = [run.get_metadata() for run in runs]
+    gil = {"true": Gil.ON, "false": Gil.OFF}.get(str(metadata[-1].get("interlock_gil_enabled")))
+    return BenchmarkValues(
+        processes=[list(run.values) for run in runs],
+        max_rss_bytes=max(data["mem_max_rss"] for data in metadata),
+        gil_after=gil,
+    )
+
+
+def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
+    """The profiles beside a cell's file; none if the cell was not profiled."""
+    path = profile_path(path)
+    if not path.is_file():
+        return {}
+    return CellProfile.model_validate_json(path.read_text(encoding="utf-8")).benchmarks
+
+
+def read_cells(
+    folder: Path, experiment: Experiment
+) -> tuple[dict[tuple[str, str], dict[str, BenchmarkValues]], dict[tuple[str, str], dict[str, BenchmarkProfile]]]:
+    """Values and profiles of an experiment, by (variant[+mode], workload) and then by benchmark."""
+    values, profiles = {}, {}
+    for cell in experiment.cells:
+        path = cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, cell.workload)
+        key = (path.parent.name, cell.workload)
+        values[key], profiles[key] = read_values(path), read_profiles(path)
+    return values, profiles
+
+
+def read_durations(cache: Path, profile: str) -> dict[str, float]:
+    """How long each variant's last build took, in seconds: for estimates only, so a spoilt file is an empty one."""
+    try:
+        data = json.loads((cache / f"durations-{profile}.json").read_text(encoding="utf-8"))
+        return {str(name): float(seconds) for name, seconds in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def write_durations(cache: Path, profile: str, durations: Mapping[str, float]) -> None:
+    write_whole(cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n")
+
+
+def latest_experiment(results: Path) -> Path:
+    """The experiment that was finished last."""
+    folders = [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
+    if not folders:
+        raise StoreError(file=str(results), found="no experiment is recorded here", todo="Run `interlock matrix`.")
+    return max(folders, key=lambda folder: (folder / EXPERIMENT_FILE).stat().st_mtime)
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
