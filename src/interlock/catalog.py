@@ -37,12 +37,12 @@ def load(root: Path) -> Catalog:
     profiles = _load_table(root, "profiles", Profile, lambda name: {"name": name})
     variants = {
         path.stem: _validate(root, path, Variant, VariantFile, path.stem)
-        for path in sorted((root / "variants").glob("*.toml"))
+        for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
         if path.stem not in SHARED_FILES
     }
     workloads = {
         path.stem: _validate(root, path, Workload, WorkloadFile, path.stem)
-        for path in sorted((root / "workloads").glob("*.toml"))
+        for path in sorted((root / "workloads").glob("*.toml"), key=lambda path: path.stem)
     }
     catalog = Catalog(bases=bases, profiles=profiles, variants=variants, workloads=workloads)
     for check in (_check_references, _check_tags, _check_sums):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shlex
 import signal
@@ -24,7 +25,8 @@ from interlock.places import Places
 from interlock.render import generated_files
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
-console = Console()
+# Where the width is unknown (a pipe, a log) lines are long rather than folded.
+console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
 errors = Console(stderr=True)
 
 INTERRUPTED = 130

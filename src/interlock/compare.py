@@ -163,25 +163,32 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 
 
 def skipped(experiment: Experiment) -> list[str]:
-    """A line for each thing that has no figure, and why."""
-    lines = []
-    for image in experiment.images:
-        if image.outcome.state is not State.OK:
-            lines.append(f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}")
+    """A line for each thing that has no figure, and why; benchmarks with the same reason share one."""
+    lines = [
+        f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}"
+        for image in experiment.images
+        if image.outcome.state is not State.OK
+    ]
+    without_image = {image.variant for image in experiment.images if image.outcome.state is not State.OK}
     for cell in experiment.cells:
-        if cell.outcome.state is State.UNAVAILABLE:
-            continue
-        for name, outcome in cell.benchmarks.items() or {"": cell.outcome}.items():
-            if outcome.state is not State.OK:
-                where = " / ".join(part for part in (_label(cell), cell.workload, name) if part)
-                lines.append(f"{where}: {outcome.state.value}: {outcome.reason}")
-        if cell.profile and cell.profile.state is not State.OK:
-            lines.append(f"{_label(cell)} / {cell.workload}: no profile: {cell.profile.reason}")
+        if cell.variant not in without_image and cell.mode != TWIN:
+            lines += _skipped_in(cell)
     return lines
 
 
-def _label(cell: CellResult) -> str:
-    return cell.variant if cell.mode is None else f"{cell.variant}+{cell.mode}"
+def _skipped_in(cell: CellResult) -> list[str]:
+    by_outcome: dict[Outcome, list[str]] = {}
+    for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
+        if outcome.state is not State.OK:
+            by_outcome.setdefault(outcome, []).append(name)
+    where = f"{cell.variant} / {cell.workload}"
+    lines = [
+        f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
+        for outcome, names in by_outcome.items()
+    ]
+    if cell.profile and cell.profile.state is not State.OK:
+        lines.append(f"{where}: no profile: {cell.profile.reason}")
+    return lines
 
 
 def failures(cells: Sequence[CellResult]) -> list[CellResult]:

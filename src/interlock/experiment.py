@@ -22,7 +22,6 @@ from interlock.model import (
     Catalog,
     CellResult,
     Experiment,
-    Need,
     Outcome,
     Settings,
     State,
@@ -113,7 +112,7 @@ def _set_up(client: Any, assignment: Assignment, folder: Path, owner: str, on_st
     on_step(Step("preparing", "instruments", "", 0, 1))
     programs = {path.name: path.read_bytes() for path in sorted((root / "workloads").glob("*.py"))}
     image_id = ensure_helper(client, root, "instruments", base)
-    served = any(Need.SERVER in assignment.catalog.workloads[name].needs for name in settings.workloads)
+    served = any(assignment.catalog.workloads[name].server for name in settings.workloads)
     return Stand(
         client=client,
         experiment=owner,

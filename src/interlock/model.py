@@ -135,11 +135,6 @@ class Variant(VariantFile):
         return f"interlock/python:{self.tag}-{self.base}{suffix}"
 
 
-class Need(StrEnum):
-    THREADS = "threads"
-    SERVER = "server"
-
-
 class Repetition(Data):
     """How much one process of a workload measures."""
 
@@ -171,6 +166,8 @@ class Benchmark(Data):
 
 
 class Server(Data):
+    """A workload that has one gets the server image on a network of its own."""
+
     environment: dict[str, str] = {}
 
 
@@ -181,7 +178,6 @@ class WorkloadFile(Data):
     program: FileName | None = None
     unit: str
     deadline_s: Annotated[float, Field(gt=0)]
-    needs: list[Need] = []
     quick: Repetition
     full: Repetition
     server: Server | None = None
@@ -194,8 +190,6 @@ class WorkloadFile(Data):
                 raise ValueError(
                     f"benchmark '{benchmark.name}' needs either its own command or the workload's program, not both"
                 )
-        if (Need.SERVER in self.needs) != (self.server is not None):
-            raise ValueError("a workload with the need 'server' has a [server] table, and no other has one")
         return self
 
 

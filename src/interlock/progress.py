@@ -106,6 +106,7 @@ class MeasureProgress:
         self._start = time.monotonic()
         self._seen: list[str] = []
         self._logged_s = 0.0
+        self._logged_stage = ("", "")
         self._workload_start = self._start
 
     def __call__(self, step: Step) -> None:
@@ -115,8 +116,9 @@ class MeasureProgress:
             self._workload_start = now
         line = self.status(step, now)
         self._display.show(line)
-        if not self._display.redraws and now - self._logged_s >= LOG_EVERY_S:
-            self._logged_s = now
+        stage = (step.workload, step.stage)
+        if not self._display.redraws and (stage != self._logged_stage or now - self._logged_s >= LOG_EVERY_S):
+            self._logged_s, self._logged_stage = now, stage
             self._display.log(line)
 
     def status(self, step: Step, now: float) -> str:

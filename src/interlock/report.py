@@ -11,7 +11,7 @@ from rich.text import Text
 
 from interlock import compare
 from interlock.compare import Ratio, Row, Table
-from interlock.model import Experiment, State
+from interlock.model import Experiment
 
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
@@ -76,8 +76,6 @@ def _row(table: Table, row: Row) -> tuple[str, ...]:
     is_baseline = row.label == table.baseline and row.seconds is not None
     ratio = "baseline" if is_baseline else _ratio(row.ratio, row.differs)
     control = _ratio(row.control_ratio, row.control_differs)
-    if row.control and row.control_ratio:
-        control = f"{control} ({row.control})"
     calls = "-" if row.calls_per_unit is None else figure(row.calls_per_unit * profile.scale)
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
     return row.label, value, ratio, control, calls, rss, _state(row)
@@ -95,10 +93,8 @@ def _range(ratio: Ratio) -> str:
 
 
 def _state(row: Row) -> str:
-    text = row.outcome.state.value
-    if row.outcome.state is not State.OK:
-        text += f": {row.outcome.reason}"
-    return ", ".join((text, *row.notes))
+    """In short: the reasons stand together at the end of the report."""
+    return ", ".join((row.outcome.state.value, *row.notes))
 
 
 def figure(number: float) -> str:
@@ -160,7 +156,9 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
 def _rich_table(section: Section) -> RichTable:
     table = RichTable(box=None, pad_edge=False, show_edge=False)
     for index, column in enumerate(section.columns):
-        table.add_column(column, justify="left" if index in {0, len(section.columns) - 1} else "right", overflow="fold")
+        # The name is what a row is looked up by: it is never broken.
+        outer = index in {0, len(section.columns) - 1}
+        table.add_column(column, justify="left" if outer else "right", overflow="fold", no_wrap=index == 0)
     for row in section.rows:
         style = "" if row[-1].startswith("ok") else "dim"
         table.add_row(*(Text(cell) for cell in row), style=style)

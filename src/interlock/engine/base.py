@@ -54,7 +54,8 @@ def find_base(client: Any, base: Base) -> BaseImage | None:
 
 
 def _local_tag(base: Base) -> str:
-    return f"interlock/base:{base.suite}"
+    """Named after the digest that it stands in for: another pin makes another image."""
+    return f"interlock/base:{base.suite}-{base.reference.rsplit(':', 1)[1][:12]}"
 
 
 def _short(error: Exception) -> str:

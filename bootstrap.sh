@@ -1,0 +1,31 @@
+#!/bin/sh
+# Sets up what is missing on Debian and Ubuntu and runs nox with the arguments given:
+#   sh bootstrap.sh -s matrix -- --quick
+#   sh bootstrap.sh -s tests
+set -eu
+cd "$(dirname "$0")"
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# python3 with venv for Interlock itself; debootstrap makes the base image where no registry answers; git, a C
+# compiler, curl, docker-registry and strace are what the tests use.
+install_debian_packages() {
+    missing=
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    as_root apt-get update -q
+    # shellcheck disable=SC2086  one word per package
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+}
+
+if command -v dpkg-query > /dev/null; then
+    install_debian_packages python3 python3-venv debootstrap
+    case " $* " in *" tests "*) install_debian_packages ca-certificates curl docker-registry gcc git libc6-dev ;; esac
+fi
+if ! .venv/bin/nox --version > /dev/null 2>&1; then
+    python3 -m venv --clear .venv
+    .venv/bin/python -m pip install -q 'nox>=2024.10'
+fi
+exec .venv/bin/nox "$@"

@@ -1,0 +1,173 @@
+/* Starts a program again and again and says what each process cost.
+ *
+ * It is static and small for two reasons: it has to run in every image, and Linux counts the peak memory of the
+ * process that calls posix_spawn into the peak of the child.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 127, EXIT_SIGNAL_BASE = 128 };
+
+extern char **environ;
+
+struct options {
+    long repeat;
+    bool last_cpu;
+    bool discard_stdout;
+    char **program;
+};
+
+struct process {
+    struct timespec start;
+    struct timespec stop;
+    struct rusage usage;
+    int status;
+};
+
+static void usage(void) {
+    fputs("usage: launch [--repeat N] [--cpu last] [--discard-stdout] -- PROGRAM ARGUMENTS...\n"
+          "       launch --idle\n",
+          stderr);
+    exit(EXIT_USAGE);
+}
+
+static void die(const char *what, int error) {
+    fprintf(stderr, "launch: %s: %s\n", what, strerror(error));
+    exit(EXIT_BROKEN);
+}
+
+static long parse_repeat(const char *text) {
+    char *end;
+    errno = 0;
+    long repeat = text ? strtol(text, &end, 10) : 0;
+    if (!text || errno || *end || end == text || repeat < 1) {
+        fputs("launch: --repeat needs a number from 1\n", stderr);
+        usage();
+    }
+    return repeat;
+}
+
+static void require_last(const char *text) {
+    if (!text || strcmp(text, "last") != 0) {
+        fputs("launch: --cpu needs the word last\n", stderr);
+        usage();
+    }
+}
+
+static struct options parse(char **argument) {
+    struct options options = {.repeat = 1};
+    for (; *argument && strcmp(*argument, "--") != 0; argument++) {
+        if (strcmp(*argument, "--repeat") == 0)
+            options.repeat = parse_repeat(*++argument);
+        else if (strcmp(*argument, "--cpu") == 0)
+            require_last(*++argument), options.last_cpu = true;
+        else if (strcmp(*argument, "--discard-stdout") == 0)
+            options.discard_stdout = true;
+        else
+            usage();
+    }
+    if (!argument[0] || !argument[1])
+        usage();
+    options.program = argument + 1;
+    return options;
+}
+
+/* PID 1 of a container: without a handler it would not even notice SIGTERM, and every orphan is its child. */
+static int idle(void) {
+    sigset_t ends;
+    int received;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGCHLD, SIG_IGN);
+    return sigwait(&ends, &received) == 0 ? EXIT_SUCCESS : EXIT_BROKEN;
+}
+
+/* Pins this process, because posix_spawn cannot pin the child, which inherits it; this one only waits meanwhile. */
+static void pin_to_last_cpu(void) {
+    cpu_set_t set;
+    int cpu = CPU_SETSIZE - 1;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        die("cannot read the CPUs that are allowed", errno);
+    while (!CPU_ISSET(cpu, &set))
+        cpu--;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        die("cannot pin to the last CPU", errno);
+}
+
+static void prepare_actions(posix_spawn_file_actions_t *actions, bool discard_stdout) {
+    int error = posix_spawn_file_actions_init(actions);
+    if (!error && discard_stdout)
+        error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (error)
+        die("cannot prepare the child's files", error);
+}
+
+static struct process run(char **program, const posix_spawn_file_actions_t *actions) {
+    struct process process;
+    pid_t pid;
+    clock_gettime(CLOCK_MONOTONIC, &process.start);
+    int error = posix_spawnp(&pid, program[0], actions, NULL, program, environ);
+    if (error) {
+        fprintf(stderr, "launch: cannot start %s: %s\n", program[0], strerror(error));
+        exit(EXIT_NOT_STARTED);
+    }
+    if (wait4(pid, &process.status, 0, &process.usage) != pid)
+        die("cannot wait for the child", errno);
+    clock_gettime(CLOCK_MONOTONIC, &process.stop);
+    return process;
+}
+
+/* As a shell says it, so that a killed process never looks like a success. */
+static int exit_code(int status) {
+    return WIFSIGNALED(status) ? EXIT_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void print(const struct process *process) {
+    const struct rusage *usage = &process->usage;
+    long long wall_ns = (process->stop.tv_sec - process->start.tv_sec) * 1000000000LL +
+                        (process->stop.tv_nsec - process->start.tv_nsec);
+    printf("{\"interlock_process\": {\"wall_s\": %lld.%09lld, ", wall_ns / 1000000000, wall_ns % 1000000000);
+    printf("\"user_s\": %ld.%06ld, ", (long)usage->ru_utime.tv_sec, (long)usage->ru_utime.tv_usec);
+    printf("\"sys_s\": %ld.%06ld, ", (long)usage->ru_stime.tv_sec, (long)usage->ru_stime.tv_usec);
+    printf("\"max_rss_bytes\": %lld, ", usage->ru_maxrss * 1024LL); /* Linux counts it in KiB. */
+    printf("\"voluntary_switches\": %ld, ", usage->ru_nvcsw);
+    printf("\"involuntary_switches\": %ld, ", usage->ru_nivcsw);
+    printf("\"exit_code\": %d, ", exit_code(process->status));
+    printf("\"signal\": %d}}\n", WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0);
+    if (fflush(stdout) != 0)
+        die("cannot write to stdout", errno);
+}
+
+int main(int count, char **arguments) {
+    if (count == 2 && strcmp(arguments[1], "--idle") == 0)
+        return idle();
+    struct options options = parse(arguments + 1);
+    posix_spawn_file_actions_t actions;
+    prepare_actions(&actions, options.discard_stdout);
+    if (options.last_cpu)
+        pin_to_last_cpu();
+    int code = EXIT_SUCCESS;
+    for (long number = 0; number < options.repeat && code == EXIT_SUCCESS; number++) {
+        struct process process = run(options.program, &actions);
+        print(&process);
+        code = exit_code(process.status);
+    }
+    return code;
+}

@@ -1,0 +1,37 @@
+"""`matrix` is the main job, `tests` everything that CI checks. Sessions call the command line and hold no logic."""
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = True
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick`."""
+    session.install("-e", ".")
+    session.run("interlock", "matrix", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Lint, types, layers, generated files, unit tests, then integration tests with the real engine."""
+    session.install("-e", ".[test]")
+    lint(session)
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """What Interlock itself costs: ratios, printed, never asserted."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "tests/benchmarks", "--benchmark-enable", "--benchmark-only", "-s", *session.posargs)
+
+
+def lint(session: nox.Session) -> None:
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+    session.run("lint-imports")
+    session.run("interlock", "render", "--check")

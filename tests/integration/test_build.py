@@ -1,0 +1,196 @@
+"""Builds in the real engine: what is proved, reused, refused and cleaned up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import catalog as catalogs
+from interlock.engine import build as building
+from interlock.engine.proof import require_proof
+from interlock.errors import BuildError
+from interlock.model import Built, Catalog, Gil, State, ThreadFlavour
+from interlock.places import Places
+from tests.integration.toys import command, interlock, toy_tarball, toy_variant
+
+
+def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: dict[str, Built]) -> None:
+    facts = {name: building.ask_facts(client, image.image_id) for name, image in built.items()}
+    flavours = {name: fact.thread_flavour for name, fact in facts.items()}
+    assert flavours == {
+        "cpython-2.7": ThreadFlavour.PTHREAD,
+        "cpython-2.7-pth": ThreadFlavour.GNU_PTH,
+        "cpython-2.7-nothreads": ThreadFlavour.NONE,
+    }
+    assert {fact.version for fact in facts.values()} == {"2.7.18"}
+    assert {fact.gil for fact in facts.values()} == {Gil.ON}
+    assert "libpth.so.20" in facts["cpython-2.7-pth"].loaded_libraries
+    assert facts["cpython-2.7-nothreads"].thread_error == "ImportError: No module named thread"
+    for name, fact in facts.items():
+        require_proof(catalog.variants[name], fact)
+
+
+def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(
+    client: Any, catalog: Catalog, built: dict[str, Built]
+) -> None:
+    # What configure makes of --with-pth on a modern glibc, unless its probes are answered, is plain 2.7.
+    facts = building.ask_facts(client, built["cpython-2.7"].image_id)
+    with pytest.raises(BuildError, match=r"cpython-2.7-pth.toml, key 'proof.thread_flavour'.*gnu-pth.*pthread"):
+        require_proof(catalog.variants["cpython-2.7-pth"], facts)
+
+
+def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built: dict[str, Built]) -> None:
+    image = client.images.get(built["cpython-2.7"].image_id)
+    environment = dict(item.split("=", 1) for item in image.attrs["Config"]["Env"])
+    assert environment["PATH"].startswith("/usr/local/bin:")
+    assert environment["PYTHON_VERSION"] == "2.7.18"
+    assert image.attrs["Config"]["Cmd"] == ["python2"]
+    script = """
+        set -e
+        test "$(readlink -f "$(command -v python)")" = /usr/local/bin/python2.7
+        pip --version > /dev/null
+        python -c 'import ssl, sqlite3, ctypes, bz2, zlib, readline, curses, hashlib'
+        ! command -v gcc
+        ! ls /usr/local/lib/*.a /var/lib/apt/lists/*_Packages /build/* /interlock 2> /dev/null
+        echo complete
+    """
+    output = client.containers.run(image.id, ["sh", "-c", script], remove=True, network_mode="none", user="1000")
+    assert output.decode().splitlines()[-1] == "complete"
+
+
+def test_labels_and_tag_say_variant_and_profile(client: Any, built: dict[str, Built]) -> None:
+    image = client.images.get("interlock/python:2.7-pth-trixie")
+    assert image.id == built["cpython-2.7-pth"].image_id
+    assert image.labels["interlock.variant"] == "cpython-2.7-pth"
+    assert image.labels["interlock.profile"] == "standard"
+    assert len(image.labels["interlock.hash"]) == 64
+
+
+def test_an_unchanged_variant_is_not_built_again(
+    client: Any, catalog: Catalog, options: building.Options, built: dict[str, Built]
+) -> None:
+    again = building.build(client, catalog, list(built), options, lambda *_: None)
+    assert [image.reused for image in again] == [True] * len(built)
+    assert [image.image_id for image in again] == [image.image_id for image in built.values()]
+
+
+def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, tmp_path: Path) -> None:
+    sums = {name: toy_tarball(tmp_path / "mirror", f"{name}.tar.gz") for name in ("toy-a", "toy-b")}
+    for name, sha256 in sums.items():
+        toy_variant(project, name, f"{name}.tar.gz", sha256)
+    environment = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
+    try:
+        assert interlock(project, "render").returncode == 0
+        first = interlock(project, "build", "toy-a", "toy-b", environment=environment)
+        assert first.returncode == 0, first.stdout + first.stderr
+        changed = project / "variants" / "toy-b.toml"
+        changed.write_text(changed.read_text().replace("a toy", "another toy"))
+        assert interlock(project, "render").returncode == 0
+        second = interlock(project, "build", "toy-a", "toy-b", environment=environment)
+        rows = {line.split()[0]: line.split()[-1] for line in second.stdout.splitlines() if "interlock/python" in line}
+        assert rows == {"toy-a": "unchanged", "toy-b": "ok"}
+    finally:
+        _remove_tags(client, "toy-a", "toy-b")
+
+
+def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    toy_variant(project, "toy-url", "toy-url.tar.gz", toy_tarball(mirror, "toy-url.tar.gz"))
+    gateway = client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    server = ThreadingHTTPServer((gateway, 0), partial(SimpleHTTPRequestHandler, directory=str(mirror)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        interlock(project, "render")
+        url = f"http://{gateway}:{server.server_port}/"
+        done = interlock(project, "build", "toy-url", environment={"INTERLOCK_SOURCE_MIRROR": url})
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"interlock: source toy-url.tar.gz from {url}toy-url.tar.gz" in _log("toy-url")
+    finally:
+        server.shutdown()
+        _remove_tags(client, "toy-url")
+
+
+def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_and_error(
+    client: Any, project: Path
+) -> None:
+    toy_variant(project, "toy-nowhere", "toy.tar.gz", "0" * 64)
+    interlock(project, "render")
+    catalog, options = catalogs.load(project), building.Options(project, project / "cache")
+    (image,) = building.build(client, catalog, ["toy-nowhere"], options, lambda *_: None)
+    assert image.outcome.state is State.UNAVAILABLE
+    assert image.outcome.reason == "sources.invalid: Could not resolve host: sources.invalid"
+
+
+def test_a_wrong_sum_everywhere_is_one_error_with_all_that_was_tried(project: Path, tmp_path: Path) -> None:
+    found = toy_tarball(tmp_path / "mirror", "toy.tar.gz")
+    toy_variant(project, "toy-wrong", "toy.tar.gz", "0" * 64)
+    interlock(project, "render")
+    mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
+    done = interlock(project, "build", "toy-wrong", environment=mirror)
+    assert done.returncode == 5
+    assert done.stderr.count("error:") == 1
+    assert "variants/toy-wrong.toml, key 'sha256'" in done.stderr
+    assert found in done.stderr
+    assert "sources.invalid: Could not resolve host" in done.stderr
+
+
+def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project: Path, tmp_path: Path) -> None:
+    sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", answers={"gil": "off"})
+    toy_variant(project, "toy-liar", "toy.tar.gz", sha256)
+    interlock(project, "render")
+    mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
+    done = interlock(project, "build", "toy-liar", environment=mirror)
+    assert done.returncode == 5
+    assert "variants/toy-liar.toml, key 'proof.gil': declared 'on', but the built image shows 'off'" in done.stderr
+    assert client.images.list(filters={"reference": "interlock/python:toy-liar-trixie"}) == []
+
+
+def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
+    sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", configure="echo reached; sleep 300")
+    toy_variant(project, "toy-slow", "toy.tar.gz", sha256)
+    interlock(project, "render")
+    before = {container.id for container in client.containers.list(all=True)}
+    with subprocess.Popen(
+        command("build", "toy-slow"),
+        cwd=project,
+        env={**os.environ, "INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert any("configuring the interpreter" in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+        assert process.stderr is not None
+        assert process.stderr.read().startswith("error: interrupted")
+    _wait_until(lambda: {container.id for container in client.containers.list(all=True)} <= before)
+    assert client.images.list(filters={"reference": "interlock/python:toy-slow-trixie"}) == []
+
+
+def _log(name: str) -> str:
+    return (Places.here().cache / "logs" / f"{name}-standard.log").read_text()
+
+
+def _remove_tags(client: Any, *names: str) -> None:
+    for name in names:
+        for image in client.images.list(filters={"reference": f"interlock/python:{name}-trixie"}):
+            client.images.remove(image.id, force=True)
+
+
+def _wait_until(condition: Any, limit_s: float = 30) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "still not so"
+        time.sleep(0.2)

@@ -1,0 +1,227 @@
+"""The main job with the real engine: from variants to the report, and every way in which a cell can end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import store
+from interlock.model import Built, Experiment, State
+from tests.integration.toys import command, copy_project, interlock
+
+WORKLOAD = """\
+summary = "a test's own"
+program = "{name}.py"
+unit = "unit"
+deadline_s = {deadline_s}
+quick = {{ warmups = 0, values = 1 }}
+full = {{ warmups = 0, values = 1 }}
+[[benchmarks]]
+name = "only"
+metric = {{ label = "ms", scale = 1e3 }}
+profile_metric = {{ label = "futex", scale = 1 }}
+"""
+GOOD = 'print(\'{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}\')\n'
+
+pytestmark = pytest.mark.usefixtures("nothing_left", "built")
+
+
+@pytest.fixture(scope="module")
+def experiment(root: Path, built: dict[str, Built], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All workloads on the three variants, as `nox -s matrix` would run them."""
+    folder = tmp_path_factory.mktemp("matrix")
+    names = ",".join(built)
+    done = interlock(
+        root, "matrix", "--variants", names, "--baseline", "cpython-2.7", "--quick", "--rounds", "2",
+        "--results", str(folder),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder / "stdout.txt").write_text(done.stdout)
+    return store.latest_experiment(folder)
+
+
+@pytest.fixture
+def described(experiment: Path) -> Experiment:
+    return store.read_experiment(experiment)
+
+
+def states(described: Experiment) -> dict[tuple[str, str], State]:
+    return {(cell.variant, cell.workload): cell.outcome.state for cell in described.cells if cell.mode is None}
+
+
+def test_every_cell_ends_ok_or_says_why_not(described: Experiment) -> None:
+    found = states(described)
+    for variant in ("cpython-2.7", "cpython-2.7-pth", "cpython-2.7-nothreads"):
+        assert found[variant, "import-loop"] is State.OK
+        # 2.7 has no -I: one benchmark of three.
+        assert found[variant, "startup"] is State.UNSUPPORTED
+    assert found["cpython-2.7", "locks"] is found["cpython-2.7", "download"] is State.OK
+    assert found["cpython-2.7-nothreads", "locks"] is State.UNSUPPORTED
+    assert found["cpython-2.7-nothreads", "download"] is State.UNSUPPORTED
+    (cell,) = [c for c in described.cells if (c.variant, c.workload) == ("cpython-2.7-nothreads", "locks")]
+    assert "No module named thread" in cell.outcome.reason
+
+
+def test_the_twin_of_the_baseline_is_measured_as_a_variant_of_its_own(experiment: Path, described: Experiment) -> None:
+    host = experiment / described.host["folder"]
+    assert (host / "cpython-2.7+twin" / "import-loop.json").is_file()
+    assert all("cpython-2.7+twin" in visit for visit in described.order["import-loop"])
+
+
+def test_pyperf_reads_and_compares_the_files(experiment: Path, described: Experiment) -> None:
+    host = experiment / described.host["folder"]
+    files = [str(host / variant / "import-loop.json") for variant in ("cpython-2.7", "cpython-2.7-nothreads")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pyperf", "compare_to", "--table", *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "import-loop function" in done.stdout or "Benchmark hidden" in done.stdout
+
+
+def test_an_import_makes_no_futex_call_and_a_contended_queue_does(experiment: Path, described: Experiment) -> None:
+    _, profiles = store.read_cells(experiment, described)
+    assert profiles["cpython-2.7", "import-loop"]["function"].futex_per_unit < 1e-4
+    assert profiles["cpython-2.7", "locks"]["queue"].futex_per_unit > 0.1
+    assert profiles["cpython-2.7-pth", "locks"]["queue"].futex_per_unit < 0.01
+    assert all(profile.perturbed for one in profiles.values() for profile in one.values())
+
+
+def test_experiment_json_has_what_repeats_and_explains_it(described: Experiment) -> None:
+    assert described.command.startswith("nox -s matrix -- --variants cpython-2.7,")
+    assert f"--seed {described.settings.seed}" in described.command
+    assert described.facts["cpython-2.7-pth"].thread_flavour == "gnu-pth"
+    assert all(image.base and image.base.origin in {"registry", "debootstrap"} for image in described.images)
+    assert described.host["cores"] == os.cpu_count()
+
+
+def test_the_report_shows_every_variant_in_every_table(experiment: Path, described: Experiment) -> None:
+    text = (experiment / "report.md").read_text()
+    for section in text.split("\n## ")[1:-1]:
+        for variant in described.settings.variants:
+            assert f"| {variant} |" in section
+    assert "cpython-2.7-nothreads / locks" in text.split("## Skipped, and why")[1]
+    printed = (experiment.parent / "stdout.txt").read_text()
+    assert "import-loop: function" in printed
+    assert "measure " in printed
+    assert "elapsed" in printed
+
+
+@pytest.fixture
+def small(root: Path, tmp_path: Path) -> Path:
+    """A project with one threaded variant and one without threads, and no workload yet."""
+    return copy_project(root, tmp_path / "project", ["cpython-2.7", "cpython-2.7-nothreads"], [])
+
+
+def add_workload(project: Path, name: str, program: str, deadline_s: float = 30) -> None:
+    (project / "workloads" / f"{name}.toml").write_text(WORKLOAD.format(name=name, deadline_s=deadline_s))
+    (project / "workloads" / f"{name}.py").write_text(program)
+
+
+def run_small(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return interlock(project, "matrix", "--quick", "--rounds", "2", "--no-profile", *options)
+
+
+def test_a_workload_that_hangs_is_timed_out_and_the_rest_goes_on(small: Path) -> None:
+    hang = "import sys, time\nif hasattr(sys, 'maxint') and 'thread' in sys.builtin_module_names: time.sleep(300)\n"
+    add_workload(small, "hang", hang + GOOD, deadline_s=2)
+    add_workload(small, "after", GOOD)
+    done = run_small(small)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = states(store.read_experiment(store.latest_experiment(small / "results")))
+    assert found["cpython-2.7", "hang"] is State.TIMED_OUT
+    assert found["cpython-2.7-nothreads", "hang"] is State.OK
+    assert found["cpython-2.7", "after"] is State.OK
+    assert "cpython-2.7 / hang / only: timed out: 'only' had not ended after 2 s" in done.stdout
+
+
+def test_a_workload_that_prints_no_json_fails_and_the_error_shows_what_it_printed(small: Path) -> None:
+    add_workload(small, "chatty", "print('no json here')\n")
+    add_workload(small, "good", GOOD)
+    done = run_small(small)
+    assert done.returncode == 6
+    assert done.stderr.count("error:") == 1
+    for part in ("workloads/chatty.toml", "'program'", "no json here", "must be the JSON object"):
+        assert part in done.stderr
+    found = states(store.read_experiment(store.latest_experiment(small / "results")))
+    assert found["cpython-2.7", "good"] is State.OK
+
+
+def test_a_variant_whose_source_is_nowhere_is_unavailable_in_every_cell_and_no_failure(small: Path) -> None:
+    shutil.copy(small / "variants/cpython-2.7.toml", small / "variants/cpython-2.7-lost.toml")
+    lost = small / "variants/cpython-2.7-lost.toml"
+    text = lost.read_text().replace("www.python.org", "lost.invalid").replace('tag = "2.7"', 'tag = "lost"')
+    lost.write_text("\n".join(line for line in text.splitlines() if '"pool/' not in line))
+    add_workload(small, "good", GOOD)
+    assert interlock(small, "render").returncode == 0
+    done = run_small(small)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = states(store.read_experiment(store.latest_experiment(small / "results")))
+    assert found["cpython-2.7-lost", "good"] is State.UNAVAILABLE
+    assert found["cpython-2.7", "good"] is State.OK
+    assert "cpython-2.7-lost: unavailable: lost.invalid: Could not resolve host: lost.invalid" in done.stdout
+
+
+def test_ctrl_c_while_measuring_keeps_whole_workloads_and_leaves_nothing_running(small: Path) -> None:
+    add_workload(small, "a-good", GOOD)
+    add_workload(small, "b-endless", "import time\ntime.sleep(300)\n", deadline_s=300)
+    done = _interrupt_when(small, lambda line: "b-endless" in line)
+    assert done == 130
+    folder = store.latest_experiment(small / "results")
+    described = store.read_experiment(folder)
+    found = states(described)
+    assert found["cpython-2.7", "a-good"] is State.OK
+    assert found["cpython-2.7", "b-endless"] is State.FAILED
+    for path in folder.rglob("*.json"):
+        json.loads(path.read_text())
+    assert not list(folder.rglob("b-endless*"))
+
+
+def test_ctrl_c_before_anything_is_whole_leaves_no_folder(small: Path) -> None:
+    add_workload(small, "endless", "import time\ntime.sleep(300)\n", deadline_s=300)
+    assert _interrupt_when(small, lambda line: "round 0" in line) == 130
+    assert list((small / "results").iterdir()) == []
+
+
+def _interrupt_when(project: Path, reached: Any) -> int:
+    with subprocess.Popen(
+        command("matrix", "--quick", "--rounds", "2", "--no-profile"),
+        cwd=project,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert any(reached(line) for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        return process.wait(timeout=60)
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for a few small files."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small: Path, tiny_disk: Path) -> None:
+    add_workload(small, "good", GOOD)
+    (tiny_disk / "filler").write_bytes(b"x" * 12_000)
+    done = run_small(small, "--results", str(tiny_disk))
+    assert done.returncode == 7
+    assert done.stderr.count("error:") == 1
+    assert "No space left on device" in done.stderr
+    for path in tiny_disk.rglob("*.json"):
+        json.loads(path.read_text())
+    assert not list(tiny_disk.rglob(".*"))

@@ -1,0 +1,95 @@
+"""A toy source distribution: a `python` that is a shell script, so that builds take seconds in the real engine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+ANSWERS = {
+    "version": "9.9.1",
+    "implementation": "toy",
+    "thread_error": "",
+    "thread_flavour": "pthread",
+    "gil": "on",
+    "loaded_libraries": "libc.so.6",
+    "optimisation": "-O3",
+}
+MAKEFILE = """\
+all:
+install:
+\tmkdir -p @PREFIX@/bin @PREFIX@/lib
+\tcp python9 @PREFIX@/bin/python9
+"""
+
+
+def toy_tarball(folder: Path, file: str, configure: str = ":", answers: dict[str, str] | None = None) -> str:
+    """Writes the archive and returns its SHA-256. `configure` is a line of shell that its configure runs first."""
+    lines = [f"echo '{key}={value}'" for key, value in (ANSWERS | (answers or {})).items()]
+    members = {
+        "configure": "\n".join(
+            (
+                "#!/bin/sh",
+                "for word; do case $word in --prefix=*) prefix=${word#--prefix=};; esac; done",
+                configure,
+                'sed "s:@PREFIX@:$prefix:g" Makefile.in > Makefile',
+                "",
+            )
+        ),
+        "Makefile.in": MAKEFILE,
+        "python9": "\n".join(("#!/bin/sh", *lines, "")),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(folder / file, "w:gz") as tar:
+        for name, text in members.items():
+            entry = tarfile.TarInfo(f"toy/{name}")
+            entry.size, entry.mode = len(text.encode()), 0o755
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return hashlib.sha256((folder / file).read_bytes()).hexdigest()
+
+
+def toy_variant(root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid") -> None:
+    """Adds variants/<name>.toml, whose only place is a host that does not exist."""
+    (root / "variants" / f"{name}.toml").write_text(
+        f'summary = "a toy"\nversion = "9.9.1"\nbase = "trixie"\ntag = "{name}"\n'
+        '[proof]\nthread_flavour = "pthread"\ngil = "on"\nthread_library = "libc.so.6"\n'
+        f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["{place}/{file}"]\n'
+    )
+
+
+def copy_project(source: Path, target: Path, variants: list[str], workloads: list[str]) -> Path:
+    """A project with these of the variants and workloads alone."""
+    for folder in ("variants", "workloads", "dockerfiles"):
+        shutil.copytree(source / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for kind, wanted in (("variants", ["bases", "profiles", *variants]), ("workloads", workloads)):
+        for path in (target / kind).glob("*.toml"):
+            if path.stem not in wanted:
+                path.unlink()
+    for script in (target / "dockerfiles").glob("*/build.sh"):
+        if script.parent.name not in variants:
+            shutil.rmtree(script.parent)
+    (target / "results").mkdir()
+    return target
+
+
+def command(*words: str) -> list[str]:
+    """The command line of this very Interlock, whatever PATH says."""
+    return [sys.executable, "-c", "from interlock.cli import main; main()", *words]
+
+
+def interlock(root: Path, *words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command in the project and returns what it printed."""
+    return subprocess.run(
+        command(*words),
+        cwd=root,
+        env={**os.environ, "COLUMNS": "200", **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )

@@ -1,0 +1,166 @@
+"""The launcher, compiled for this machine and checked against costs that are known."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "dockerfiles" / "instruments" / "launch.c"
+MIB = 1024 * 1024
+Launch = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("launch") / "launch"
+    subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", target, SOURCE], check=True)
+    return target
+
+
+@pytest.fixture
+def launch(binary: Path) -> Launch:
+    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(binary), *arguments], capture_output=True, text=True, timeout=30, check=False, **options
+        )
+
+    return run
+
+
+def costs(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"interlock_process"')]
+    return [json.loads(line)["interlock_process"] for line in lines]
+
+
+def cost_of(launch: Launch, source: str) -> dict[str, Any]:
+    (cost,) = costs(launch("--", sys.executable, "-S", "-c", source))
+    return cost
+
+
+def test_the_wall_time_covers_the_childs_sleep(launch: Launch) -> None:
+    start_s = time.monotonic()
+    (cost,) = costs(launch("--", "sleep", "0.2"))
+    assert 0.2 <= cost["wall_s"] <= time.monotonic() - start_s
+    assert cost["user_s"] + cost["sys_s"] < 0.2
+
+
+def test_cpu_time_of_the_child_is_counted(launch: Launch) -> None:
+    cost = cost_of(launch, "import time\nwhile time.process_time() < 0.2: pass")
+    assert 0.2 <= cost["user_s"] + cost["sys_s"] <= cost["wall_s"] * 1.1
+
+
+def test_the_peak_memory_of_the_child_is_counted(launch: Launch) -> None:
+    small = cost_of(launch, "pass")["max_rss_bytes"]
+    large = cost_of(launch, f"bytearray(b'x') * {256 * MIB}")["max_rss_bytes"]
+    # Near enough to tell KiB (262 million bytes) from 1000 bytes (256 million).
+    assert large - small == pytest.approx(256 * MIB, abs=3 * MIB)
+
+
+def test_the_launcher_adds_no_memory_to_a_small_child(launch: Launch) -> None:
+    (cost,) = costs(launch("--", "true"))
+    assert 0 < cost["max_rss_bytes"] < 8 * MIB
+
+
+def test_voluntary_switches_are_counted(launch: Launch) -> None:
+    idle = cost_of(launch, "import time")["voluntary_switches"]
+    cost = cost_of(launch, "import time\nfor _ in range(200): time.sleep(0.001)")
+    assert cost["voluntary_switches"] - idle == pytest.approx(200, abs=50)
+
+
+def test_a_program_is_repeated_with_one_line_each(launch: Launch) -> None:
+    done = launch("--repeat", "3", "--", "echo", "hello")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[::2] == ["hello"] * 3
+    assert [cost["exit_code"] for cost in costs(done)] == [0, 0, 0]
+
+
+def test_the_childs_stdout_can_be_discarded(launch: Launch) -> None:
+    done = launch("--discard-stdout", "--", "sh", "-c", "echo out; echo err >&2")
+    assert done.stderr == "err\n"
+    assert len(done.stdout.splitlines()) == len(costs(done)) == 1
+
+
+def test_a_failing_child_ends_the_repetition_with_its_exit_code(launch: Launch) -> None:
+    done = launch("--repeat", "5", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7
+    assert [(cost["exit_code"], cost["signal"]) for cost in costs(done)] == [(7, 0)]
+
+
+def test_a_signal_ends_the_repetition_with_128_and_its_number(launch: Launch) -> None:
+    done = launch("--repeat", "5", "--", "sh", "-c", "kill -KILL $$")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert [(cost["exit_code"], cost["signal"]) for cost in costs(done)] == [(137, 9)]
+
+
+def test_the_child_is_pinned_to_the_last_cpu(launch: Launch) -> None:
+    done = launch("--cpu", "last", "--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))")
+    assert done.stdout.splitlines()[0] == str({max(os.sched_getaffinity(0))})
+
+
+def test_the_last_cpu_is_one_that_is_allowed(launch: Launch) -> None:
+    lowest = min(os.sched_getaffinity(0))
+    done = launch(
+        "--cpu", "last", "--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))",
+        preexec_fn=lambda: os.sched_setaffinity(0, {lowest}),
+    )  # fmt: skip
+    assert done.stdout.splitlines()[0] == str({lowest})
+
+
+def test_without_the_option_the_child_may_use_every_cpu(launch: Launch) -> None:
+    done = launch("--", sys.executable, "-c", "import os; print(os.sched_getaffinity(0))")
+    assert done.stdout.splitlines()[0] == str(os.sched_getaffinity(0))
+
+
+def test_a_program_that_does_not_exist_is_named_with_exit_code_127(launch: Launch) -> None:
+    done = launch("--", "no-such-program")
+    assert done.returncode == 127
+    assert done.stderr == "launch: cannot start no-such-program: No such file or directory\n"
+    assert done.stdout == ""
+
+
+def test_the_program_is_found_by_the_path(launch: Launch, tmp_path: Path) -> None:
+    program = tmp_path / "greet"
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o755)
+    done = launch("--", "greet", env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"})
+    assert done.stdout.startswith("found\n")
+
+
+def test_a_launcher_that_cannot_report_fails(binary: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([binary, "--", "true"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "cannot write to stdout" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["--"], ["true"], ["--unknown", "--", "true"], ["--repeat", "0", "--", "true"], ["--repeat"],
+        ["--repeat", "2x", "--", "true"], ["--cpu", "first", "--", "true"], ["--cpu"], ["--idle", "--", "true"],
+    ],
+)  # fmt: skip
+def test_bad_usage_is_explained_with_exit_code_2(launch: Launch, arguments: list[str]) -> None:
+    done = launch(*arguments)
+    assert done.returncode == 2
+    assert "usage: launch" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_idle_waits_for_a_signal_and_ends_with_0(binary: Path, ending: signal.Signals) -> None:
+    with subprocess.Popen([binary, "--idle"]) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.2)
+        process.send_signal(ending)
+        assert process.wait(timeout=5) == 0

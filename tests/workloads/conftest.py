@@ -1,0 +1,135 @@
+"""Runs the workload programs as the harness does, and serves them files with faults on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+# Longer than any run takes, so that a hang fails a test instead of stopping the suite.
+HANG_S = 30
+
+
+class FileServer(ThreadingHTTPServer):
+    """Serves bytes from memory under a manifest that need not be true."""
+
+    daemon_threads = True
+
+    def __init__(self, manifest: bytes, served: dict[str, bytes], dies_after_bytes: int | None) -> None:
+        super().__init__(("127.0.0.1", 0), FileHandler)
+        self.served = {"manifest": manifest, **served}
+        self.dies_after_bytes = dies_after_bytes
+        self.connection_count = 0
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        self.connection_count += 1
+        super().finish_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Silent: many a test has a client that goes away."""
+
+
+class FileHandler(BaseHTTPRequestHandler):
+    """GET with keep-alive and with one range."""
+
+    protocol_version = "HTTP/1.1"
+    server: FileServer
+
+    def do_GET(self) -> None:
+        name = self.path.lstrip("/")
+        body = self.server.served[name]
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if wanted:
+            body = body[int(wanted[1]) : int(wanted[2]) + 1]
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if name != "manifest" and self.server.dies_after_bytes is not None:
+            body = body[: self.server.dies_after_bytes]
+            self.close_connection = True
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Silent: a test shows what the client says."""
+
+
+def manifest_of(files: dict[str, bytes]) -> bytes:
+    lines = [f"{hashlib.sha1(data).hexdigest()}  {len(data)}  {path}\n" for path, data in files.items()]  # noqa: S324
+    return "".join(lines).encode()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., FileServer]]:
+    """Starts a server of `files`; `altered` replaces what is served, not what the manifest says."""
+    with ExitStack() as ends:
+
+        def start(
+            files: dict[str, bytes], altered: dict[str, bytes] | None = None, dies_after_bytes: int | None = None
+        ) -> FileServer:
+            server = FileServer(manifest_of(files), {**files, **(altered or {})}, dies_after_bytes)
+            thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            ends.callback(server.server_close)
+            ends.callback(thread.join)
+            ends.callback(server.shutdown)
+            return server
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def protocol() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("protocol", WORKLOADS / "protocol.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a program of workloads/; `sabotage` is Python source that runs in it first."""
+
+    def run(program: str, *arguments: str, sabotage: str = "") -> subprocess.CompletedProcess[str]:
+        inside = tmp_path / "sabotage"
+        inside.mkdir(exist_ok=True)
+        (inside / "sitecustomize.py").write_text(sabotage)
+        path = WORKLOADS / program
+        return subprocess.run(
+            [sys.executable, "-B", str(path), *arguments],
+            env={**os.environ, "PYTHONPATH": f"{inside}{os.pathsep}{WORKLOADS}"},
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def report(run_program: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., dict[str, Any]]:
+    """What a program that must succeed says in its last line."""
+
+    def run(program: str, *arguments: str, sabotage: str = "") -> dict[str, Any]:
+        done = run_program(program, *arguments, sabotage=sabotage)
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return result
+
+    return run

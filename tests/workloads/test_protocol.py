@@ -1,0 +1,151 @@
+"""The protocol between the harness and a workload program."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Report = Callable[..., dict[str, Any]]
+
+# Lone surrogates included: Python makes them of file names that are not UTF-8.
+TEXT = st.text(st.characters(exclude_categories=()))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=20)
+
+
+class FakeWork:
+    """Takes a second for each loop and remembers what it was asked for."""
+
+    inner_loops = 10
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.metadata = {"colour": "red"}
+
+    def timed(self, loops: int) -> float:
+        self.asked.append(loops)
+        return float(loops)
+
+
+@given(value=VALUES)
+def test_json_reads_back_what_the_encoder_wrote(protocol: ModuleType, value: Any) -> None:
+    assert json.loads(protocol.encode(value)) == value
+
+
+@given(value=VALUES)
+def test_the_encoder_writes_one_line_of_printable_ascii(protocol: ModuleType, value: Any) -> None:
+    line = protocol.encode(value)
+    assert line.isascii()
+    assert line.isprintable()
+
+
+@given(text=st.text())
+def test_the_encoder_reads_byte_strings_as_utf8(protocol: ModuleType, text: str) -> None:
+    assert json.loads(protocol._encode_text(text.encode())) == text
+
+
+def test_the_encoder_keeps_true_apart_from_one(protocol: ModuleType) -> None:
+    assert protocol.encode([True, 1, False, 0]) == "[true, 1, false, 0]"
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_the_encoder_refuses_a_float_that_json_lacks(protocol: ModuleType, value: float) -> None:
+    with pytest.raises(ValueError, match="no form"):
+        protocol.encode(value)
+
+
+@pytest.mark.parametrize("value", [{1: 2}, {"a": {1, 2}}, object()])
+def test_the_encoder_refuses_a_type_that_json_lacks(protocol: ModuleType, value: object) -> None:
+    with pytest.raises(TypeError, match="JSON"):
+        protocol.encode(value)
+
+
+def test_calibration_doubles_loops_until_the_minimum_time(protocol: ModuleType) -> None:
+    assert protocol.calibrate(float, 8.0) == [[1, 1.0], [2, 2.0], [4, 4.0], [8, 8.0]]
+
+
+def test_warmups_and_values_use_the_calibrated_loops(protocol: ModuleType) -> None:
+    work = FakeWork()
+    found = protocol.measure(work, None, 2, 3, 3.0)
+    assert work.asked == [1, 2, 4] + 5 * [4]
+    assert found["calibration"] == [[1, 1.0], [2, 2.0], [4, 4.0]]
+    assert (found["warmups"], found["values"]) == ([4.0, 4.0], [4.0, 4.0, 4.0])
+    assert (found["interlock"], found["loops"], found["inner_loops"]) == (1, 4, 10)
+
+
+def test_given_loops_are_not_calibrated(protocol: ModuleType) -> None:
+    work = FakeWork()
+    assert protocol.measure(work, 7, 0, 1, 3.0)["calibration"] == []
+    assert work.asked == [7]
+
+
+def test_metadata_names_the_version_and_what_the_program_adds(protocol: ModuleType) -> None:
+    metadata = protocol.measure(FakeWork(), 1, 0, 0, 0.1)["metadata"]
+    assert metadata["colour"] == "red"
+    assert metadata["python_version"] == sys.version.split(maxsplit=1)[0]
+
+
+def test_the_state_of_the_gil_is_asked_after_the_work(protocol: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = FakeWork()
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: bool(work.asked), raising=False)
+    assert protocol.measure(work, 1, 0, 1, 0.1)["metadata"]["gil_enabled"] is True
+
+
+def test_an_interpreter_that_knows_no_gil_state_reports_none(
+    protocol: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    assert "gil_enabled" not in protocol.measure(FakeWork(), 1, 0, 1, 0.1)["metadata"]
+
+
+def test_auto_loops_with_no_values_is_a_calibration_alone(report: Report) -> None:
+    found = report(
+        "locks.py", "--what", "uncontended", "--loops", "auto", "--warmups", "0", "--values", "0", "--min-time", "0.005"
+    )
+    assert found["values"] == found["warmups"] == []
+    *before, last = found["calibration"]
+    assert [loops for loops, _ in found["calibration"]] == [2**n for n in range(len(before) + 1)]
+    assert all(duration_s < 0.005 for _, duration_s in before)
+    assert last[1] >= 0.005
+    assert found["loops"] == last[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--loops", "many"], "--loops"),
+        (["--loops", "-1"], "--loops"),
+        (["--values", "-1"], "--values"),
+        (["--warmups", "-1"], "--warmups"),
+        (["stray"], "stray"),
+    ],
+)
+def test_bad_usage_names_the_option_and_exits_2(run_program: Run, arguments: list[str], complaint: str) -> None:
+    done = run_program("locks.py", "--what", "uncontended", *arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_error_in_the_work_ends_with_its_traceback_and_exit_code_1(run_program: Run, tmp_path: Path) -> None:
+    program = tmp_path / "broken.py"
+    program.write_text(
+        "import protocol\n"
+        "work = protocol.Work(lambda loops: 1 // 0, 1, {})\n"
+        "protocol.run(lambda options: work, protocol.parse(protocol.new_parser('')))\n"
+    )
+    done = run_program(str(program))
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert done.stdout == ""
