@@ -80,7 +80,7 @@ def matrix(
     variants: Names = None,
     workloads: Names = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and values: minutes, wider spreads.")] = False,
-    rounds: Annotated[int | None, typer.Option(min=2, help="Processes per cell; 4 if quick, else 12.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=2, help="Processes per cell; 3 if quick, else 12.")] = None,
     baseline: Annotated[str | None, typer.Option(help="What the report compares with (cpython-3.13).")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order of the rounds; a new one by default.")] = None,
     profile: Annotated[bool, typer.Option(help="Count syscalls in a pass of its own.")] = True,

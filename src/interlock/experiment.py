@@ -29,7 +29,7 @@ from interlock.model import (
     slug,
 )
 
-QUICK_ROUNDS, FULL_ROUNDS = 4, 12
+QUICK_ROUNDS, FULL_ROUNDS = 3, 12
 
 
 @dataclass(frozen=True)

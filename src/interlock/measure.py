@@ -298,7 +298,7 @@ def _profile_pass(stage: Stage, open_cells: list[Cell]) -> None:
     for index, cell in enumerate(profiled):
         stage.stand.on_step(Step("profile", stage.workload.name, cell.subject.label, index, len(profiled)))
         for benchmark in stage.workload.benchmarks:
-            if cell.goes_on(benchmark):
+            if benchmark.profile_metric and cell.goes_on(benchmark):
                 try:
                     cell.profiles[benchmark.name] = _profile(stage, benchmark, cell)
                 except InterlockError as error:

@@ -162,7 +162,7 @@ class Benchmark(Data):
     cpus: Literal["all", "one"] = "all"
     profile_loops: Annotated[int, Field(ge=1)] = 1
     metric: Metric
-    profile_metric: Metric
+    profile_metric: Metric | None = None  # without one the benchmark is not profiled
 
 
 class Server(Data):

@@ -61,7 +61,7 @@ def _section(table: Table) -> Section:
         metric.label,
         f"ratio to {table.baseline}",
         "ratio to control",
-        profile.label,
+        profile.label if profile else "futex",
         "RSS MB",
         "state",
     )
@@ -76,7 +76,7 @@ def _row(table: Table, row: Row) -> tuple[str, ...]:
     is_baseline = row.label == table.baseline and row.seconds is not None
     ratio = "baseline" if is_baseline else _ratio(row.ratio, row.differs)
     control = _ratio(row.control_ratio, row.control_differs)
-    calls = "-" if row.calls_per_unit is None else figure(row.calls_per_unit * profile.scale)
+    calls = "-" if row.calls_per_unit is None or profile is None else figure(profile.shown(row.calls_per_unit))
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
     return row.label, value, ratio, control, calls, rss, _state(row)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -102,10 +103,10 @@ def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, 
         _remove_tags(client, "toy-a", "toy-b")
 
 
-def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Path) -> None:
+def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Path, built: dict[str, Built]) -> None:
     mirror = tmp_path / "mirror"
     toy_variant(project, "toy-url", "toy-url.tar.gz", toy_tarball(mirror, "toy-url.tar.gz"))
-    gateway = client.networks.get("bridge").attrs["IPAM"]["Config"][0]["Gateway"]
+    gateway = _this_host_as_builds_see_it(client, built["cpython-2.7"].image_id)
     server = ThreadingHTTPServer((gateway, 0), partial(SimpleHTTPRequestHandler, directory=str(mirror)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -177,6 +178,13 @@ def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
         assert process.stderr.read().startswith("error: interrupted")
     _wait_until(lambda: {container.id for container in client.containers.list(all=True)} <= before)
     assert client.images.list(filters={"reference": "interlock/python:toy-slow-trixie"}) == []
+
+
+def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
+    """The address of the default route of a container on the default network."""
+    routes = client.containers.run(image_id, ["cat", "/proc/net/route"], remove=True).decode()
+    (default,) = (line.split()[2] for line in routes.splitlines() if line.split()[1] == "00000000")
+    return socket.inet_ntoa(bytes.fromhex(default)[::-1])
 
 
 def _log(name: str) -> str:
