@@ -1,0 +1,206 @@
+"""Data for tests: the least that the models accept, with what a test is about as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.cells import Ended
+from interlock.model import (
+    BaseImage,
+    Benchmark,
+    BenchmarkProfile,
+    BenchmarkValues,
+    Built,
+    CellResult,
+    Experiment,
+    Facts,
+    Gil,
+    Metric,
+    Outcome,
+    ProcessCost,
+    Proof,
+    Repetition,
+    Settings,
+    Source,
+    State,
+    ThreadFlavour,
+    Variant,
+    Workload,
+)
+
+ROOT = Path(__file__).parents[1]
+OK = Outcome(state=State.OK)
+# The variants that the project promises.
+PROMISED = [
+    "cpython-2.7",
+    "cpython-2.7-nothreads",
+    "cpython-2.7-pth",
+    "cpython-2.7-pth-plain",
+    "cpython-3.13",
+    "cpython-3.13t",
+    "cpython-3.14",
+    "cpython-3.14t",
+    "cpython-3.9",
+    "nogil-3.9",
+]
+METRIC = Metric(label="ns per lock", scale=1e9)
+PROFILE_METRIC = Metric(label="futex/1M", scale=1e6)
+
+
+def make_variant(name: str = "cpython-3.13", **changes: Any) -> Variant:
+    data: dict[str, Any] = {
+        "name": name,
+        "summary": "a variant",
+        "version": "3.13.1",
+        "base": "trixie",
+        "tag": name.removeprefix("cpython-"),
+        "proof": Proof(thread_flavour=ThreadFlavour.PTHREAD, gil=Gil.ON, thread_library="libc.so.6"),
+        "interpreter": make_source(),
+    }
+    return Variant.model_validate(data | changes)
+
+
+def make_source(file: str = "Python-3.13.1.tgz", **changes: Any) -> Source:
+    data: dict[str, Any] = {"file": file, "sha256": "a" * 64, "places": [f"https://example.org/{file}"]}
+    return Source.model_validate(data | changes)
+
+
+def make_facts(**changes: Any) -> Facts:
+    data: dict[str, Any] = {
+        "version": "3.13.1",
+        "implementation": "cpython",
+        "thread_flavour": "pthread",
+        "gil": "on",
+        "loaded_libraries": ["libc.so.6"],
+        "thread_error": None,
+        "optimisation": "-O3",
+    }
+    return Facts.model_validate(data | changes)
+
+
+def make_benchmark(name: str = "uncontended", **changes: Any) -> Benchmark:
+    data: dict[str, Any] = {"name": name, "metric": METRIC, "profile_metric": PROFILE_METRIC}
+    return Benchmark.model_validate(data | changes)
+
+
+def make_workload(name: str = "locks", **changes: Any) -> Workload:
+    data: dict[str, Any] = {
+        "name": name,
+        "summary": "a workload",
+        "program": "locks.py",
+        "unit": "lock",
+        "deadline_s": 20,
+        "quick": Repetition(warmups=1, values=2),
+        "full": Repetition(warmups=1, values=3),
+        "benchmarks": [make_benchmark()],
+    }
+    return Workload.model_validate(data | changes)
+
+
+def make_values(*processes: Sequence[float], rss: int = 10_000_000, gil: Gil | None = None) -> BenchmarkValues:
+    return BenchmarkValues(processes=[list(process) for process in processes], max_rss_bytes=rss, gil_after=gil)
+
+
+def make_profile(futex_per_unit: float = 0.5) -> BenchmarkProfile:
+    return BenchmarkProfile(
+        method="strace -f -c",
+        perturbed=True,
+        units=2,
+        calls={"futex": 1},
+        errors={},
+        setup_calls={},
+        futex_per_unit=futex_per_unit,
+    )
+
+
+def make_cost(wall_s: float = 1.0, **changes: Any) -> ProcessCost:
+    data: dict[str, Any] = {
+        "wall_s": wall_s,
+        "user_s": 0.5,
+        "sys_s": 0.25,
+        "max_rss_bytes": 9_000_000,
+        "voluntary_switches": 3,
+        "involuntary_switches": 4,
+        "exit_code": 0,
+        "signal": 0,
+    }
+    return ProcessCost.model_validate(data | changes)
+
+
+def make_ended(stdout: str = "", stderr: str = "", exit_code: int | None = 0, *, timed_out: bool = False) -> Ended:
+    return Ended(exit_code, stdout, stderr, timed_out)
+
+
+def make_built(variant: str, outcome: Outcome = OK) -> Built:
+    if outcome.state is not State.OK:
+        return Built(variant=variant, profile="standard", outcome=outcome)
+    return Built(
+        variant=variant,
+        profile="standard",
+        outcome=outcome,
+        tag=f"interlock/python:{variant}-trixie",
+        image_id=f"sha256:{variant}",
+        size_bytes=150_000_000,
+        base=BaseImage(reference="trixie", origin="debootstrap", image_id="sha256:base"),
+        duration_s=61.0,
+    )
+
+
+def make_cell(variant: str, workload: str = "locks", outcome: Outcome = OK, **changes: Any) -> CellResult:
+    return CellResult.model_validate({"variant": variant, "workload": workload, "outcome": outcome} | changes)
+
+
+def make_experiment(variants: Sequence[str] = ("cpython-3.13", "cpython-3.14t"), **changes: Any) -> Experiment:
+    """One workload over the variants, all of it ok; the first one is the baseline and has a twin."""
+    workload = make_workload()
+    data: dict[str, Any] = {
+        "name": "2026-11-21-a",
+        "tool_version": "0.1.0",
+        "command": "nox -s matrix -- --quick --seed 7",
+        "started": "2026-11-21T06:00:00+00:00",
+        "duration_s": 12.5,
+        "settings": make_settings(variants),
+        "host": {
+            "folder": "box",
+            "cores": 2,
+            "cpu": "Example CPU 9000",
+            "memory_bytes": 8 * 2**30,
+            "kernel": "6.18.0",
+            "system": "Debian 13",
+            "engine": {"version": "28.0", "storage_driver": "overlay2"},
+        },
+        "images": [make_built(variant) for variant in variants],
+        "workloads": {workload.name: workload},
+        "controls": {},
+        "facts": {variant: make_facts() for variant in variants},
+        "cells": [*(make_cell(variant) for variant in variants), make_cell(variants[0], mode="twin")],
+        "order": {},
+    }
+    return Experiment.model_validate(data | changes)
+
+
+def make_settings(variants: Sequence[str]) -> Settings:
+    return Settings(
+        quick=True,
+        rounds=3,
+        seed=7,
+        baseline=variants[0],
+        profile="standard",
+        variants=list(variants),
+        workloads=["locks"],
+        profiled=True,
+    )
+
+
+def edit(root: Path, path: str, old: str, new: str) -> None:
+    """Replaces a text that must be there, once."""
+    text = (root / path).read_text(encoding="utf-8")
+    assert old in text, f"{path} has no {old!r}"
+    (root / path).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def clean_environment(**more: str) -> Mapping[str, str]:
+    """For a process that must see nothing of this machine but where its programs are."""
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", **more}

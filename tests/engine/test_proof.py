@@ -1,0 +1,118 @@
+"""An interpreter is asked what it is, and what it says is held against what its file declares."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from interlock.engine.proof import QUESTION, contradictions, parse_facts, require_proof
+from interlock.errors import BuildError
+from interlock.model import Gil, ThreadFlavour
+from tests.builders import make_facts, make_variant
+
+OUTPUT = """\
+version=2.7.18
+implementation=cpython
+thread_error=
+thread_flavour=gnu-pth
+gil=on
+loaded_libraries=linux-vdso.so.1 libpth.so.20 libc.so.6
+optimisation=-O3
+"""
+
+
+def test_the_lines_of_an_interpreter_become_facts() -> None:
+    facts = parse_facts(OUTPUT)
+    assert facts.version == "2.7.18"
+    assert (facts.thread_flavour, facts.gil) == (ThreadFlavour.GNU_PTH, Gil.ON)
+    assert facts.loaded_libraries == ["linux-vdso.so.1", "libpth.so.20", "libc.so.6"]
+    assert facts.thread_error is None
+    assert facts.optimisation == "-O3"
+
+
+def test_a_thread_error_may_hold_an_equals_sign() -> None:
+    facts = parse_facts(OUTPUT.replace("thread_error=", "thread_error=ImportError: x=1"))
+    assert facts.thread_error == "ImportError: x=1"
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9.+-]{1,20}", fullmatch=True)))
+def test_any_libraries_come_back(libraries: list[str]) -> None:
+    line = "loaded_libraries=linux-vdso.so.1 libpth.so.20 libc.so.6"
+    assert parse_facts(OUTPUT.replace(line, f"loaded_libraries={' '.join(libraries)}")).loaded_libraries == libraries
+
+
+@pytest.mark.parametrize("output", ["", "Segmentation fault\n", OUTPUT.replace("gil=on", "gil=maybe")])
+def test_an_interpreter_that_does_not_answer_has_no_facts(output: str) -> None:
+    with pytest.raises(ValidationError):
+        parse_facts(output)
+
+
+def test_the_question_is_answered_by_the_python_that_runs_this() -> None:
+    done = subprocess.run([sys.executable, "-c", QUESTION], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    facts = parse_facts(done.stdout)
+    assert facts.version == platform.python_version()
+    assert facts.implementation == sys.implementation.name
+    is_gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
+    assert facts.gil is (Gil.ON if is_gil_enabled() else Gil.OFF)
+    assert facts.thread_flavour in {ThreadFlavour.PTHREAD, ThreadFlavour.FREE_THREADED}
+    assert facts.thread_error is None
+    assert "libc.so.6" in facts.loaded_libraries
+    assert facts.optimisation.startswith("-O")
+
+
+def test_an_interpreter_that_cannot_start_threads_says_so() -> None:
+    without = (
+        "import threading\ndef refuse(self): raise RuntimeError('no threads here')\nthreading.Thread.start = refuse\n"
+    )
+    done = subprocess.run([sys.executable, "-c", without + QUESTION], capture_output=True, text=True, check=True)
+    facts = parse_facts(done.stdout)
+    assert facts.thread_flavour is ThreadFlavour.NONE
+    assert facts.thread_error == "RuntimeError: no threads here"
+
+
+def test_an_image_that_is_what_it_declares_contradicts_nothing() -> None:
+    assert contradictions(make_variant(), make_facts()) == []
+    require_proof(make_variant(), make_facts(version="3.13.1+"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"version": "3.13.2"}, ("version", "3.13.1", "3.13.2")),
+        ({"thread_flavour": "free-threaded"}, ("proof.thread_flavour", "pthread", "free-threaded")),
+        ({"gil": "off"}, ("proof.gil", "on", "off")),
+        ({"loaded_libraries": ["a.so", "b.so"]}, ("proof.thread_library", "libc.so.6", "a.so b.so")),
+        ({"optimisation": "-O2"}, ("interpreter.environment", "-O3 (every profile's level)", "-O2")),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_an_image_does_not_show_is_named(changes: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    assert contradictions(make_variant(), make_facts(**changes)) == [expected]
+
+
+def test_every_contradiction_is_found() -> None:
+    facts = make_facts(version="1", thread_flavour="none", gil="off", loaded_libraries=[], optimisation="none")
+    assert [key for key, _, _ in contradictions(make_variant(), facts)] == [
+        "version",
+        "proof.thread_flavour",
+        "proof.gil",
+        "proof.thread_library",
+        "interpreter.environment",
+    ]
+
+
+def test_the_first_contradiction_ends_the_build_with_its_key() -> None:
+    with pytest.raises(BuildError) as caught:
+        require_proof(make_variant(), make_facts(gil="off", optimisation="-O0"))
+    assert str(caught.value) == (
+        "variants/cpython-3.13.toml, key 'proof.gil': declared 'on', but the built image shows 'off'. "
+        "Correct the build's flags, or declare what it really is."
+    )

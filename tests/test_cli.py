@@ -1,0 +1,213 @@
+"""The command line: every option explained, every error one line with its exit code."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from interlock import __version__, cli, store
+from interlock.errors import WorkloadError
+from interlock.model import Outcome, State
+from tests.builders import edit, make_cell, make_experiment, make_settings
+
+COMMANDS: dict[str, Any] = vars(typer.main.get_command(cli.app))["commands"]
+PARAMETERS = [(name, parameter) for name, command in COMMANDS.items() for parameter in command.params]
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], project: Path, tmp_path: Path
+) -> Iterator[Run]:
+    """Runs the entry point in the copy of the project: its exit code, and what it wrote to stderr."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+
+    def call(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["interlock", *words])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, capfd.readouterr().err
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    "words", [[], *([name] for name in COMMANDS)], ids=lambda words: " ".join(words) or "interlock"
+)
+def test_help_explains_every_command(words: list[str]) -> None:
+    result = CliRunner().invoke(cli.app, [*words, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=lambda value: getattr(value, "name", value))
+def test_every_option_and_argument_has_a_help_text_that_is_a_sentence(command: str, parameter: Any) -> None:
+    assert parameter.help, f"{command} {parameter.name}"
+    assert parameter.help.endswith(".")
+
+
+def test_every_command_has_a_help_text() -> None:
+    assert {"render", "build", "matrix", "report", "doctor"} <= COMMANDS.keys()
+    assert [name for name, command in COMMANDS.items() if not command.help] == []
+
+
+def test_the_version_is_the_packages() -> None:
+    result = CliRunner().invoke(cli.app, ["version"])
+    assert result.output == f"interlock {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["build", "cpython-9.9"], ["matrix", "--variants", "cpython-9.9"], ["matrix", "--baseline", "cpython-9.9"]],
+    ids=" ".join,
+)
+def test_an_unknown_variant_is_answered_with_those_that_exist(run: Run, words: list[str]) -> None:
+    code, said = run(*words)
+    assert code == 2
+    assert said.startswith("error: there is no variant 'cpython-9.9'. Choose from: cpython-2.7, ")
+    assert said.endswith(", nogil-3.9.\n")
+    assert said.count("\n") == 1
+
+
+def test_an_unknown_workload_is_answered_with_those_that_exist(run: Run) -> None:
+    code, said = run("matrix", "--workloads", "download,nothing")
+    assert code == 2
+    assert said.startswith("error: there is no workload 'nothing'. Choose from: download, ")
+
+
+@pytest.mark.parametrize("words", [["matrix", "--rounds", "1"], ["matrix", "--speed"], ["no-such-command"]])
+def test_a_wrong_command_line_ends_with_2(run: Run, words: list[str]) -> None:
+    assert run(*words)[0] == 2
+
+
+def test_a_damaged_catalog_is_one_line_with_file_and_key(run: Run, project: Path) -> None:
+    edit(project, "variants/nogil-3.9.toml", 'gil = "off"', 'gil = "gone"')
+    code, said = run("render")
+    assert code == 3
+    assert said.startswith("error: variants/nogil-3.9.toml, key 'proof.gil': found 'gone'. ")
+    assert said.count("\n") == 1
+
+
+def test_outside_a_project_the_command_says_where_to_go(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    code, said = run("render")
+    assert code == 2
+    assert said.startswith("error: /: no folder from here up has variants/bases.toml")
+
+
+def test_rendering_and_then_checking_finds_nothing(run: Run, project: Path) -> None:
+    assert run("render") == (0, "")
+    assert (project / "dockerfiles/cpython-3.13t/build.sh").is_file()
+    assert (project / "variants/variant.schema.json").is_file()
+    assert run("render", "--check") == (0, "")
+
+
+def test_checking_a_damaged_copy_names_the_file(run: Run, project: Path) -> None:
+    run("render")
+    edit(project, "dockerfiles/cpython-3.13t/build.sh", "set -eu", "set -e")
+    code, said = run("render", "--check")
+    assert code != 0
+    assert said.startswith("error: dockerfiles/cpython-3.13t/build.sh: generated files differ from variants/*.toml.")
+    assert said.endswith("Run `interlock render`.\n")
+
+
+def test_checking_a_damaged_copy_ends_with_the_exit_code_that_the_help_promises(run: Run, project: Path) -> None:
+    assert "exit with 1" in next(parameter.help for name, parameter in PARAMETERS if parameter.name == "check")
+    run("render")
+    (project / "dockerfiles/cpython-3.13t/build.sh").unlink()
+    assert run("render", "--check")[0] == 1
+
+
+def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: Path, tmp_path: Path) -> None:
+    socket = f"unix://{tmp_path}/none.sock"
+    done = subprocess.run(
+        [sys.executable, "-c", "from interlock.cli import main; main()", "build", "cpython-3.13"],
+        cwd=project,
+        env={"DOCKER_HOST": socket, "XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {socket}: no container engine answers (")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_reason_why_no_engine_answers_is_the_systems_own_words(run: Run) -> None:
+    _, said = run("build", "cpython-3.13")
+    assert ": no container engine answers (No such file or directory). Start Docker (" in said
+
+
+def test_a_matrix_without_an_engine_ends_as_a_build_without_one_does(run: Run) -> None:
+    code, said = run("matrix", "--variants", "cpython-3.13")
+    assert "no container engine answers" in said
+    assert code == 4
+
+
+def write_experiment(project: Path, **changes: Any) -> Path:
+    folder = project / "results" / "2026-11-21-a"
+    store.write_json(folder / "experiment.json", make_experiment(**changes))
+    return folder
+
+
+def test_the_latest_experiment_is_reported_as_markdown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_experiment(project)
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(cli.app, ["report", "--markdown"])
+    assert result.exit_code == 0
+    assert result.output.startswith("# Experiment 2026-11-21-a\n")
+    assert "| cpython-3.14t |" in result.output
+
+
+def test_an_experiment_is_reported_by_its_folder_from_anywhere(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_experiment(project)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli.app, ["report", str(folder)])
+    assert result.exit_code == 0
+    assert "repeat   nox -s matrix -- --quick --seed 7" in result.output
+
+
+def test_a_folder_that_holds_no_experiment_is_named(run: Run, tmp_path: Path) -> None:
+    code, said = run("report", str(tmp_path))
+    assert code == 7
+    assert said.startswith(f"error: {tmp_path}/experiment.json: there is no such file.")
+
+
+def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
+    failed = Outcome(state=State.FAILED, reason="it crashed")
+    folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
+    with pytest.raises(WorkloadError, match=r"key 'cpython-3.14t / locks': it crashed"):
+        cli._fail_on_failed_cells(folder)
+
+
+def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
+    assert cli._command(make_settings(["a", "b"])) == (
+        "nox -s matrix -- --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
+    )
+    changes = {"quick": False, "profiled": False, "profile": "release"}
+    assert cli._command(make_settings(["a"]).model_copy(update=changes)).endswith(" --seed 7 --no-profile --release")
+
+
+@pytest.mark.parametrize(("names", "expected"), [(None, None), ("a, b,,c ", ["a", "b", "c"]), ("", [])])
+def test_names_are_split_at_commas(names: str | None, expected: list[str] | None) -> None:
+    assert cli._split(names) == expected

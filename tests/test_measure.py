@@ -1,0 +1,161 @@
+"""How a process ended becomes an outcome, and what it printed becomes pyperf's normalised values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock import measure
+from interlock.model import Outcome, ProgramOutput, Repetition, State
+from tests.builders import OK, make_benchmark, make_cost, make_ended, make_workload
+
+WORKLOAD = make_workload(deadline_s=20)
+PROGRAM = make_benchmark("uncontended")
+COMMAND = make_benchmark("pass", command=["-I", "-c", "pass"])
+
+
+def report(**changes: Any) -> str:
+    return json.dumps({"interlock": 1, "loops": 2, "inner_loops": 10, "values": [0.5]} | changes) + "\n"
+
+
+def test_a_program_that_printed_its_report_is_ok() -> None:
+    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended(report()))
+    assert outcome == OK
+    assert output is not None
+    assert output.values == [0.5]
+
+
+def test_a_command_that_ended_with_0_is_ok_and_has_no_report() -> None:
+    assert measure.judge(WORKLOAD, COMMAND, make_ended()) == (OK, None)
+
+
+def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
+    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended(report(), exit_code=137, timed_out=True))
+    assert outcome == Outcome(state=State.TIMED_OUT, reason="'uncontended' had not ended after 20 s")
+    assert output is None
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [("Traceback\n  x\nValueError: 3\n", "ValueError: 3"), ("", "exit code 1"), (" \n", "exit code 1")],
+)
+def test_a_process_with_another_exit_code_failed_with_its_last_words(stderr: str, said: str) -> None:
+    outcome, _ = measure.judge(WORKLOAD, PROGRAM, make_ended(report(), stderr, 1))
+    assert outcome == Outcome(state=State.FAILED, reason=f"'uncontended' ended with exit code 1: {said}")
+
+
+# What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
+@pytest.mark.parametrize("said", ["Unknown option: -I", "-X is reserved for implementation-specific arguments"])
+def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) -> None:
+    outcome, _ = measure.judge(WORKLOAD, COMMAND, make_ended("", f"{said}\nusage: python [option] ...\n", 2))
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason=said)
+
+
+def test_a_program_that_prints_the_same_words_failed_because_it_has_no_options_of_python() -> None:
+    outcome, _ = measure.judge(WORKLOAD, PROGRAM, make_ended("", "Unknown option: -I\n", 2))
+    assert outcome.state is State.FAILED
+
+
+def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
+    outcome, _ = measure.judge(WORKLOAD, PROGRAM, make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason="no threads")
+
+
+def test_a_program_that_printed_something_else_failed() -> None:
+    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended("hello\n"))
+    assert outcome.state is State.FAILED
+    assert "its last line is 'hello'" in outcome.reason
+    assert output is None
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        {"loops": 0},
+        {"loops": -1},
+        {"inner_loops": 0},
+        {"values": [0.0]},
+        {"values": [-0.5]},
+        {"values": []},
+        {"warmups": [-1.0]},
+    ],
+    ids=str,
+)
+def test_a_report_that_cannot_become_values_fails_its_cell_and_not_the_experiment(faulty: dict[str, Any]) -> None:
+    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended(report(**faulty)))
+    if outcome.state is State.OK:
+        assert output is not None
+        measure.program_run(WORKLOAD, PROGRAM, output, make_cost())
+
+
+def test_a_program_becomes_a_run_with_times_per_unit() -> None:
+    output = ProgramOutput(
+        interlock=1,
+        loops=4,
+        inner_loops=5,
+        warmups=[2.0],
+        values=[1.0, 3.0],
+        metadata={"threads": 2, "gil_enabled": False},
+    )
+    run = measure.program_run(WORKLOAD, PROGRAM, output, make_cost(1.5))
+    assert run.values == (0.05, 0.15)
+    assert run.warmups == ((4, 0.1),)
+    metadata = run.get_metadata()
+    assert metadata["name"] == "locks uncontended"
+    assert (metadata["loops"], metadata["inner_loops"], metadata["unit"]) == (4, 5, "second")
+    assert (metadata["mem_max_rss"], metadata["interlock_process_wall_s"]) == (9_000_000, 1.5)
+    assert (metadata["interlock_threads"], metadata["interlock_gil_enabled"]) == (2, "false")
+
+
+def test_a_calibration_becomes_a_run_whose_warmups_have_their_own_loops() -> None:
+    output = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.06), (2, 0.1)])
+    run = measure.program_run(WORKLOAD, PROGRAM, output, make_cost())
+    assert run.values == ()
+    assert run.warmups == ((1, 0.006), (2, 0.005))
+    assert run.get_metadata()["calibrate_loops"] == 2
+
+
+@given(
+    st.integers(1, 10**6),
+    st.integers(1, 10**4),
+    st.lists(st.floats(1e-6, 1e4), min_size=1),
+    st.lists(st.floats(1e-6, 1e4)),
+)
+def test_a_runs_values_times_its_loops_are_the_raw_times(
+    loops: int, inner_loops: int, values: list[float], warmups: list[float]
+) -> None:
+    output = ProgramOutput(interlock=1, loops=loops, inner_loops=inner_loops, values=values, warmups=warmups)
+    run = measure.program_run(WORKLOAD, PROGRAM, output, make_cost())
+    total = run.get_total_loops()
+    assert total == loops * inner_loops
+    assert [value * total for value in run.values] == pytest.approx(values)
+    assert [value * total for _, value in run.warmups or ()] == pytest.approx(warmups)
+
+
+def test_a_command_becomes_a_run_of_one_value_per_process_with_mean_costs() -> None:
+    costs = [
+        make_cost(0.9, max_rss_bytes=99_000_000, user_s=9.0),
+        make_cost(0.2, max_rss_bytes=5, voluntary_switches=1),
+        make_cost(0.4, max_rss_bytes=7, voluntary_switches=4),
+    ]
+    run = measure.command_run(WORKLOAD, COMMAND, costs, Repetition(warmups=1, values=2))
+    assert run.values == (0.2, 0.4)
+    assert run.warmups == ((1, 0.9),)
+    metadata = run.get_metadata()
+    assert metadata["name"] == "locks pass"
+    assert metadata["mem_max_rss"] == 7
+    assert metadata["interlock_process_user_s"] == 0.5
+    assert metadata["interlock_process_wall_s"] == pytest.approx(0.3)
+    assert metadata["interlock_process_voluntary_switches"] == 2.5
+
+
+def test_the_worst_outcome_is_the_cells() -> None:
+    order = [State.OK, State.UNSUPPORTED, State.UNAVAILABLE, State.TIMED_OUT, State.FAILED]
+    outcomes = [Outcome(state=state, reason=state.value) for state in order]
+    for index, outcome in enumerate(outcomes):
+        assert measure.worst(reversed(outcomes[: index + 1])) == outcome
+    assert measure.worst([]) == OK

@@ -1,0 +1,148 @@
+"""What the data types refuse, and the few things that they compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from interlock.model import (
+    FileName,
+    Metric,
+    PinnedReference,
+    Place,
+    Proof,
+    Sha256,
+    ShellWord,
+    Subject,
+    VariantFile,
+    Version,
+    slug,
+)
+from tests.builders import make_benchmark, make_source, make_variant, make_workload
+
+SHELL_WORD: TypeAdapter[str] = TypeAdapter(ShellWord)
+
+
+@pytest.mark.parametrize("word", ["", "--with-pth", "-std=gnu89 -O2", "-L$PREFIX/lib -Wl,-rpath,$PREFIX/lib", "it's"])
+def test_a_shell_word_may_hold_spaces_and_the_prefix(word: str) -> None:
+    assert SHELL_WORD.validate_python(word) == word
+
+
+@pytest.mark.parametrize(
+    "word", ['a"b', "a\\b", "a`id`", "$(id)", "${PREFIX}", "$HOME", "$", "a\nb", "trailing\n", "$PREFIX$(id)"]
+)
+def test_a_shell_word_with_anything_the_shell_would_act_on_is_refused(word: str) -> None:
+    with pytest.raises(ValidationError):
+        SHELL_WORD.validate_python(word)
+
+
+@pytest.mark.parametrize("word", ["$PREFIXES/lib", "$PREFIX_LIB", "$PREFIX2"])
+def test_a_shell_word_that_names_another_variable_than_the_prefix_is_refused(word: str) -> None:
+    with pytest.raises(ValidationError):
+        SHELL_WORD.validate_python(word)
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (Sha256, "0" * 64, ["0" * 63, "0" * 65, "A" * 64, "0" * 64 + "\n"]),
+        (FileName, "Python-2.7.18.tgz", ["../x", "a b", "", ".hidden", "a/b"]),
+        (Place, "pool/main/p/pth/pth_2.0.7.orig.tar.gz", ["pool", "file:///x", "https://a/'b'", "/pool/x"]),
+        (PinnedReference, "debian:x@sha256:" + "0" * 64, ["debian:x", "debian@sha256:0", "x@sha256:" + "0" * 64 + "1"]),
+        (Version, "3.14.0rc1", ["3.14", "3.14.x", "v3.14.0", "3.14.0-dev"]),
+    ],
+)
+def test_a_text_that_is_not_of_its_kind_is_refused(kind: Any, good: str, bad: list[str]) -> None:
+    adapter: TypeAdapter[str] = TypeAdapter(kind)
+    assert adapter.validate_python(good) == good
+    for text in bad:
+        with pytest.raises(ValidationError):
+            adapter.validate_python(text)
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [("standard", "interlock/python:3.14t-trixie"), ("release", "interlock/python:3.14t-trixie-release")],
+)
+def test_the_image_tag_names_the_profile_unless_it_is_the_standard_one(profile: str, expected: str) -> None:
+    assert make_variant("cpython-3.14t").image_tag(profile) == expected
+
+
+@pytest.mark.parametrize(("release", "expected"), [(None, ["standard"]), ({"configure": []}, ["standard", "release"])])
+def test_a_variant_has_the_release_profile_if_its_file_has(release: Any, expected: list[str]) -> None:
+    assert make_variant(release=release).profiles == expected
+
+
+def test_libraries_are_fetched_before_the_interpreter() -> None:
+    library = {"name": "pth", **make_source("pth.tgz").model_dump()}
+    assert [part.file for part in make_variant(libraries=[library]).parts] == ["pth.tgz", "Python-3.13.1.tgz"]
+
+
+def test_the_name_is_not_a_key_of_a_variants_file() -> None:
+    with pytest.raises(ValidationError, match="name"):
+        VariantFile.model_validate(make_variant().model_dump())
+
+
+def test_an_inverse_metric_shows_the_scale_divided_by_the_time() -> None:
+    assert Metric(label="MB/s", scale=1.0, inverse=True).shown(0.004) == 250
+    assert Metric(label="ms", scale=1e3).shown(0.004) == 4
+
+
+@given(st.floats(1e-9, 1e6), st.floats(1e-3, 1e9))
+def test_a_metric_and_its_inverse_multiply_to_the_square_of_the_scale(seconds: float, scale: float) -> None:
+    plain, inverse = Metric(label="", scale=scale), Metric(label="", scale=scale, inverse=True)
+    assert plain.shown(seconds) * inverse.shown(seconds) == pytest.approx(scale**2)
+
+
+def test_a_metric_without_a_scale_above_zero_is_refused() -> None:
+    with pytest.raises(ValidationError, match="greater than 0"):
+        Metric(label="s", scale=0)
+
+
+@pytest.mark.parametrize(("flavour", "library"), [("none", "libc.so.6"), ("pthread", None), ("gnu-pth", None)])
+def test_a_proof_names_a_thread_library_exactly_if_there_are_threads(flavour: str, library: str | None) -> None:
+    with pytest.raises(ValidationError, match="needed unless thread_flavour is 'none'"):
+        Proof.model_validate({"thread_flavour": flavour, "gil": "on", "thread_library": library})
+
+
+def test_a_proof_without_threads_needs_no_library() -> None:
+    assert Proof.model_validate({"thread_flavour": "none", "gil": "on"}).thread_library is None
+
+
+@pytest.mark.parametrize(("program", "command"), [("locks.py", ["-c", "pass"]), (None, None)], ids=["both", "neither"])
+def test_a_benchmark_runs_either_its_command_or_the_workloads_program(program: str | None, command: Any) -> None:
+    with pytest.raises(ValidationError, match="benchmark 'turn' needs either"):
+        make_workload(program=program, benchmarks=[make_benchmark("turn", command=command)])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("my host_1.example", "my-host-1.example"),
+        ("--a--", "a"),
+        ("ü", ""),
+        ("cpython-3.14t+twin", "cpython-3.14t-twin"),
+    ],
+)
+def test_a_slug_keeps_letters_digits_and_dots(text: str, expected: str) -> None:
+    assert slug(text) == expected
+
+
+@given(st.text())
+def test_a_slug_is_its_own_slug_and_has_no_separator(text: str) -> None:
+    assert slug(slug(text)) == slug(text)
+    assert "/" not in slug(text)
+
+
+def test_a_subject_in_a_mode_is_labelled_with_it() -> None:
+    assert Subject(variant="a", image_id="i", mode="twin").label == "a+twin"
+    assert Subject(variant="a", image_id="i").label == "a"
+
+
+def test_data_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        make_variant().tag = "other"  # type: ignore[misc]

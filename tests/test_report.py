@@ -1,0 +1,195 @@
+"""Tables as text: every variant in every table, and nothing that breaks them."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from interlock import compare, report
+from interlock.compare import Table
+from interlock.model import Experiment, Metric, Outcome, State
+from tests.builders import (
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_experiment,
+    make_profile,
+    make_values,
+    make_workload,
+)
+
+VARIANTS = ["cpython-3.13", "cpython-2.7-nothreads", "cpython-3.14t", "nogil-3.9"]
+CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot | start threads")
+MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
+
+
+def example() -> tuple[Experiment, list[Table]]:
+    """Two benchmarks over four variants: slower, faster, unsupported and unavailable ones."""
+    rate = make_benchmark("rate", metric=Metric(label="MB/s", scale=1.0, inverse=True))
+    workload = make_workload(benchmarks=[make_benchmark(), rate])
+    experiment = make_experiment(
+        VARIANTS,
+        workloads={"locks": workload},
+        images=[*map(make_built, VARIANTS[:3]), make_built("nogil-3.9", MISSING)],
+        controls={"cpython-3.14t": "cpython-3.13"},
+        cells=[
+            make_cell("cpython-3.13"),
+            make_cell("cpython-2.7-nothreads", outcome=CANNOT),
+            make_cell("cpython-3.14t"),
+            make_cell("nogil-3.9", outcome=MISSING),
+            make_cell("cpython-3.13", mode="twin"),
+        ],
+    )
+    base, twin = make_values([1e-7], [1e-7]), make_values([1.01e-7], [0.99e-7])
+    values = {
+        ("cpython-3.13", "locks"): {"uncontended": base, "rate": make_values([0.004], [0.004])},
+        ("cpython-3.13+twin", "locks"): {"uncontended": twin, "rate": make_values([0.004], [0.00412])},
+        ("cpython-3.14t", "locks"): {
+            "uncontended": make_values([1.5e-7], [1.6e-7]),
+            "rate": make_values([0.00405], [0.004]),
+        },
+    }
+    profiles = {("cpython-3.14t", "locks"): {"uncontended": make_profile(2e-6)}}
+    return experiment, compare.tables(experiment, values, profiles)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (0, "0"),
+        (0.00123456, "0.00123"),
+        (0.5, "0.5"),
+        (1.005, "1"),
+        (99.94, "99.9"),
+        (99.96, "100"),
+        (123.4, "123"),
+        (1234567, "1,234,567"),
+        (-2.345, "-2.35"),
+    ],
+)
+def test_a_figure_has_three_significant_digits(number: float, expected: str) -> None:
+    assert report.figure(number) == expected
+
+
+@given(st.floats(1e-12, 1e12))
+def test_a_figure_has_no_exponent(number: float) -> None:
+    assert "e" not in report.figure(number)
+
+
+@given(st.floats(1e-3, 1e12))
+def test_a_figure_is_within_half_a_percent_of_its_number(number: float) -> None:
+    assert float(report.figure(number).replace(",", "")) == pytest.approx(number, rel=0.0051)
+
+
+def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
+    lock, rate = report.sections(example()[1])
+    assert lock.title == "locks: uncontended, ns per lock, lower is better (twin [0.99, 1.01])"
+    assert rate.title == "locks: rate, MB/s, higher is better (twin [1.00, 1.03])"
+    assert lock.columns[:4] == ("variant", "ns per lock", "ratio to cpython-3.13", "ratio to control")
+    baseline, _, slower, missing = lock.rows
+    assert baseline == ("cpython-3.13", "100 ±0%", "baseline", "-", "-", "10", "ok")
+    assert slower == (
+        "cpython-3.14t",
+        "155 ±3%",
+        "1.55x [1.50, 1.60] slower",
+        "1.55x [1.50, 1.60] slower",
+        "2",
+        "10",
+        "ok",
+    )
+    assert missing == ("nogil-3.9", "-", "-", "-", "-", "-", "unavailable")
+    assert rate.rows[2][1:3] == ("248 ±1%", "1.01x [1.00, 1.01] no difference")
+
+
+def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> None:
+    text = "\n".join(report.headline(example()[0]))
+    assert "host     2 cores Example CPU 9000, 8 GiB, Linux 6.18.0, Debian 13\n" in text
+    assert "storage driver overlay2, base image from debootstrap\n" in text
+    assert "settings profile standard, 3 rounds (quick), seed 7, baseline cpython-3.13\n" in text
+    assert text.endswith("repeat   nox -s matrix -- --quick --seed 7")
+
+
+def markdown_tables(text: str) -> dict[str, list[str]]:
+    """The lines of each table by the heading above it."""
+    tables: dict[str, list[str]] = {}
+    heading = ""
+    for line in text.splitlines():
+        heading = line if line.startswith("## ") else heading
+        if line.startswith("|"):
+            tables.setdefault(heading, []).append(line)
+    return tables
+
+
+def cells_of(line: str) -> list[str]:
+    return re.split(r"(?<!\\)\|", line)[1:-1]
+
+
+def test_every_variant_is_in_every_table_of_the_markdown() -> None:
+    tables = markdown_tables(report.markdown(*example()))
+    assert len(tables) == 3
+    for lines in tables.values():
+        assert [cells_of(line)[0].strip() for line in lines[2:]] == VARIANTS
+        assert len({len(cells_of(line)) for line in lines}) == 1
+
+
+def test_the_markdown_names_the_experiment_and_what_was_skipped() -> None:
+    lines = report.markdown(*example()).splitlines()
+    assert lines[0] == "# Experiment 2026-11-21-a"
+    assert lines[lines.index("## Skipped, and why") + 2 :] == [
+        "- nogil-3.9: unavailable: example.org: no such host",
+        "- cpython-2.7-nothreads / locks / all: unsupported: cannot | start threads",
+    ]
+
+
+def test_a_pipe_in_a_cell_of_the_markdown_is_escaped() -> None:
+    label = Metric(label="ns | lock", scale=1)
+    workload = make_workload(benchmarks=[make_benchmark(metric=label)])
+    experiment = make_experiment(["a"], workloads={"locks": workload})
+    (_, lines) = markdown_tables(report.markdown(experiment, compare.tables(experiment, {}, {}))).values()
+    assert cells_of(lines[0])[1] == " ns \\| lock "
+    assert len({len(cells_of(line)) for line in lines}) == 1
+
+
+def test_a_reason_of_several_lines_stays_one_item_of_the_markdown() -> None:
+    broken = Outcome(state=State.FAILED, reason="it said:\n| this\n## and that")
+    experiment = make_experiment(["a"], images=[make_built("a", broken)], cells=[make_cell("a", outcome=broken)])
+    lines = report.markdown(experiment, compare.tables(experiment, {}, {})).splitlines()
+    after = lines[lines.index("## Skipped, and why") + 2 :]
+    assert len(after) == 1
+    assert after[0].startswith("- a: failed: it said:")
+
+
+def test_where_nothing_was_skipped_the_report_says_so() -> None:
+    experiment = make_experiment(["a"])
+    assert report.markdown(experiment, []).endswith("## Skipped, and why\n\n- nothing\n")
+
+
+def test_the_images_are_shown_with_what_the_interpreter_said() -> None:
+    first, *_, last = report.image_section(example()[0]).rows
+    assert first == (
+        "cpython-3.13",
+        "3.13.1, pthread, GIL on",
+        "interlock/python:cpython-3.13-trixie",
+        "150",
+        "61",
+        "ok",
+    )
+    assert last == ("nogil-3.9", "3.13.1, pthread, GIL on", "-", "-", "0", "unavailable")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminals_report_fits_and_holds_every_variant_and_verdict(width: int) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(report.terminal(*example()))
+    lines = stream.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= width
+    for name in VARIANTS:
+        assert sum(line.startswith(f"{name} ") for line in lines) == 3, name
+    words = stream.getvalue().split()
+    for word in ("slower", "difference", "baseline", "unsupported", "unavailable"):
+        assert word in words, word
