@@ -222,6 +222,8 @@ def prepare(options):
     threads = protocol.Threads()
     prefix = PREFIXES[options.what]
     entries = [entry for entry in read_manifest(options) if entry.path.startswith(prefix)]
+    if options.at_most_files:
+        entries = entries[: options.at_most_files]
     total_bytes = sum([entry.size_bytes for entry in entries])
     # The unit of work is a MiB: a broken number of them could not be reported.
     if not total_bytes or total_bytes % MIB:
@@ -245,11 +247,13 @@ def main():
     parser.add_option("--server", help="http://IP:PORT")
     parser.add_option("--readers", type="int", default=8, help="threads that read")
     parser.add_option("--chunk-bytes", type="int", default=8192, help="how much a read asks for")
+    parser.add_option("--at-most-files", type="int", default=0, help="the first of `many`; 0: all")
     parser.add_option("--destination", help="an existing directory")
     options = protocol.parse(parser)
     protocol.require_given(parser, "--what", options.what)
     protocol.require_at_least(parser, "--readers", options.readers, 1)
     protocol.require_at_least(parser, "--chunk-bytes", options.chunk_bytes, 1)
+    protocol.require_at_least(parser, "--at-most-files", options.at_most_files, 0)
     if not (options.server or "").startswith(SCHEME):
         parser.error("--server: expected http://IP:PORT, found %s" % options.server)
     if not os.path.isdir(options.destination or ""):

@@ -16,7 +16,7 @@ debian_mirrors() {
 # A place is an https URL, or a path below pool/ of whatever mirror apt uses.
 urls_of() {
     case $1 in
-        pool/*) debian_mirrors | sed "s:\$:/$1:" ;;
+        pool/*) debian_mirrors | sed "s|\$|/$1|" ;;
         *) echo "$1" ;;
     esac
 }
@@ -27,7 +27,9 @@ fetch() {
     shift 2
     step "fetching $file"
     for place in ${INTERLOCK_SOURCE_MIRROR:+"${INTERLOCK_SOURCE_MIRROR%/}/$file"} "$@"; do
-        for url in $(urls_of "$place"); do
+        urls=$(urls_of "$place")
+        [ -n "$urls" ] || echo "interlock: tried $place: apt is configured with no mirror"
+        for url in $urls; do
             if said=$(curl -fsSL --connect-timeout 15 --speed-time 30 --speed-limit 1000 -o "$file" "$url" 2>&1); then
                 answered=yes
                 found=$(sha256sum "$file" | cut -d ' ' -f 1)

@@ -58,7 +58,7 @@ def templates(root: Path) -> dict[str, str]:
 
 def patches(root: Path) -> dict[str, str]:
     """The patches that variants may name, by file name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "variants/patches").glob("*.patch"))}
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "variants/patches").glob("*"))}
 
 
 def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
@@ -87,10 +87,17 @@ def _read_toml(root: Path, path: Path) -> dict[str, Any]:
 
 def _load_table(root: Path, stem: str, item: type[Item], extra: Callable[[str], dict[str, Any]]) -> dict[str, Item]:
     path = root / "variants" / f"{stem}.toml"
-    return {
-        name: _parse(root, path, item, {**value, **extra(name)}, prefix=f"{name}.")
-        for name, value in _read_toml(root, path).items()
-    }
+    items = {}
+    for name, value in _read_toml(root, path).items():
+        if not isinstance(value, dict):
+            raise CatalogError(
+                file=str(path.relative_to(root)),
+                key=name,
+                found=f"{value!r} outside of any table",
+                todo=f"Put it below the [table] of one of the {stem}.",
+            )
+        items[name] = _parse(root, path, item, {**value, **extra(name)}, prefix=f"{name}.")
+    return items
 
 
 def _validate(root: Path, path: Path, item: type[Item], shape: type[BaseModel], name: str) -> Item:
@@ -122,17 +129,19 @@ def _explain(kind: str, message: str, value: Any) -> tuple[str, str]:
 
 
 def _check_references(catalog: Catalog) -> None:
+    bases, profiles, variants = set(catalog.bases), set(catalog.profiles), set(catalog.variants)
     for variant in catalog.variants.values():
         for key, name, known in (
-            ("base", variant.base, catalog.bases),
-            ("control", variant.control, catalog.variants),
+            ("base", variant.base, bases),
+            ("control", variant.control, variants),
+            *((profile, profile, profiles) for profile in variant.profiles),
         ):
             if name is not None and name not in known:
                 raise CatalogError(
                     file=f"variants/{variant.name}.toml",
                     key=key,
                     found=f"'{name}' does not exist",
-                    todo=f"Name one of: {', '.join(known)}.",
+                    todo=f"Name one of: {', '.join(sorted(known))}.",
                 )
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from interlock import __version__, catalog, compare, doctor, experiment, progress, report, store
 from interlock.engine import build as building
 from interlock.engine.client import connect
-from interlock.errors import BuildError, InterlockError, Interrupted, UsageError, WorkloadError
+from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
 from interlock.model import Built, Catalog, Settings, State
 from interlock.places import Places
 from interlock.render import generated_files
@@ -51,7 +51,7 @@ def render(
     for path in drifted:
         console.print(Text(f"differs: {path}"))
     if drifted:
-        raise UsageError(
+        raise DriftError(
             file=drifted[0], found="generated files differ from variants/*.toml", todo="Run `interlock render`."
         )
 
@@ -173,7 +173,7 @@ def _check_set_up(places: Places, known: Catalog) -> None:
     checks = doctor.examine(next(iter(known.bases.values())), places.results)
     _show([check for check in checks if check.verdict is not doctor.Verdict.OK])
     for check in doctor.blocking(checks):
-        raise UsageError(key=check.subject, found=check.found, todo=check.mend)
+        raise EngineError(key=check.subject, found=check.found, todo=check.mend)
 
 
 def _show(checks: list[doctor.Check]) -> None:
@@ -184,12 +184,13 @@ def _show(checks: list[doctor.Check]) -> None:
 
 def _build(places: Places, known: Catalog, names: list[str], profile: str, force: bool) -> list[Built]:
     options = building.Options(places.root, places.cache, profile, force)
-    usual_s = store.read_durations(places.cache, profile)
+    known_s = store.read_durations(places.cache, profile)
+    usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:
         say = progress.BuildProgress(display, len(names), usual_s)
         built = building.build(connect(), known, names, options, say)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
-    store.write_durations(places.cache, profile, {**usual_s, **fresh})
+    store.write_durations(places.cache, profile, {**known_s, **fresh})
     return built
 
 

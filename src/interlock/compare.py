@@ -170,8 +170,11 @@ def skipped(experiment: Experiment) -> list[str]:
         if image.outcome.state is not State.OK
     ]
     without_image = {image.variant for image in experiment.images if image.outcome.state is not State.OK}
+    originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
     for cell in experiment.cells:
-        if cell.variant not in without_image and cell.mode != TWIN:
+        # What the twin shares with the baseline is said once; a twin that failed alone leaves no noise to compare with.
+        repeated = cell.mode is not None and cell.outcome == originals.get((cell.variant, cell.workload))
+        if cell.variant not in without_image and not repeated:
             lines += _skipped_in(cell)
     return lines
 
@@ -181,7 +184,8 @@ def _skipped_in(cell: CellResult) -> list[str]:
     for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
         if outcome.state is not State.OK:
             by_outcome.setdefault(outcome, []).append(name)
-    where = f"{cell.variant} / {cell.workload}"
+    label = cell.variant if cell.mode is None else f"{cell.variant}+{cell.mode}"
+    where = f"{label} / {cell.workload}"
     lines = [
         f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
         for outcome, names in by_outcome.items()

@@ -18,6 +18,10 @@ class UsageError(InterlockError):
     exit_code = 2
 
 
+class DriftError(InterlockError):
+    """A generated file is not what the variants and templates say."""
+
+
 class CatalogError(InterlockError):
     """A file under variants/ or workloads/ is not what the schema asks for."""
 

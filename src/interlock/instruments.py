@@ -53,19 +53,29 @@ def parse_costs(stdout: str) -> list[ProcessCost]:
     ]
 
 
-def parse_program(stdout: str, workload: Workload) -> ProgramOutput:
-    """The protocol's line of a workload program; WorkloadError shows what was printed instead."""
+def parse_program(stdout: str, workload: Workload, *, may_idle: bool = False) -> ProgramOutput:
+    """The protocol's line of a workload program; WorkloadError shows what was printed instead.
+
+    `may_idle` admits a report of no loops, which is what a traced set-up is.
+    """
     lines = [line for line in stdout.splitlines() if not line.startswith('{"interlock_process"')]
     last = lines[-1] if lines else ""
     try:
-        return ProgramOutput.model_validate_json(last)
+        output = ProgramOutput.model_validate_json(last)
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])
         detail = f"its key '{key}': {problem['msg']}" if key else problem["msg"]
-        raise WorkloadError(
-            file=f"workloads/{workload.name}.toml",
-            key="program",
-            found=f"{workload.program} printed no protocol line: its last line is {last[:80]!r} ({detail})",
-            todo="Its last line of output must be the JSON object that workloads/protocol.py prints.",
-        ) from None
+        raise _no_protocol_line(workload, last, detail) from None
+    if output.loops == 0 and output.unsupported is None and not may_idle:
+        raise _no_protocol_line(workload, last, "its key 'loops': no work was done")
+    return output
+
+
+def _no_protocol_line(workload: Workload, last: str, detail: str) -> WorkloadError:
+    return WorkloadError(
+        file=f"workloads/{workload.name}.toml",
+        key="program",
+        found=f"{workload.program} printed no protocol line: its last line is {last[:80]!r} ({detail})",
+        todo="Its last line of output must be the JSON object that workloads/protocol.py prints.",
+    )

@@ -33,8 +33,8 @@ from interlock.model import (
 from interlock.profile import Counts, parse_strace, per_unit
 
 OK = Outcome(state=State.OK)
-# `python -X` in a version that lacks the option: the interpreter's own words, exit code 2.
-NO_SUCH_OPTION = "Unknown option"
+# `python -I` or `-X ...` in a version that lacks the option: the interpreter's own words, exit code 2.
+NO_SUCH_OPTION = ("Unknown option", "-X is reserved")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def measure_workload(stand: Stand, workload: Workload, subjects: Sequence[Subjec
     try:
         for subject in subjects:
             open_cells.append(Cell(subject, _container(stage, subject)))
-        facts = {cell.subject.variant: _ask_facts(stage, cell) for cell in open_cells}
+        answers = {cell.subject.variant: _ask_facts(stage, cell) for cell in open_cells}
+        facts = {variant: answer for variant, answer in answers.items() if answer}
         order = _rounds(stage, open_cells)
         if stand.settings.profiled:
             _profile_pass(stage, open_cells)
@@ -140,9 +141,16 @@ def _container(stage: Stage, subject: Subject) -> Any:
     return cells.start_cell(stand.client, subject.image_id, options)
 
 
-def _ask_facts(stage: Stage, cell: Cell) -> Facts:
+def _ask_facts(stage: Stage, cell: Cell) -> Facts | None:
+    """None of an interpreter that does not answer: its benchmarks will say what is wrong with it."""
     argv = ["python", "-c", proof.QUESTION]
-    return proof.parse_facts(cells.run_process(stage.stand.client, cell.container, argv, deadline_s=60).stdout)
+    ended = cells.run_process(stage.stand.client, cell.container, argv, deadline_s=60)
+    if ended.timed_out:
+        cell.container = _container(stage, cell.subject)
+    try:
+        return proof.parse_facts(ended.stdout)
+    except ValueError:
+        return None
 
 
 def _rounds(stage: Stage, open_cells: list[Cell]) -> list[list[str]]:
@@ -206,11 +214,13 @@ def _run(
     )
     if ended.timed_out:
         cell.container = _container(stage, cell.subject)
-    return *judge(stage.workload, benchmark, ended), ended
+    return *judge(stage.workload, benchmark, ended, traced=argv[0] == instruments.STRACE[0]), ended
 
 
-def judge(workload: Workload, benchmark: Benchmark, ended: cells.Ended) -> tuple[Outcome, ProgramOutput | None]:
-    """The outcome of a process, and what a program printed."""
+def judge(
+    workload: Workload, benchmark: Benchmark, ended: cells.Ended, *, traced: bool = False
+) -> tuple[Outcome, ProgramOutput | None]:
+    """The outcome of a process, and what a program printed. Only a traced process may have done no work."""
     if ended.timed_out:
         reason = f"'{benchmark.name}' had not ended after {workload.deadline_s:g} s"
         return Outcome(state=State.TIMED_OUT, reason=reason), None
@@ -219,7 +229,7 @@ def judge(workload: Workload, benchmark: Benchmark, ended: cells.Ended) -> tuple
     if benchmark.command is not None:
         return OK, None
     try:
-        output = instruments.parse_program(ended.stdout, workload)
+        output = instruments.parse_program(ended.stdout, workload, may_idle=traced)
     except WorkloadError as error:
         return Outcome(state=State.FAILED, reason=str(error)), None
     supported = output.unsupported is None
@@ -316,6 +326,7 @@ def _profile(stage: Stage, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile
 
 def _trace(stage: Stage, benchmark: Benchmark, cell: Cell, loops: int) -> tuple[Counts, ProgramOutput | None]:
     argv = instruments.interpreter_argv(stage.workload, benchmark, stage.server_url, str(loops), None)
+    argv += benchmark.profile_arguments
     outcome, output, ended = _run(stage, cell, benchmark, [*instruments.STRACE, *argv])
     if outcome.state is not State.OK:
         raise WorkloadError(found=f"under strace: {outcome.reason}", todo="See `interlock doctor`.")

@@ -13,9 +13,11 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Place = Annotated[str, StringConstraints(pattern=r"^(https?://|pool/)[A-Za-z0-9._/~+%:@-]+$")]
 PinnedReference = Annotated[str, StringConstraints(pattern=r"^[a-z0-9./:_-]+@sha256:[0-9a-f]{64}$")]
+Seconds = Annotated[float, Field(ge=0)]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([abc]|rc)?[0-9]*$")]
 # Goes between double quotes in a shell script: only $PREFIX is expanded there.
-ShellWord = Annotated[str, StringConstraints(pattern=r'^([^"`\\$\n]|\$PREFIX)*$')]
+ShellWord = Annotated[str, StringConstraints(pattern=r'^([^"`\\$\n]|\$PREFIX([^A-Za-z0-9_"`\\$\n]|$))*$')]
+PackageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 # Inside a cell's container: the instruments and workloads (read-only), and a tmpfs for what workloads write.
@@ -35,8 +37,8 @@ class Base(Data):
 
     reference: PinnedReference
     suite: Name
-    build_packages: list[Name | Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+$")]]
-    runtime_packages: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+$")]]
+    build_packages: list[PackageName]
+    runtime_packages: list[PackageName]
 
 
 class Profile(Data):
@@ -160,6 +162,7 @@ class Benchmark(Data):
     arguments: list[str] = []
     command: list[str] | None = None
     cpus: Literal["all", "one"] = "all"
+    profile_arguments: list[str] = []  # what the profiled process gets besides: tracing is slow
     profile_loops: Annotated[int, Field(ge=1)] = 1
     metric: Metric
     profile_metric: Metric | None = None  # without one the benchmark is not profiled
@@ -184,7 +187,11 @@ class WorkloadFile(Data):
     benchmarks: Annotated[list[Benchmark], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _each_benchmark_has_something_to_run(self) -> WorkloadFile:
+    def _each_benchmark_has_a_name_and_something_to_run(self) -> WorkloadFile:
+        names = [benchmark.name for benchmark in self.benchmarks]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two benchmarks have the name '{name}'")
         for benchmark in self.benchmarks:
             if (benchmark.command is None) == (self.program is None):
                 raise ValueError(
@@ -338,7 +345,7 @@ class Experiment(Data):
 
 def slug(text: str) -> str:
     """Text as a part of a file or container name."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
 
 
 class ProgramOutput(Data):
@@ -346,12 +353,22 @@ class ProgramOutput(Data):
 
     interlock: Literal[1]
     unsupported: str | None = None
-    loops: int = 0
-    inner_loops: int = 1
-    calibration: list[tuple[int, float]] = []
-    warmups: list[float] = []
-    values: list[float] = []
+    loops: Annotated[int, Field(ge=0)] = 0
+    inner_loops: Annotated[int, Field(ge=1)] = 1
+    calibration: list[tuple[Annotated[int, Field(ge=1)], Seconds]] = []
+    warmups: list[Seconds] = []
+    values: list[Seconds] = []
     metadata: dict[str, int | float | str | bool] = {}
+
+    @model_validator(mode="after")
+    def _work_takes_time(self) -> ProgramOutput:
+        """Without loops (a traced set-up) nothing is timed; with loops a value of 0 s is a broken clock."""
+        if self.unsupported is None and self.loops > 0:
+            if not self.calibration and not self.values:
+                raise ValueError("neither values nor a calibration")
+            if any(value == 0 for value in self.values):
+                raise ValueError("a value of 0 s")
+        return self
 
 
 class Subject(Data):

@@ -66,6 +66,8 @@ class BuildProgress:
         with self._lock:
             now = time.monotonic()
             self._started.setdefault(variant, now)
+            if variant != "base":
+                self._steps.pop("base", None)
             if step in ENDS:
                 self._ended[variant] = step
                 self._steps.pop(variant, None)
@@ -90,12 +92,17 @@ class BuildProgress:
         return f" of about {clock(usual)}" if usual else ""
 
     def _left(self, now: float) -> str:
-        """From how long the builds took before; without that, from those that ended in this run."""
-        ended = [variant for variant in self._ended if self._ended[variant] == State.OK.value]
-        if not ended:
-            return ""
-        share = len(self._ended.keys() - {"base"}) / self._total
-        return f", about {clock((now - self._start) * (1 - share) / share)} left" if share else ""
+        """From how long the builds took before; if that is not known of all, from the pace of this run."""
+        ended = self._ended.keys() - {"base"}
+        to_come = self._usual_s.keys() - ended
+        if to_come and len(to_come) == self._total - len(ended):
+            spent_s = sum(now - self._started[variant] for variant in self._steps.keys() & to_come)
+            side_by_side = max(1, len(self._steps))
+            left_s = (sum(self._usual_s[variant] for variant in to_come) - spent_s) / side_by_side
+            return f", about {clock(max(0, left_s))} left"
+        built = sum(1 for state in self._ended.values() if state != "unchanged")
+        share = built / max(1, self._total - (len(ended) - built))
+        return f", about {clock((now - self._start) * (1 - share) / share)} left" if 0 < share < 1 else ""
 
 
 class MeasureProgress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from interlock import compare
 from interlock.compare import Ratio, Row, Table
 from interlock.model import Experiment
 
+RSS = "RSS MB"
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
     "baseline's (or the control's) of the same round: median [lowest, highest round], above 1 is slower; "
@@ -62,7 +64,7 @@ def _section(table: Table) -> Section:
         f"ratio to {table.baseline}",
         "ratio to control",
         profile.label if profile else "futex",
-        "RSS MB",
+        RSS,
         "state",
     )
     return Section(title, columns, tuple(_row(table, row) for row in table.rows))
@@ -101,9 +103,9 @@ def figure(number: float) -> str:
     """Three significant digits, without an exponent."""
     if number == 0:
         return "0"
-    if abs(number) >= 100:
-        return f"{number:,.0f}"
-    return f"{number:.3g}" if abs(number) >= 0.001 else f"{number:.1e}"
+    digits = max(0, 2 - math.floor(math.log10(abs(number))))
+    text = f"{number:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if digits else text
 
 
 def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
@@ -112,8 +114,17 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     lines += ["## Images", "", *_markdown_table(image_section(experiment)), ""]
     for section in sections(tables):
         lines += [f"## {section.title}", "", *_markdown_table(section), ""]
-    lines += ["## Skipped, and why", "", *[f"- {line}" for line in compare.skipped(experiment) or ["nothing"]], ""]
+    lines += [
+        "## Skipped, and why",
+        "",
+        *[f"- {_one_line(line)}" for line in compare.skipped(experiment) or ["nothing"]],
+        "",
+    ]
     return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def image_section(experiment: Experiment) -> Section:
@@ -148,18 +159,32 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     for section in [image_section(experiment), *sections(tables)]:
         parts += [Text(), Text(section.title, style="bold"), _rich_table(section)]
     parts += [Text(), Text("skipped, and why", style="bold")]
-    parts += [Text(f"  {line}") for line in compare.skipped(experiment) or ["nothing"]]
+    parts += [Text(f"  {_one_line(line)}") for line in compare.skipped(experiment) or ["nothing"]]
     parts += [Text(), Text(LEGEND, style="dim")]
     return Group(*parts)
 
 
+def _longest_word(section: Section, index: int) -> int:
+    """How narrow a column may get; an image's tag may be broken, a word of ours not."""
+    words = [word for row in section.rows for word in row[index].split() if "/" not in word]
+    return max((len(word) for word in words), default=1)
+
+
 def _rich_table(section: Section) -> RichTable:
+    """The section without its memory column (the Markdown has it), so that it fits a terminal."""
     table = RichTable(box=None, pad_edge=False, show_edge=False)
-    for index, column in enumerate(section.columns):
+    shown = [index for index, column in enumerate(section.columns) if column != RSS]
+    for index in shown:
         # The name is what a row is looked up by: it is never broken.
-        outer = index in {0, len(section.columns) - 1}
-        table.add_column(column, justify="left" if outer else "right", overflow="fold", no_wrap=index == 0)
+        outer = index in {0, shown[-1]}
+        table.add_column(
+            section.columns[index],
+            justify="left" if outer else "right",
+            overflow="fold",
+            no_wrap=index == 0,
+            min_width=_longest_word(section, index),
+        )
     for row in section.rows:
         style = "" if row[-1].startswith("ok") else "dim"
-        table.add_row(*(Text(cell) for cell in row), style=style)
+        table.add_row(*(Text(row[index]) for index in shown), style=style)
     return table

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyperf
 from pydantic import BaseModel, ValidationError
@@ -16,25 +16,28 @@ from pydantic import BaseModel, ValidationError
 from interlock.errors import StoreError
 from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil
 
+Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
 
 
 def write_whole(path: Path, text: str) -> None:
     """The file with this text, or, if that fails, the file as it was; StoreError says why."""
-    temporary: str | None = None
+    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.chmod(0o644)
+        temporary.replace(path)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise _cannot_write(path, error) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def _cannot_write(path: Path, error: OSError) -> StoreError:
@@ -56,7 +59,7 @@ def sync(root: Path, files: Mapping[str, str]) -> None:
 
 def drift(root: Path, files: Mapping[str, str]) -> list[str]:
     """Paths below `root` that are not as generated: they differ, are missing, or are left over."""
-    changed = [path for path, text in files.items() if _read_or_none(root / path) != text]
+    changed = [path for path, text in files.items() if _read_or_none(root / path) != text.encode()]
     return sorted({*changed, *_left_over(root, files)})
 
 
@@ -67,8 +70,8 @@ def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
     return there - files.keys()
 
 
-def _read_or_none(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+def _read_or_none(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def new_experiment(results: Path, day: str) -> Path:
@@ -114,14 +117,14 @@ def write_json(path: Path, data: BaseModel) -> None:
 def read_experiment(folder: Path) -> Experiment:
     """experiment.json of an experiment's folder."""
     path = folder / EXPERIMENT_FILE
+    if not path.is_file():
+        raise StoreError(file=str(path), found="there is no such file", todo="Name an experiment's folder.")
+    return _read_model(path, Experiment)
+
+
+def _read_model(path: Path, model: type[Item]) -> Item:
     try:
-        return Experiment.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StoreError(
-            file=str(path),
-            found="there is no such file",
-            todo="Name an experiment's folder.",
-        ) from None
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         first = error.errors()[0]
         raise StoreError(
@@ -138,11 +141,13 @@ def read_values(path: Path) -> dict[str, BenchmarkValues]:
         return {}
     try:
         suite = pyperf.BenchmarkSuite.load(str(path))
-    except (ValueError, KeyError, TypeError) as error:
+        return {benchmark.get_name().split(" ", 1)[1]: _values(benchmark) for benchmark in suite.get_benchmarks()}
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise StoreError(
-            file=str(path), found=f"not a pyperf file: {error}", todo="Restore it or remove the experiment."
+            file=str(path),
+            found=f"not a pyperf file of this tool ({type(error).__name__}: {error})",
+            todo="Restore it or remove the experiment.",
         ) from None
-    return {benchmark.get_name().split(" ", 1)[1]: _values(benchmark) for benchmark in suite.get_benchmarks()}
 
 
 def _values(benchmark: Any) -> BenchmarkValues:
@@ -161,7 +166,7 @@ def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
     path = profile_path(path)
     if not path.is_file():
         return {}
-    return CellProfile.model_validate_json(path.read_text(encoding="utf-8")).benchmarks
+    return _read_model(path, CellProfile).benchmarks
 
 
 def read_cells(
@@ -190,11 +195,11 @@ def write_durations(cache: Path, profile: str, durations: Mapping[str, float]) -
 
 
 def latest_experiment(results: Path) -> Path:
-    """The experiment that was finished last."""
+    """The experiment that was started last."""
     folders = [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
     if not folders:
         raise StoreError(file=str(results), found="no experiment is recorded here", todo="Run `interlock matrix`.")
-    return max(folders, key=lambda folder: (folder / EXPERIMENT_FILE).stat().st_mtime)
+    return max(folders, key=lambda folder: read_experiment(folder).started)
 
 
 def remove_folder(folder: Path) -> None:

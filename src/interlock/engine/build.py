@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
+from urllib.parse import urlsplit
 
 from docker.errors import APIError, DockerException, ImageNotFound
 
@@ -194,8 +195,11 @@ def ask_facts(client: Any, image_id: str) -> Facts:
         )
         return parse_facts(output.decode())
     except (DockerException, ValueError) as error:
+        said = getattr(error, "stderr", b"") or str(error).encode()
+        last = said.decode(errors="replace").strip().splitlines()[-1:]
         raise BuildError(
-            found=f"the built interpreter does not answer: {error}", todo="See the build's log for what went wrong."
+            found=f"the built interpreter does not answer: {' '.join(last)}",
+            todo="See the build's log for what went wrong.",
         ) from None
 
 
@@ -273,22 +277,24 @@ def _keep_log(cache: Path, name: str, log: list[str]) -> Path:
 
 def _build_failure(log: str, variant: Variant, path: Path) -> Exception:
     file = f"variants/{variant.name}.toml"
-    tried = [f"{_host(url)}: {said}" for url, said in TRIED.findall(log)]
+    tried = "; ".join(f"{_host(url)}: {said}" for url, said in TRIED.findall(log)) or "no place could be asked"
+    if no_space(log):
+        return engine_failure(log, variant.name, str(path))
     if f"interlock: exit code {UNAVAILABLE}" in log:
-        return SourceUnavailableError(file=file, key="places", found="; ".join(tried), todo=f"Set {MIRROR}.")
+        return SourceUnavailableError(file=file, key="places", found=tried, todo=f"Set {MIRROR}.")
     if f"interlock: exit code {WRONG_SUM}" in log:
         return BuildError(
             file=file,
             key="sha256",
-            found=f"no place has the source with this sum. Tried: {'; '.join(tried)}",
+            found=f"no place has the source with this sum. Tried: {tried}",
             todo=f"Correct the sum or the places, or put the right file into a folder and set {MIRROR} to it.",
         )
     return engine_failure(log, variant.name, str(path))
 
 
 def _host(url: str) -> str:
-    """The host of a URL; what has none (a file) as it stands."""
-    return url.split("/")[2] or url
+    """The host of a URL; what has none (a file, a pool path) as it stands."""
+    return urlsplit(url).netloc or url
 
 
 def engine_failure(log: str, what: str, path: str) -> Exception:

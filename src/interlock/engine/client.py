@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import docker
@@ -12,6 +13,9 @@ from interlock.errors import EngineError
 
 # A build step may be silent for minutes (the profile run of a release build).
 READ_TIMEOUT_S = 3600
+
+ERRNO = re.compile(r"\[Errno \d+\] ([^'\")]+)")
+QUOTED = re.compile(r"'([^']+)'")
 
 OWNER_LABEL = "interlock.experiment"
 
@@ -42,8 +46,9 @@ def _explain(message: str) -> EngineError:
 
 
 def _last_cause(message: str) -> str:
-    """The innermost of the SDK's nested messages."""
-    return message.rsplit("(", 1)[-1].strip("()' ") or message
+    """The system's own words, which the SDK wraps several times."""
+    found = ERRNO.findall(message) or QUOTED.findall(message) or [message]
+    return str(found[-1]).strip()
 
 
 def engine_facts(client: Any) -> dict[str, Any]:
@@ -62,4 +67,5 @@ def engine_facts(client: Any) -> dict[str, Any]:
 
 
 def no_space(message: str) -> bool:
-    return "no space left on device" in message.lower()
+    """Whether the engine's disk is full; curl has words of its own for it."""
+    return "no space left on device" in message.lower() or "curl: (23)" in message
