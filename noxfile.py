@@ -26,7 +26,7 @@ def tests(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """What Interlock itself costs: ratios, printed, never asserted."""
     session.install("-e", ".[test]")
-    session.run("pytest", "tests/benchmarks", "--benchmark-enable", "--benchmark-only", "-s", *session.posargs)
+    session.run("pytest", "tests/benchmarks", "--benchmark-enable", *session.posargs)
 
 
 def lint(session: nox.Session) -> None:

@@ -66,15 +66,19 @@ fetch "Python-2.7.18.tgz" da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb98
 step "configuring the interpreter"
 unpack "Python-2.7.18.tgz"
 case $PROFILE in
-    standard) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
-    release) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
+    standard)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
+    release)
+        task="PROFILE_TASK=-m test.regrtest --pgo test_array test_base64 test_binascii test_bisect test_cmath test_codecs test_collections test_complex test_decimal test_difflib test_float test_functools test_generators test_heapq test_int test_itertools test_json test_long test_math test_operator test_pickle test_pprint test_re test_set test_struct test_unicode test_xml_etree"
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
     *) echo "interlock: cpython-2.7-nothreads has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
 env CFLAGS="-std=gnu89" ./configure --prefix="$PREFIX" "$@" \
     "--without-threads" \
     "--with-ensurepip=no"
 step "compiling the interpreter"
-make -j "$JOBS"
+make -j "$JOBS" ${task:+"$task"}
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` byte-compiles it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

@@ -66,15 +66,19 @@ fetch "Python-3.13.5.tar.xz" 93e583f243454e6e9e4588ca2c2662206ad961659863277afcd
 step "configuring the interpreter"
 unpack "Python-3.13.5.tar.xz"
 case $PROFILE in
-    standard) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
-    release) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
+    standard)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
+    release)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
     *) echo "interlock: cpython-3.13 has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
 env  ./configure --prefix="$PREFIX" "$@" \
     "--enable-loadable-sqlite-extensions" \
     "--disable-test-modules"
 step "compiling the interpreter"
-make -j "$JOBS"
+make -j "$JOBS" ${task:+"$task"}
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` byte-compiles it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

@@ -66,8 +66,12 @@ fetch "Python-3.14.4.tar.xz" d923c51303e38e249136fc1bdf3568d56ecb03214efdef48516
 step "configuring the interpreter"
 unpack "Python-3.14.4.tar.xz"
 case $PROFILE in
-    standard) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
-    release) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
+    standard)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
+    release)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
     *) echo "interlock: cpython-3.14t has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
 env  ./configure --prefix="$PREFIX" "$@" \
@@ -75,7 +79,7 @@ env  ./configure --prefix="$PREFIX" "$@" \
     "--enable-loadable-sqlite-extensions" \
     "--disable-test-modules"
 step "compiling the interpreter"
-make -j "$JOBS"
+make -j "$JOBS" ${task:+"$task"}
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` byte-compiles it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

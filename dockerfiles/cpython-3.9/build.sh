@@ -66,14 +66,18 @@ fetch "Python-3.9.2.tar.xz" 3c2034c54f811448f516668dce09d24008a0716c3a794dd8639b
 step "configuring the interpreter"
 unpack "Python-3.9.2.tar.xz"
 case $PROFILE in
-    standard) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
-    release) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
+    standard)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
+    release)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
     *) echo "interlock: cpython-3.9 has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
 env  ./configure --prefix="$PREFIX" "$@" \
     "--enable-loadable-sqlite-extensions"
 step "compiling the interpreter"
-make -j "$JOBS"
+make -j "$JOBS" ${task:+"$task"}
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` byte-compiles it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

@@ -65,14 +65,18 @@ fetch "nogil-v3.9.10-nogil-2023-01-22.tar.gz" cbda308c7586745573d665cd53d71b5070
 step "configuring the interpreter"
 unpack "nogil-v3.9.10-nogil-2023-01-22.tar.gz"
 case $PROFILE in
-    standard) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
-    release) set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
+    standard)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
+    release)
+        task=""
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
     *) echo "interlock: nogil-3.9 has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
 env  ./configure --prefix="$PREFIX" "$@" \
     "--enable-loadable-sqlite-extensions"
 step "compiling the interpreter"
-make -j "$JOBS"
+make -j "$JOBS" ${task:+"$task"}
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` byte-compiles it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

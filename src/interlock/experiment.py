@@ -144,12 +144,12 @@ def describe(client: Any, assignment: Assignment, record: Record) -> Experiment:
         workloads={key: known.workloads[key] for key in settings.workloads},
         controls={image.variant: control for image in built if (control := known.variants[image.variant].control)},
         facts={variant: facts for one in measured.values() for variant, facts in one.facts.items()},
-        cells=[cell for key in settings.workloads for cell in _cells(key, built, measured.get(key))],
+        cells=[cell for key in settings.workloads for cell in cells_of(key, built, measured.get(key))],
         order={key: one.order for key, one in measured.items()},
     )
 
 
-def _cells(workload: str, built: list[Built], measured: Measured | None) -> list[CellResult]:
+def cells_of(workload: str, built: list[Built], measured: Measured | None) -> list[CellResult]:
     """The workload's cells in the order of the variants, those without an image and those never reached included."""
     done = {cell.variant: cell for cell in measured.cells if cell.mode is None} if measured else {}
     interrupted = Outcome(state=State.FAILED, reason="interrupted before it was measured")

@@ -94,9 +94,10 @@ class Proof(Data):
 
 
 class ProfileFlags(Data):
-    """What a profile adds to this variant's configure."""
+    """What a profile adds to this variant's configure, and the work that profile-guided optimisation learns from."""
 
     configure: list[ShellWord] = []
+    profile_task: ShellWord | None = None  # the version's own without it
 
 
 class VariantFile(Data):

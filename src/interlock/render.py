@@ -46,6 +46,7 @@ def render(
         "patches": names,
         "profiles": [profiles[name] for name in variant.profiles],
         "profile_flags": lambda profile: profile_flags(variant, profile.name),
+        "profile_task": lambda profile: profile_task(variant, profile.name),
         "environment": shell_environment,
         "quote": quote,
     }
@@ -60,6 +61,12 @@ def profile_flags(variant: Variant, profile: str) -> list[str]:
             found=f"{variant.name} has no profile '{profile}'", todo=f"It has: {', '.join(variant.profiles)}."
         )
     return variant.release.configure if profile == "release" and variant.release else []
+
+
+def profile_task(variant: Variant, profile: str) -> str:
+    """A make argument of the profile, or nothing."""
+    task = variant.release.profile_task if profile == "release" and variant.release else None
+    return f"PROFILE_TASK={task}" if task else ""
 
 
 def quote(word: str) -> str:
