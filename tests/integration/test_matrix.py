@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -205,23 +204,32 @@ def _interrupt_when(project: Path, reached: Any) -> int:
         return process.wait(timeout=60)
 
 
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for a few small files."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)], check=True)
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+ON_A_TINY_DISK = """
+mount -t tmpfs -o size=16k tmpfs "$1" && head -c 12000 /dev/zero > "$1/filler" || exit 99
+folder=$1 kept=$2; shift 2
+"$@"; code=$?
+cp -a "$folder/." "$kept"
+exit $code
+"""
 
 
-def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small: Path, tiny_disk: Path) -> None:
+def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small: Path, tmp_path: Path) -> None:
     add_workload(small, "good", GOOD)
-    (tiny_disk / "filler").write_bytes(b"x" * 12_000)
-    done = run_small(small, "--results", str(tiny_disk))
-    assert done.returncode == 7
+    tiny, kept = tmp_path / "tiny", tmp_path / "kept"
+    tiny.mkdir()
+    kept.mkdir()
+    matrix = command("matrix", "--quick", "--rounds", "2", "--no-profile", "--results", str(tiny))
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_TINY_DISK, "sh", str(tiny), str(kept), *matrix],
+        cwd=small,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 7, done.stdout + done.stderr
     assert done.stderr.count("error:") == 1
     assert "No space left on device" in done.stderr
-    for path in tiny_disk.rglob("*.json"):
+    assert (kept / "filler").exists()
+    for path in kept.rglob("*.json"):
         json.loads(path.read_text())
-    assert not list(tiny_disk.rglob(".*"))
+    assert not list(kept.rglob(".*"))
