@@ -12,7 +12,7 @@ from typing import Any
 import pyperf
 import pytest
 
-from interlock import measure, store
+from interlock import measure, runs, store
 from interlock.errors import StoreError
 from interlock.model import CellProfile, Gil, ProgramOutput, Repetition, Subject
 from tests.builders import make_benchmark, make_cell, make_cost, make_experiment, make_profile, make_workload
@@ -153,21 +153,21 @@ def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> measure.Ce
     workload, program = make_workload(), make_benchmark("uncontended")
     metadata: dict[str, Any] = {} if gil is None else {"gil_enabled": gil}
     calibration = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.05), (2, 0.1)])
-    cell.add(program, measure.program_run(workload, program, calibration, make_cost()))
+    cell.add(program, runs.program_run(workload, program, calibration, make_cost()))
     for number in range(3):
         raw = [factor * (0.1 + 0.001 * number), factor * 0.102]
         output = ProgramOutput(interlock=1, loops=2, inner_loops=10, warmups=[0.2], values=raw, metadata=metadata)
         cost = make_cost(max_rss_bytes=9_000_000 + number)
-        cell.add(program, measure.program_run(workload, program, output, cost))
+        cell.add(program, runs.program_run(workload, program, output, cost))
     command = make_benchmark("pass", command=["-c", "pass"])
     costs = [make_cost(0.03), make_cost(factor * 0.02), make_cost(factor * 0.021)]
-    cell.add(command, measure.command_run(workload, command, costs, Repetition(warmups=1, values=2)))
+    cell.add(command, runs.command_run(workload, command, costs, Repetition(warmups=1, values=2)))
     return cell
 
 
 def write_suite(path: Path, cell: measure.Cell) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    measure.suite_of(cell).dump(str(path))
+    runs.suite_of(cell.runs).dump(str(path))
     return path
 
 
@@ -228,7 +228,7 @@ def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -
 
 
 def test_a_cell_without_values_has_no_suite() -> None:
-    assert measure.suite_of(measure.Cell(Subject(variant="v", image_id="i"), None)) is None
+    assert runs.suite_of({}) is None
 
 
 def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rich.text import Text
 from interlock import __version__, catalog, compare, doctor, experiment, progress, report, store
 from interlock.engine import build as building
 from interlock.engine.client import connect
+from interlock.engine.image import Options
 from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
 from interlock.model import Built, Catalog, Settings, State
 from interlock.places import Places
@@ -183,7 +184,7 @@ def _show(checks: list[doctor.Check]) -> None:
 
 
 def _build(places: Places, known: Catalog, names: list[str], profile: str, force: bool) -> list[Built]:
-    options = building.Options(places.root, places.cache, profile, force)
+    options = Options(places.root, places.cache, profile, force)
     known_s = store.read_durations(places.cache, profile)
     usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:

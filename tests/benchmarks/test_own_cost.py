@@ -15,6 +15,7 @@ from interlock import catalog as catalogs
 from interlock import render
 from interlock.engine import build as building
 from interlock.engine.client import connect
+from interlock.engine.image import Options, run_build
 from interlock.model import State
 from interlock.places import Places
 from tests.integration.toys import interlock
@@ -51,8 +52,8 @@ def test_a_build_in_which_nothing_changed(benchmark: Any) -> None:
 def test_a_cold_build_beside_a_plain_one(capsys: pytest.CaptureFixture[str]) -> None:
     """Cold: fetch, compile, slim, prove and tag. Plain: configure, make -j and make install with the same flags."""
     client, catalog = connect(), catalogs.load(ROOT)
-    options = building.Options(ROOT, Places.here().cache, force=True)
-    (warm,) = building.build(client, catalog, [VARIANT], building.Options(ROOT, options.cache), lambda *_: None)
+    options = Options(ROOT, Places.here().cache, force=True)
+    (warm,) = building.build(client, catalog, [VARIANT], Options(ROOT, options.cache), lambda *_: None)
     assert warm.outcome.state is State.OK
     pairs = []
     for _ in range(2):
@@ -66,11 +67,11 @@ def test_a_cold_build_beside_a_plain_one(capsys: pytest.CaptureFixture[str]) -> 
             print(f"\n{VARIANT}: cold {cold_s:.0f} s, plain {plain_s:.0f} s, ratio {cold_s / plain_s:.2f}")
 
 
-def _plain_build_s(client: Any, catalog: Any, options: building.Options) -> float:
+def _plain_build_s(client: Any, catalog: Any, options: Options) -> float:
     variant = catalog.variants[VARIANT]
     plan = building.make_plan(client, catalog, variant, options, lambda *_: None)
     log: list[str] = []
-    toolchain = building.run_build(
+    toolchain = run_build(
         client, plan.files, log, lambda _: None, buildargs={"BASE": plan.base.reference}, target="toolchain"
     )
     source = variant.interpreter

@@ -1,20 +1,15 @@
-"""What building computes without an engine: how many at once, the user's mirror, and why a build failed."""
+"""How many builds run at once, and with how many jobs each."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine import build
-from interlock.errors import BuildError, EngineError, SourceUnavailableError
-from tests.builders import make_source, make_variant
 
 CORES = os.cpu_count() or 1
-LOG = Path("logs/cpython-3.13-standard.log")
 
 
 @given(st.integers(0, 100))
@@ -33,101 +28,3 @@ def test_all_builds_together_use_about_twice_the_cores(workers: int) -> None:
 
 def test_a_lonely_build_uses_every_core() -> None:
     assert build.make_jobs(build.worker_count(1)) == CORES
-
-
-@pytest.mark.parametrize("mirror", ["", "https://mirror.example/sources", "file:///srv/sources"])
-def test_a_mirror_that_is_a_url_or_absent_is_passed_on(monkeypatch: pytest.MonkeyPatch, mirror: str) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", mirror)
-    assert build.source_mirror(make_variant()) == (mirror, {})
-
-
-def test_a_mirror_that_is_a_folder_goes_into_the_context_with_what_the_variant_needs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    library = {"name": "pth", **make_source("pth.tgz").model_dump()}
-    missing = {"name": "other", **make_source("other.tgz").model_dump()}
-    for name in ("pth.tgz", "Python-3.13.1.tgz", "unrelated.tgz"):
-        (tmp_path / name).write_bytes(name.encode())
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path))
-    assert build.source_mirror(make_variant(libraries=[library, missing])) == (
-        "file:///interlock",
-        {"sources/pth.tgz": b"pth.tgz", "sources/Python-3.13.1.tgz": b"Python-3.13.1.tgz"},
-    )
-
-
-def test_a_mirror_that_is_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", f"{tmp_path}/nowhere")
-    with pytest.raises(EngineError) as caught:
-        build.source_mirror(make_variant())
-    assert str(caught.value) == (
-        f"key 'INTERLOCK_SOURCE_MIRROR': '{tmp_path}/nowhere' is neither a URL nor a directory. Correct it or unset it."
-    )
-
-
-def failure(log: str) -> Exception:
-    return build._build_failure(log, make_variant(), LOG)
-
-
-def test_a_source_that_is_nowhere_is_unavailable_with_every_host_and_its_error() -> None:
-    error = failure(
-        "interlock: step fetching a.tgz\n"
-        "interlock: tried https://example.org/a.tgz: curl: (6) Could not resolve host: example.org\n"
-        "interlock: tried file:///interlock/a.tgz: curl: (37) Couldn't open file /interlock/a.tgz\n"
-        "interlock: tried http://127.0.0.1:81/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
-        "interlock: exit code 69\n"
-    )
-    assert isinstance(error, SourceUnavailableError)
-    assert error.found == (
-        "example.org: Could not resolve host: example.org; "
-        "file:///interlock/a.tgz: Couldn't open file /interlock/a.tgz; "
-        "127.0.0.1:81: The requested URL returned error: 404"
-    )
-    assert (error.file, error.key) == ("variants/cpython-3.13.toml", "places")
-    assert error.todo == "Set INTERLOCK_SOURCE_MIRROR."
-
-
-def test_an_unavailable_source_has_a_reason_even_where_no_place_could_be_asked() -> None:
-    error = failure("interlock: step fetching a.tgz\ninterlock: exit code 69\n")
-    assert isinstance(error, SourceUnavailableError)
-    assert error.found
-
-
-def test_only_wrong_bytes_is_a_failed_build_that_names_the_sum_found() -> None:
-    error = failure(
-        "interlock: tried https://example.org/a.tgz: sha256 is 12ab (3 bytes), wanted 34cd\n"
-        "interlock: tried http://mirror.example/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
-        "interlock: exit code 65\n"
-    )
-    assert isinstance(error, BuildError)
-    assert not isinstance(error, SourceUnavailableError)
-    assert (error.file, error.key) == ("variants/cpython-3.13.toml", "sha256")
-    assert error.found == (
-        "no place has the source with this sum. Tried: example.org: sha256 is 12ab (3 bytes), wanted 34cd; "
-        "mirror.example: The requested URL returned error: 404"
-    )
-    assert "INTERLOCK_SOURCE_MIRROR" in error.todo
-
-
-def test_a_full_disk_is_the_engines_problem_and_not_the_variants() -> None:
-    error = failure("cc: error: a.o: No space left on device\ninterlock: exit code 1\n")
-    assert isinstance(error, EngineError)
-    assert str(error).startswith("building cpython-3.13: no space left on the engine's disk. Free some")
-
-
-def test_a_disk_that_fills_up_while_fetching_is_not_a_missing_source() -> None:
-    said = "curl: (23) Failure writing output to destination"  # of curl 7.88 on a full tmpfs
-    error = failure(f"interlock: tried https://example.org/a.tgz: {said}\ninterlock: exit code 69\n")
-    assert isinstance(error, EngineError)
-
-
-def test_any_other_failure_shows_the_end_of_the_log_and_where_the_rest_is() -> None:
-    error = failure("one\ntwo\n\nthree\nfour\nmake: *** [all] Error 2\ninterlock: exit code 2\n")
-    assert isinstance(error, BuildError)
-    assert str(error) == (
-        f"{LOG}: building cpython-3.13 failed: two / three / four / make: *** [all] Error 2. The log has the rest."
-    )
-
-
-def test_steps_are_told_from_the_rest_of_the_log() -> None:
-    text = "interlock: step fetching a.tgz\nmake: interlock: step no\ninterlock: step compiling the interpreter\n"
-    assert build.STEP.findall(text) == ["fetching a.tgz", "compiling the interpreter"]

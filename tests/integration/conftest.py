@@ -11,6 +11,7 @@ import pytest
 from interlock import catalog as catalogs
 from interlock.engine import build as building
 from interlock.engine.client import OWNER_LABEL, connect
+from interlock.engine.image import Options
 from interlock.model import Built, Catalog
 from interlock.places import Places
 from tests.integration.toys import copy_project
@@ -40,12 +41,12 @@ def client() -> Any:
 
 
 @pytest.fixture(scope="session")
-def options(root: Path) -> building.Options:
-    return building.Options(root, Places.here().cache)
+def options(root: Path) -> Options:
+    return Options(root, Places.here().cache)
 
 
 @pytest.fixture(scope="session")
-def built(client: Any, catalog: Catalog, options: building.Options) -> dict[str, Built]:
+def built(client: Any, catalog: Catalog, options: Options) -> dict[str, Built]:
     """The three variants, built now or found as they were built before."""
     results = building.build(client, catalog, VARIANTS, options, print)
     return {image.variant: image for image in results}

@@ -17,6 +17,7 @@ import pytest
 
 from interlock import catalog as catalogs
 from interlock.engine import build as building
+from interlock.engine.image import Options, ask_facts
 from interlock.engine.proof import require_proof
 from interlock.errors import BuildError
 from interlock.model import Built, Catalog, Gil, State, ThreadFlavour
@@ -25,7 +26,7 @@ from tests.integration.toys import command, interlock, toy_tarball, toy_variant
 
 
 def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: dict[str, Built]) -> None:
-    facts = {name: building.ask_facts(client, image.image_id) for name, image in built.items()}
+    facts = {name: ask_facts(client, image.image_id) for name, image in built.items()}
     flavours = {name: fact.thread_flavour for name, fact in facts.items()}
     assert flavours == {
         "cpython-2.7": ThreadFlavour.PTHREAD,
@@ -44,7 +45,7 @@ def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(
     client: Any, catalog: Catalog, built: dict[str, Built]
 ) -> None:
     # What configure makes of --with-pth on a modern glibc, unless its probes are answered, is plain 2.7.
-    facts = building.ask_facts(client, built["cpython-2.7"].image_id)
+    facts = ask_facts(client, built["cpython-2.7"].image_id)
     with pytest.raises(BuildError, match=r"cpython-2.7-pth.toml, key 'proof.thread_flavour'.*gnu-pth.*pthread"):
         require_proof(catalog.variants["cpython-2.7-pth"], facts)
 
@@ -77,7 +78,7 @@ def test_labels_and_tag_say_variant_and_profile(client: Any, built: dict[str, Bu
 
 
 def test_an_unchanged_variant_is_not_built_again(
-    client: Any, catalog: Catalog, options: building.Options, built: dict[str, Built]
+    client: Any, catalog: Catalog, options: Options, built: dict[str, Built]
 ) -> None:
     again = building.build(client, catalog, list(built), options, lambda *_: None)
     assert [image.reused for image in again] == [True] * len(built)
@@ -125,7 +126,7 @@ def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_a
 ) -> None:
     toy_variant(project, "toy-nowhere", "toy.tar.gz", "0" * 64)
     interlock(project, "render")
-    catalog, options = catalogs.load(project), building.Options(project, project / "cache")
+    catalog, options = catalogs.load(project), Options(project, project / "cache")
     (image,) = building.build(client, catalog, ["toy-nowhere"], options, lambda *_: None)
     assert image.outcome.state is State.UNAVAILABLE
     assert image.outcome.reason == "sources.invalid: Could not resolve host: sources.invalid"

@@ -7,8 +7,9 @@ from typing import Any
 
 from docker.errors import ImageNotFound
 
-from interlock.engine.build import HASH_LABEL, engine_failure, run_build
 from interlock.engine.context import content_hash, read_context
+from interlock.engine.image import HASH_LABEL, run_build
+from interlock.engine.log import engine_failure
 from interlock.model import BaseImage
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock import measure
+from interlock import runs
 from interlock.model import Outcome, ProgramOutput, Repetition, State
 from tests.builders import OK, make_benchmark, make_cost, make_ended, make_workload
 
@@ -23,18 +23,18 @@ def report(**changes: Any) -> str:
 
 
 def test_a_program_that_printed_its_report_is_ok() -> None:
-    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended(report()))
+    outcome, output = runs.judge(WORKLOAD, PROGRAM, make_ended(report()))
     assert outcome == OK
     assert output is not None
     assert output.values == [0.5]
 
 
 def test_a_command_that_ended_with_0_is_ok_and_has_no_report() -> None:
-    assert measure.judge(WORKLOAD, COMMAND, make_ended()) == (OK, None)
+    assert runs.judge(WORKLOAD, COMMAND, make_ended()) == (OK, None)
 
 
 def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
-    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended(report(), exit_code=137, timed_out=True))
+    outcome, output = runs.judge(WORKLOAD, PROGRAM, make_ended(report(), exit_code=137, timed_out=True))
     assert outcome == Outcome(state=State.TIMED_OUT, reason="'uncontended' had not ended after 20 s")
     assert output is None
 
@@ -44,29 +44,29 @@ def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
     [("Traceback\n  x\nValueError: 3\n", "ValueError: 3"), ("", "exit code 1"), (" \n", "exit code 1")],
 )
 def test_a_process_with_another_exit_code_failed_with_its_last_words(stderr: str, said: str) -> None:
-    outcome, _ = measure.judge(WORKLOAD, PROGRAM, make_ended(report(), stderr, 1))
+    outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended(report(), stderr, 1))
     assert outcome == Outcome(state=State.FAILED, reason=f"'uncontended' ended with exit code 1: {said}")
 
 
 # What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
 @pytest.mark.parametrize("said", ["Unknown option: -I", "-X is reserved for implementation-specific arguments"])
 def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) -> None:
-    outcome, _ = measure.judge(WORKLOAD, COMMAND, make_ended("", f"{said}\nusage: python [option] ...\n", 2))
+    outcome, _ = runs.judge(WORKLOAD, COMMAND, make_ended("", f"{said}\nusage: python [option] ...\n", 2))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason=said)
 
 
 def test_a_program_that_prints_the_same_words_failed_because_it_has_no_options_of_python() -> None:
-    outcome, _ = measure.judge(WORKLOAD, PROGRAM, make_ended("", "Unknown option: -I\n", 2))
+    outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended("", "Unknown option: -I\n", 2))
     assert outcome.state is State.FAILED
 
 
 def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
-    outcome, _ = measure.judge(WORKLOAD, PROGRAM, make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
+    outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
     assert outcome == Outcome(state=State.UNSUPPORTED, reason="no threads")
 
 
 def test_a_program_that_printed_something_else_failed() -> None:
-    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended("hello\n"))
+    outcome, output = runs.judge(WORKLOAD, PROGRAM, make_ended("hello\n"))
     assert outcome.state is State.FAILED
     assert "its last line is 'hello'" in outcome.reason
     assert output is None
@@ -86,10 +86,10 @@ def test_a_program_that_printed_something_else_failed() -> None:
     ids=str,
 )
 def test_a_report_that_cannot_become_values_fails_its_cell_and_not_the_experiment(faulty: dict[str, Any]) -> None:
-    outcome, output = measure.judge(WORKLOAD, PROGRAM, make_ended(report(**faulty)))
+    outcome, output = runs.judge(WORKLOAD, PROGRAM, make_ended(report(**faulty)))
     if outcome.state is State.OK:
         assert output is not None
-        measure.program_run(WORKLOAD, PROGRAM, output, make_cost())
+        runs.program_run(WORKLOAD, PROGRAM, output, make_cost())
 
 
 def test_a_program_becomes_a_run_with_times_per_unit() -> None:
@@ -101,7 +101,7 @@ def test_a_program_becomes_a_run_with_times_per_unit() -> None:
         values=[1.0, 3.0],
         metadata={"threads": 2, "gil_enabled": False},
     )
-    run = measure.program_run(WORKLOAD, PROGRAM, output, make_cost(1.5))
+    run = runs.program_run(WORKLOAD, PROGRAM, output, make_cost(1.5))
     assert run.values == (0.05, 0.15)
     assert run.warmups == ((4, 0.1),)
     metadata = run.get_metadata()
@@ -113,7 +113,7 @@ def test_a_program_becomes_a_run_with_times_per_unit() -> None:
 
 def test_a_calibration_becomes_a_run_whose_warmups_have_their_own_loops() -> None:
     output = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.06), (2, 0.1)])
-    run = measure.program_run(WORKLOAD, PROGRAM, output, make_cost())
+    run = runs.program_run(WORKLOAD, PROGRAM, output, make_cost())
     assert run.values == ()
     assert run.warmups == ((1, 0.006), (2, 0.005))
     assert run.get_metadata()["calibrate_loops"] == 2
@@ -129,7 +129,7 @@ def test_a_runs_values_times_its_loops_are_the_raw_times(
     loops: int, inner_loops: int, values: list[float], warmups: list[float]
 ) -> None:
     output = ProgramOutput(interlock=1, loops=loops, inner_loops=inner_loops, values=values, warmups=warmups)
-    run = measure.program_run(WORKLOAD, PROGRAM, output, make_cost())
+    run = runs.program_run(WORKLOAD, PROGRAM, output, make_cost())
     total = run.get_total_loops()
     assert total == loops * inner_loops
     assert [value * total for value in run.values] == pytest.approx(values)
@@ -142,7 +142,7 @@ def test_a_command_becomes_a_run_of_one_value_per_process_with_mean_costs() -> N
         make_cost(0.2, max_rss_bytes=5, voluntary_switches=1),
         make_cost(0.4, max_rss_bytes=7, voluntary_switches=4),
     ]
-    run = measure.command_run(WORKLOAD, COMMAND, costs, Repetition(warmups=1, values=2))
+    run = runs.command_run(WORKLOAD, COMMAND, costs, Repetition(warmups=1, values=2))
     assert run.values == (0.2, 0.4)
     assert run.warmups == ((1, 0.9),)
     metadata = run.get_metadata()
@@ -157,5 +157,5 @@ def test_the_worst_outcome_is_the_cells() -> None:
     order = [State.OK, State.UNSUPPORTED, State.UNAVAILABLE, State.TIMED_OUT, State.FAILED]
     outcomes = [Outcome(state=state, reason=state.value) for state in order]
     for index, outcome in enumerate(outcomes):
-        assert measure.worst(reversed(outcomes[: index + 1])) == outcome
-    assert measure.worst([]) == OK
+        assert runs.worst(reversed(outcomes[: index + 1])) == outcome
+    assert runs.worst([]) == OK

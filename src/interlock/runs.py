@@ -1,0 +1,114 @@
+"""What a process printed -> the outcome of its benchmark, and its timings as a pyperf run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyperf
+
+from interlock import instruments
+from interlock.engine.cells import Ended
+from interlock.errors import WorkloadError
+from interlock.model import Benchmark, Outcome, ProcessCost, ProgramOutput, Repetition, State, Workload
+
+OK = Outcome(state=State.OK)
+# `python -I` or `-X ...` in a version that lacks the option: the interpreter's own words, exit code 2.
+NO_SUCH_OPTION = ("Unknown option", "-X is reserved")
+
+
+def judge(
+    workload: Workload, benchmark: Benchmark, ended: Ended, *, traced: bool = False
+) -> tuple[Outcome, ProgramOutput | None]:
+    """The outcome of a process, and what a program printed. Only a traced process may have done no work."""
+    if ended.timed_out:
+        reason = f"'{benchmark.name}' had not ended after {workload.deadline_s:g} s"
+        return Outcome(state=State.TIMED_OUT, reason=reason), None
+    if ended.exit_code != 0:
+        return _judge_exit(benchmark, ended), None
+    if benchmark.command is not None:
+        return OK, None
+    try:
+        output = instruments.parse_program(ended.stdout, workload, may_idle=traced)
+    except WorkloadError as error:
+        return Outcome(state=State.FAILED, reason=str(error)), None
+    supported = output.unsupported is None
+    return OK if supported else Outcome(state=State.UNSUPPORTED, reason=output.unsupported or ""), output
+
+
+def _judge_exit(benchmark: Benchmark, ended: Ended) -> Outcome:
+    said = ended.stderr.strip().splitlines() or [f"exit code {ended.exit_code}"]
+    if benchmark.command is not None and said[0].startswith(NO_SUCH_OPTION):
+        return Outcome(state=State.UNSUPPORTED, reason=said[0])
+    return Outcome(state=State.FAILED, reason=f"'{benchmark.name}' ended with exit code {ended.exit_code}: {said[-1]}")
+
+
+def command_run(workload: Workload, benchmark: Benchmark, costs: list[ProcessCost], take: Repetition) -> Any:
+    """A pyperf run of a command: one value per process, the first ones warm-ups."""
+    walls = [cost.wall_s for cost in costs]
+    measured = costs[take.warmups :]
+    metadata = _metadata(workload, benchmark, loops=1, inner_loops=1) | _cost_metadata(measured)
+    return pyperf.Run(
+        walls[take.warmups :],
+        warmups=[(1, wall) for wall in walls[: take.warmups]],
+        metadata=metadata,
+        collect_metadata=False,
+    )
+
+
+def program_run(workload: Workload, benchmark: Benchmark, output: ProgramOutput, cost: ProcessCost) -> Any:
+    """A pyperf run of a program: raw times divided by the units of work, as pyperf stores them."""
+    metadata = _metadata(workload, benchmark, output.loops, output.inner_loops) | _cost_metadata([cost])
+    metadata |= {f"interlock_{key}": _plain(value) for key, value in output.metadata.items()}
+    warmups = [(output.loops, _per_unit(raw, output.loops, output)) for raw in output.warmups]
+    if output.calibration:
+        metadata["calibrate_loops"] = output.loops
+        warmups = [(loops, _per_unit(raw, loops, output)) for loops, raw in output.calibration] + warmups
+    values = [_per_unit(raw, output.loops, output) for raw in output.values]
+    return pyperf.Run(values, warmups=warmups, metadata=metadata, collect_metadata=False)
+
+
+def _per_unit(raw_s: float, loops: int, output: ProgramOutput) -> float:
+    return raw_s / (loops * output.inner_loops)
+
+
+def _plain(value: float | str | bool) -> float | str:
+    """pyperf's metadata knows no booleans."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _metadata(workload: Workload, benchmark: Benchmark, loops: int, inner_loops: int) -> dict[str, Any]:
+    return {
+        "name": f"{workload.name} {benchmark.name}",
+        "unit": "second",
+        "loops": loops,
+        "inner_loops": inner_loops,
+    }
+
+
+def _cost_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
+    """Means over the processes of a run; the launcher's figures are of whole processes, start and exit included."""
+
+    def mean(values: Iterable[float]) -> float:
+        return sum(values) / len(costs)
+
+    return {
+        "mem_max_rss": max(cost.max_rss_bytes for cost in costs),
+        "interlock_process_wall_s": mean(cost.wall_s for cost in costs),
+        "interlock_process_user_s": mean(cost.user_s for cost in costs),
+        "interlock_process_sys_s": mean(cost.sys_s for cost in costs),
+        "interlock_process_voluntary_switches": mean(cost.voluntary_switches for cost in costs),
+        "interlock_process_involuntary_switches": mean(cost.involuntary_switches for cost in costs),
+    }
+
+
+def suite_of(runs: Mapping[str, Sequence[Any]]) -> Any:
+    """A pyperf suite of the benchmarks that have values, or None."""
+    benchmarks = [pyperf.Benchmark(one) for one in runs.values() if any(run.values for run in one)]
+    return pyperf.BenchmarkSuite(benchmarks) if benchmarks else None
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The cell's outcome is that of its worst benchmark."""
+    rank = [State.OK, State.UNSUPPORTED, State.UNAVAILABLE, State.TIMED_OUT, State.FAILED]
+    return max(outcomes, key=lambda outcome: rank.index(outcome.state), default=OK)
