@@ -13,6 +13,7 @@ from interlock.model import (
     BenchmarkValues,
     CellResult,
     Experiment,
+    Gil,
     Outcome,
     State,
     Workload,
@@ -32,9 +33,9 @@ class Ratio:
     high: float
 
     def apart_from(self, noise: Ratio | None) -> bool:
-        """Whether no round's ratio lies inside what equal images showed (and 1 itself)."""
-        low, high = (min(noise.low, 1.0), max(noise.high, 1.0)) if noise else (1.0, 1.0)
-        return self.low > high or self.high < low
+        """Whether no round's ratio lies inside what equal images showed, in whichever direction they showed it."""
+        width = max(noise.high, 1 / noise.low, 1.0) if noise else 1.0
+        return self.low > width or self.high < 1 / width
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,9 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
     """What a reader must know beside the figure: above all a GIL that came back during the work."""
     facts = experiment.facts.get(cell.variant)
     notes = []
-    if facts and mine and mine.gil_after is not None:
+    if facts and mine and mine.gil_after is not None and Gil.OFF in {facts.gil, mine.gil_after}:
         notes.append(
-            f"GIL {mine.gil_after.value}"
+            "GIL off before and after"
             if mine.gil_after == facts.gil
             else f"GIL {facts.gil.value} at start, {mine.gil_after.value} after the work"
         )
