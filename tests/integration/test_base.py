@@ -25,15 +25,25 @@ http: {{addr: "127.0.0.1:{port}"}}
 """
 
 
+@pytest.fixture(scope="session")
+def registry_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Debian's docker-registry: unpacked, not installed, because installing starts a service on the machine."""
+    folder = tmp_path_factory.mktemp("docker-registry")
+    subprocess.run(["apt-get", "download", "-q", "docker-registry"], cwd=folder, check=True, capture_output=True)
+    (package,) = folder.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True)
+    return str(folder / "usr/bin/docker-registry")
+
+
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
-    """A real registry, Debian's docker-registry, on a port of its own."""
+def registry(registry_program: str, tmp_path: Path) -> Iterator[str]:
+    """A registry of the test's own, on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     configuration = tmp_path / "registry.yml"
     configuration.write_text(CONFIGURATION.format(folder=tmp_path / "registry", port=port))
-    with subprocess.Popen(["docker-registry", "serve", str(configuration)], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([registry_program, "serve", str(configuration)], stderr=subprocess.DEVNULL) as process:
         for _ in range(100):
             with suppress(OSError):
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/").close()

@@ -1,0 +1,87 @@
+"""The README is true: its tables come from the reference experiment, its commands and options exist, all are named."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from interlock import catalog as catalogs
+from interlock import compare, report, store
+from interlock.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCES = sorted(path.parent for path in (ROOT / "results/reference").glob("*/experiment.json"))
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
+def test_a_reference_report_is_what_its_raw_files_say(folder: Path) -> None:
+    experiment = store.read_experiment(folder)
+    tables = compare.tables(experiment, *store.read_cells(folder, experiment))
+    assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables)
+
+
+def test_there_is_a_reference_experiment_with_every_variant_and_workload() -> None:
+    catalog = catalogs.load(ROOT)
+    experiments = [store.read_experiment(folder) for folder in REFERENCES]
+    assert any(
+        set(experiment.settings.variants) == set(catalog.variants)
+        and set(experiment.settings.workloads) == set(catalog.workloads)
+        for experiment in experiments
+    )
+
+
+def test_every_figure_of_the_readme_stands_in_a_reference_report() -> None:
+    reports = "\n".join((folder / "report.md").read_text(encoding="utf-8") for folder in REFERENCES)
+    rows = [line for line in README.splitlines() if line.startswith(("| cpython-", "| nogil-"))]
+    assert len(rows) >= 20
+    for row in rows:
+        assert row in reports, row
+
+
+def test_the_machine_of_the_figures_is_named_beside_them() -> None:
+    heads = {line for folder in REFERENCES for line in report.headline(store.read_experiment(folder))}
+    assert any(line.startswith("host ") and line in README for line in heads)
+    assert any(line.startswith("repeat ") and line in README for line in heads)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_in_the_readme(name: str) -> None:
+    assert f"`interlock {name}" in README
+
+
+def test_every_option_is_in_the_readme() -> None:
+    options = {
+        option
+        for command in COMMANDS.values()
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+        if option.startswith("--") and option not in {"--help", "--profile"}
+    }
+    assert {option for option in options if option not in README} == set()
+
+
+def test_every_variant_and_its_tag_are_in_the_readme() -> None:
+    for variant in catalogs.load(ROOT).variants.values():
+        assert f"`{variant.image_tag('standard').removeprefix('interlock/python:')}`" in README, variant.name
+
+
+def test_the_first_two_commands_are_one_line_each_and_run_what_is_there() -> None:
+    first, second = re.findall(r"```sh\n(.+)\n```", README)[:2]
+    assert shlex.split(first) == ["sh", "bootstrap.sh", "-s", "matrix", "--", "--quick"]
+    assert shlex.split(second) == ["sh", "bootstrap.sh", "-s", "tests"]
+    assert second in (ROOT / ".ci/run").read_text(encoding="utf-8")
+    noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    assert "def matrix(" in noxfile
+    assert "def tests(" in noxfile
+
+
+def test_every_link_to_a_file_leads_somewhere() -> None:
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
