@@ -43,12 +43,10 @@ def render(
 ) -> None:
     """Write dockerfiles/<variant>/ and the JSON Schema from variants/*.toml."""
     places, known = _project()
-    wanted = generated_files(known, catalog.templates(places.root), catalog.patches(places.root))
     if not check:
-        store.sync(places.root, wanted)
-        console.print(f"{len(wanted)} files are as variants/*.toml say")
+        _render(places, known)
         return
-    drifted = store.drift(places.root, wanted)
+    drifted = store.drift(places.root, _generated(places, known))
     for path in drifted:
         console.print(Text(f"differs: {path}"))
     if drifted:
@@ -183,13 +181,25 @@ def _show(checks: list[doctor.Check]) -> None:
         console.print(Text(f"{check.verdict.value:8} {check.subject}: {check.found}{mend}"), soft_wrap=True)
 
 
+def _generated(places: Places, known: Catalog) -> dict[str, str]:
+    return generated_files(known, catalog.templates(places.root), catalog.patches(places.root))
+
+
+def _render(places: Places, known: Catalog) -> None:
+    for path in store.sync(places.root, _generated(places, known)):
+        console.print(Text(f"render  {path}"))
+
+
 def _build(places: Places, known: Catalog, names: list[str], profile: str, force: bool) -> list[Built]:
+    client = connect()
+    # A variant that was edited a moment ago is built as it is now.
+    _render(places, known)
     options = Options(places.root, places.cache, profile, force)
     known_s = store.read_durations(places.cache, profile)
     usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:
         say = progress.BuildProgress(display, len(names), usual_s)
-        built = building.build(connect(), known, names, options, say)
+        built = building.build(client, known, names, options, say)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
     store.write_durations(places.cache, profile, {**known_s, **fresh})
     return built

@@ -48,13 +48,15 @@ def _cannot_write(path: Path, error: OSError) -> StoreError:
     )
 
 
-def sync(root: Path, files: Mapping[str, str]) -> None:
-    """Writes the generated files that differ, and removes those that nothing generates any more."""
-    for path in drift(root, files):
+def sync(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Writes the generated files that differ, removes those that nothing generates any more, and names both."""
+    drifted = drift(root, files)
+    for path in drifted:
         if path in files:
             write_whole(root / path, files[path])
         else:
             (root / path).unlink()
+    return drifted
 
 
 def drift(root: Path, files: Mapping[str, str]) -> list[str]:
