@@ -197,7 +197,7 @@ def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
     failed = Outcome(state=State.FAILED, reason="it crashed")
     folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
     with pytest.raises(WorkloadError, match=r"key 'cpython-3.14t / locks': it crashed"):
-        cli._fail_on_failed_cells(folder)
+        cli._fail_on_failed_cells(folder, store.read_experiment(folder))
 
 
 def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -21,7 +21,7 @@ from interlock.engine import build as building
 from interlock.engine.client import connect
 from interlock.engine.image import Options
 from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
-from interlock.model import Built, Catalog, Settings, State
+from interlock.model import Built, Catalog, Experiment, Settings, State
 from interlock.places import Places
 from interlock.render import generated_files
 
@@ -111,9 +111,9 @@ def matrix(
             known, places.root, results or places.results, built, settings, _command(settings)
         )
         folder = experiment.run(connect(), assignment, on_step)
-    _report(folder)
+    described = _report(folder)
     _fail_on_failed_builds(built)
-    _fail_on_failed_cells(folder)
+    _fail_on_failed_cells(folder, described)
 
 
 @app.command(name="report")
@@ -211,8 +211,8 @@ def _fail_on_failed_builds(built: list[Built]) -> None:
             raise BuildError(found=image.outcome.reason, todo="The other variants are not affected.")
 
 
-def _fail_on_failed_cells(folder: Path) -> None:
-    for cell in compare.failures(store.read_experiment(folder).cells):
+def _fail_on_failed_cells(folder: Path, described: Experiment) -> None:
+    for cell in compare.failures(described.cells):
         raise WorkloadError(
             file=str(folder),
             key=f"{cell.variant} / {cell.workload}",
@@ -221,17 +221,18 @@ def _fail_on_failed_cells(folder: Path) -> None:
         )
 
 
-def _load(folder: Path) -> tuple[Any, list[compare.Table]]:
+def _load(folder: Path) -> tuple[Experiment, list[compare.Table]]:
     described = store.read_experiment(folder)
     values, profiles = store.read_cells(folder, described)
     return described, compare.tables(described, values, profiles)
 
 
-def _report(folder: Path) -> None:
+def _report(folder: Path) -> Experiment:
     loaded = _load(folder)
     store.write_whole(folder / "report.md", report.markdown(*loaded))
     console.print(report.terminal(*loaded))
     console.print(f"\nFull report: {folder / 'report.md'}", highlight=False, soft_wrap=True)
+    return loaded[0]
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -17,6 +17,7 @@ from interlock.model import (
     Outcome,
     State,
     Workload,
+    label_of,
 )
 
 CellKey = tuple[str, str]
@@ -64,7 +65,6 @@ class Table:
     benchmark: Benchmark
     baseline: str
     noise: Ratio | None
-    processes: int
     rows: tuple[Row, ...]
 
 
@@ -106,7 +106,7 @@ def _table(
     def of(label: str) -> BenchmarkValues | None:
         return values.get((label, workload.name), {}).get(benchmark.name)
 
-    twin, base = of(f"{baseline}+{TWIN}"), of(baseline)
+    twin, base = of(label_of(baseline, TWIN)), of(baseline)
     noise = ratio_of(twin, base) if twin and base else None
     cells = [cell for cell in experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
     rows = []
@@ -122,7 +122,7 @@ def _table(
             notes=_notes(experiment, cell, mine),
         )
         rows.append(_with_values(row, mine, base, theirs, noise) if mine else row)
-    return Table(workload, benchmark, baseline, noise, experiment.settings.rounds, tuple(rows))
+    return Table(workload, benchmark, baseline, noise, tuple(rows))
 
 
 def _with_values(
@@ -165,12 +165,9 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 
 def skipped(experiment: Experiment) -> list[str]:
     """A line for each thing that has no figure, and why; benchmarks with the same reason share one."""
-    lines = [
-        f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}"
-        for image in experiment.images
-        if image.outcome.state is not State.OK
-    ]
-    without_image = {image.variant for image in experiment.images if image.outcome.state is not State.OK}
+    missing = [image for image in experiment.images if image.outcome.state is not State.OK]
+    lines = [f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}" for image in missing]
+    without_image = {image.variant for image in missing}
     originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
     for cell in experiment.cells:
         # What the twin shares with the baseline is said once; a twin that failed alone leaves no noise to compare with.
@@ -185,8 +182,7 @@ def _skipped_in(cell: CellResult) -> list[str]:
     for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
         if outcome.state is not State.OK:
             by_outcome.setdefault(outcome, []).append(name)
-    label = cell.variant if cell.mode is None else f"{cell.variant}+{cell.mode}"
-    where = f"{label} / {cell.workload}"
+    where = f"{cell.label} / {cell.workload}"
     lines = [
         f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
         for outcome, names in by_outcome.items()

@@ -301,6 +301,11 @@ class CellProfile(Data):
     benchmarks: dict[str, BenchmarkProfile]
 
 
+def label_of(variant: str, mode: str | None) -> str:
+    """A variant in a mode, as it is named in results, reports and orders."""
+    return variant if mode is None else f"{variant}+{mode}"
+
+
 class CellResult(Data):
     """A cell's outcome, and that of each of its benchmarks."""
 
@@ -310,6 +315,10 @@ class CellResult(Data):
     outcome: Outcome
     benchmarks: dict[str, Outcome] = {}
     profile: Outcome | None = None
+
+    @property
+    def label(self) -> str:
+        return label_of(self.variant, self.mode)
 
 
 class Settings(Data):
@@ -381,7 +390,7 @@ class Subject(Data):
 
     @property
     def label(self) -> str:
-        return self.variant if self.mode is None else f"{self.variant}+{self.mode}"
+        return label_of(self.variant, self.mode)
 
 
 class BenchmarkValues(Data):

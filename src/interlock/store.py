@@ -14,7 +14,7 @@ import pyperf
 from pydantic import BaseModel, ValidationError
 
 from interlock.errors import StoreError
-from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil
+from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil, label_of
 
 Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
@@ -103,8 +103,7 @@ def _letters(number: int) -> str:
 
 def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:
     """Where a cell's values are, in pyperf's format."""
-    folder = variant if mode is None else f"{variant}+{mode}"
-    return experiment / host / folder / f"{workload}.json"
+    return experiment / host / label_of(variant, mode) / f"{workload}.json"
 
 
 def profile_path(cell: Path) -> Path:
@@ -178,7 +177,7 @@ def read_cells(
     values, profiles = {}, {}
     for cell in experiment.cells:
         path = cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, cell.workload)
-        key = (path.parent.name, cell.workload)
+        key = (cell.label, cell.workload)
         values[key], profiles[key] = read_values(path), read_profiles(path)
     return values, profiles
 

@@ -15,8 +15,7 @@ from docker.errors import APIError, ImageNotFound
 
 from interlock.engine.base import ensure_base
 from interlock.engine.context import content_hash, read_context
-from interlock.engine.image import HASH_LABEL, Options, Plan, Say, ask_facts, build_image, run_build
-from interlock.engine.log import engine_failure
+from interlock.engine.image import Options, Plan, Say, ask_facts, build_aside, build_image, find_image
 from interlock.engine.proof import require_proof
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
 from interlock.model import Built, Catalog, Outcome, State, Variant
@@ -63,13 +62,8 @@ def make_plan(client: Any, catalog: Catalog, variant: Variant, options: Options,
 
 def find_built(client: Any, plan: Plan) -> Built | None:
     """The image of this plan if its tag carries this very content hash."""
-    try:
-        image = client.images.get(plan.tag)
-    except ImageNotFound:
-        return None
-    if image.labels.get(HASH_LABEL) != plan.content_hash:
-        return None
-    return _built(plan, image, duration_s=0.0, reused=True)
+    image = find_image(client, plan.tag, plan.content_hash)
+    return _built(plan, image, duration_s=0.0, reused=True) if image else None
 
 
 def worker_count(plans: int) -> int:
@@ -122,10 +116,9 @@ def _next(done: SimpleQueue[Built | BaseException]) -> Built:
 def _build_shared_stages(client: Any, plan: Plan, say: Say) -> None:
     for stage in SHARED_STAGES:
         say("base", f"preparing the {stage} stage")
-        log: list[str] = []
+        dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
         arguments = {"BASE": plan.base.reference}
-        if run_build(client, plan.files, log, lambda _: None, buildargs=arguments, target=stage) is None:
-            raise engine_failure("".join(log), f"the {stage} stage", f"dockerfiles/{plan.variant.name}/Dockerfile")
+        build_aside(client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
 
 
 def build_one(client: Any, plan: Plan, options: Options, jobs: int, say: Say) -> Built:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from docker.errors import ImageNotFound
-
 from interlock.engine.context import content_hash, read_context
-from interlock.engine.image import HASH_LABEL, run_build
-from interlock.engine.log import engine_failure
+from interlock.engine.image import HASH_LABEL, build_aside, find_image
 from interlock.model import BaseImage
 
 
@@ -18,16 +15,15 @@ def ensure_helper(client: Any, root: Path, name: str, base: BaseImage) -> str:
     files = read_context(root / "dockerfiles" / name)
     wanted = content_hash(files, base.image_id, name)
     tag = f"interlock/{name}:latest"
-    try:
-        image = client.images.get(tag)
-        if image.labels.get(HASH_LABEL) == wanted:
-            return str(image.id)
-    except ImageNotFound:
-        pass
-    log: list[str] = []
-    image_id = run_build(
-        client, files, log, lambda _: None, buildargs={"BASE": base.reference}, labels={HASH_LABEL: wanted}, tag=tag
+    image = find_image(client, tag, wanted)
+    if image is not None:
+        return str(image.id)
+    return build_aside(
+        client,
+        files,
+        name,
+        f"dockerfiles/{name}/Dockerfile",
+        buildargs={"BASE": base.reference},
+        labels={HASH_LABEL: wanted},
+        tag=tag,
     )
-    if image_id is None:
-        raise engine_failure("".join(log), name, f"dockerfiles/{name}/Dockerfile")
-    return image_id

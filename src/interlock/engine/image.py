@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.errors import DockerException
+from docker.errors import DockerException, ImageNotFound
 
 from interlock.engine.context import tar_of
-from interlock.engine.log import EXIT_CODE, MIRROR, STEP, build_failure
+from interlock.engine.log import EXIT_CODE, MIRROR, STEP, build_failure, engine_failure
 from interlock.engine.proof import QUESTION, parse_facts
 from interlock.errors import BuildError, EngineError
 from interlock.model import BaseImage, Facts, Variant
@@ -110,6 +110,24 @@ def run_build(
     except DockerException as error:
         log.append(f"{error}\n")
         return None
+    return image_id
+
+
+def find_image(client: Any, tag: str, content_hash: str) -> Any:
+    """The image that has this tag if it was built from this very content, or None."""
+    try:
+        image = client.images.get(tag)
+    except ImageNotFound:
+        return None
+    return image if image.labels.get(HASH_LABEL) == content_hash else None
+
+
+def build_aside(client: Any, files: Mapping[str, bytes], what: str, dockerfile: str, **options: Any) -> str:
+    """The id of an image that is no variant's: a shared stage or a helper. BuildError or EngineError if it fails."""
+    log: list[str] = []
+    image_id = run_build(client, files, log, lambda _: None, **options)
+    if image_id is None:
+        raise engine_failure("".join(log), what, dockerfile)
     return image_id
 
 
