@@ -14,6 +14,7 @@ import pytest
 from interlock import catalog as catalogs
 from interlock import render
 from interlock.engine import build as building
+from interlock.engine import cells
 from interlock.engine.client import connect
 from interlock.engine.image import Options, run_build
 from interlock.model import State
@@ -83,8 +84,14 @@ def _plain_build_s(client: Any, catalog: Any, options: Options) -> float:
         optimise=catalog.profiles["standard"].optimise,
         flags=" ".join(render.quote(flag) for flag in source.configure),
     )
-    output = client.containers.run(
-        toolchain, ["sh", "-c", script], remove=True, environment={"JOBS": str(building.make_jobs(1))}
+    container = client.containers.run(
+        toolchain, ["sh", "-c", script], detach=True, environment={"JOBS": str(building.make_jobs(1))}
     )
+    try:
+        container.wait()
+        output = container.logs(stdout=True, stderr=False)
+    finally:
+        # With the volume that holds the build tree, which `remove=True` would leave behind.
+        cells.remove(container)
     start, end = output.decode().split()[-2:]
     return float(end) - float(start)
