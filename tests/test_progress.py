@@ -8,8 +8,8 @@ import time
 import pytest
 from rich.console import Console
 
-from interlock.measure import Step
 from interlock.progress import BuildProgress, Display, MeasureProgress, clock
+from interlock.stage import Step
 
 
 def log_display() -> tuple[Display, io.StringIO]:

@@ -12,7 +12,7 @@ from typing import Any
 import pyperf
 import pytest
 
-from interlock import measure, runs, store
+from interlock import runs, stage, store
 from interlock.errors import StoreError
 from interlock.model import CellProfile, Gil, ProgramOutput, Repetition, Subject
 from tests.builders import make_benchmark, make_cell, make_cost, make_experiment, make_profile, make_workload
@@ -147,9 +147,9 @@ def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, ke
     assert (caught.value.file, caught.value.key) == (f"{tmp_path}/experiment.json", key)
 
 
-def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> measure.Cell:
+def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> stage.Cell:
     """A cell with three processes of a program and one row of a command."""
-    cell = measure.Cell(Subject(variant="v", image_id="i"), None)
+    cell = stage.Cell(Subject(variant="v", image_id="i"), None)
     workload, program = make_workload(), make_benchmark("uncontended")
     metadata: dict[str, Any] = {} if gil is None else {"gil_enabled": gil}
     calibration = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.05), (2, 0.1)])
@@ -165,7 +165,7 @@ def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> measure.Ce
     return cell
 
 
-def write_suite(path: Path, cell: measure.Cell) -> Path:
+def write_suite(path: Path, cell: stage.Cell) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     runs.suite_of(cell.runs).dump(str(path))
     return path

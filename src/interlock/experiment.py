@@ -14,7 +14,7 @@ from interlock.engine import cells
 from interlock.engine.client import engine_facts
 from interlock.engine.helpers import ensure_helper
 from interlock.errors import UsageError
-from interlock.measure import Measured, Stand, Step, measure_workload
+from interlock.measure import Measured, measure_workload
 from interlock.model import (
     DEFAULT_BASELINE,
     TWIN,
@@ -28,6 +28,7 @@ from interlock.model import (
     Subject,
     slug,
 )
+from interlock.stage import Stand, Step
 
 QUICK_ROUNDS, FULL_ROUNDS = 3, 12
 

@@ -4,89 +4,25 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from interlock import instruments, store
 from interlock.engine import cells, proof
-from interlock.errors import InterlockError, WorkloadError
 from interlock.model import (
     TWIN,
     Benchmark,
-    BenchmarkProfile,
     CellProfile,
     CellResult,
     Facts,
     Outcome,
-    ProgramOutput,
-    Repetition,
-    Settings,
     State,
     Subject,
     Workload,
 )
-from interlock.profile import Counts, parse_strace, per_unit
-from interlock.runs import OK, command_run, judge, program_run, suite_of, worst
-
-
-@dataclass(frozen=True)
-class Step:
-    """One process that is about to run, for the progress display."""
-
-    stage: str
-    workload: str
-    subject: str
-    number: int
-    total: int
-
-
-@dataclass(frozen=True)
-class Stand:
-    """What cells need to run: made once for an experiment."""
-
-    client: Any
-    experiment: str
-    folder: Path
-    host: str
-    volume: str
-    server_image_id: str
-    settings: Settings
-    on_step: Callable[[Step], None]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One workload's surroundings: its network and server if it needs them."""
-
-    stand: Stand
-    workload: Workload
-    network: str | None
-    server: Any
-    server_url: str | None
-
-    def take(self) -> Repetition:
-        return self.workload.quick if self.stand.settings.quick else self.workload.full
-
-
-@dataclass
-class Cell:
-    """A cell while it is being measured: its container, and what came of each benchmark."""
-
-    subject: Subject
-    container: Any
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    loops: dict[str, int] = field(default_factory=dict)
-    runs: dict[str, list[Any]] = field(default_factory=dict)
-    profiles: dict[str, BenchmarkProfile] = field(default_factory=dict)
-    profile_problem: str = ""
-
-    def add(self, benchmark: Benchmark, run: Any) -> None:
-        self.runs.setdefault(benchmark.name, []).append(run)
-
-    def goes_on(self, benchmark: Benchmark) -> bool:
-        return self.outcomes.get(benchmark.name, OK).state is State.OK
+from interlock.profiling import profile_pass
+from interlock.runs import OK, command_run, program_run, suite_of, worst
+from interlock.stage import Cell, Stage, Stand, Step, open_container, run_in
 
 
 @dataclass(frozen=True)
@@ -104,12 +40,12 @@ def measure_workload(stand: Stand, workload: Workload, subjects: Sequence[Subjec
     open_cells: list[Cell] = []
     try:
         for subject in subjects:
-            open_cells.append(Cell(subject, _container(stage, subject)))
+            open_cells.append(Cell(subject, open_container(stage, subject)))
         answers = {cell.subject.variant: _ask_facts(stage, cell) for cell in open_cells}
         facts = {variant: answer for variant, answer in answers.items() if answer}
         order = _rounds(stage, open_cells)
         if stand.settings.profiled:
-            _profile_pass(stage, open_cells)
+            profile_pass(stage, open_cells)
         return Measured([_write(stage, cell) for cell in open_cells], order, facts)
     finally:
         for cell in open_cells:
@@ -129,18 +65,12 @@ def _set_stage(stand: Stand, workload: Workload) -> Stage:
     return Stage(stand, workload, network, server, cells.server_url(stand.client, server, network))
 
 
-def _container(stage: Stage, subject: Subject) -> Any:
-    stand = stage.stand
-    options = cells.CellOptions(stand.experiment, instruments.IDLE, stand.volume, stage.network)
-    return cells.start_cell(stand.client, subject.image_id, options)
-
-
 def _ask_facts(stage: Stage, cell: Cell) -> Facts | None:
     """None of an interpreter that does not answer: its benchmarks will say what is wrong with it."""
     argv = ["python", "-c", proof.QUESTION]
     ended = cells.run_process(stage.stand.client, cell.container, argv, deadline_s=60)
     if ended.timed_out:
-        cell.container = _container(stage, cell.subject)
+        cell.container = open_container(stage, cell.subject)
     try:
         return proof.parse_facts(ended.stdout)
     except ValueError:
@@ -168,7 +98,7 @@ def _rounds(stage: Stage, open_cells: list[Cell]) -> list[list[str]]:
 
 def _one_process(stage: Stage, benchmark: Benchmark, cell: Cell, *, calibrate: bool) -> None:
     """One process (or, for a command, one row of them) becomes a pyperf run; what went wrong, an outcome."""
-    outcome, output, ended = _run(stage, cell, benchmark, *_process_argv(stage, benchmark, cell, calibrate))
+    outcome, output, ended = run_in(stage, cell, benchmark, *_process_argv(stage, benchmark, cell, calibrate))
     cell.outcomes[benchmark.name] = outcome
     if outcome.state is not State.OK:
         return
@@ -194,52 +124,6 @@ def _process_argv(stage: Stage, benchmark: Benchmark, cell: Cell, calibrate: boo
     loops = "auto" if calibrate else str(cell.loops[benchmark.name])
     planned = None if calibrate else take
     return instruments.interpreter_argv(stage.workload, benchmark, stage.server_url, loops, planned), 1
-
-
-def _run(
-    stage: Stage, cell: Cell, benchmark: Benchmark, argv: list[str], repeat: int = 1
-) -> tuple[Outcome, ProgramOutput | None, cells.Ended]:
-    """Runs argv under the launcher; a cell whose container was killed at the deadline gets a new one."""
-    ended = cells.run_process(
-        stage.stand.client,
-        cell.container,
-        instruments.launch_argv(argv, benchmark, repeat),
-        stage.workload.deadline_s,
-    )
-    if ended.timed_out:
-        cell.container = _container(stage, cell.subject)
-    return *judge(stage.workload, benchmark, ended, traced=argv[0] == instruments.STRACE[0]), ended
-
-
-def _profile_pass(stage: Stage, open_cells: list[Cell]) -> None:
-    """After all timing: strace over each benchmark that works. The twin is the baseline's image: once is enough."""
-    profiled = [cell for cell in open_cells if cell.subject.mode != TWIN]
-    for index, cell in enumerate(profiled):
-        stage.stand.on_step(Step("profile", stage.workload.name, cell.subject.label, index, len(profiled)))
-        for benchmark in stage.workload.benchmarks:
-            if benchmark.profile_metric and cell.goes_on(benchmark):
-                try:
-                    cell.profiles[benchmark.name] = _profile(stage, benchmark, cell)
-                except InterlockError as error:
-                    cell.profile_problem = str(error)
-
-
-def _profile(stage: Stage, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile:
-    """With units of work and, for a program, once more without, to tell the set-up from the work."""
-    work, output = _trace(stage, benchmark, cell, benchmark.profile_loops)
-    if output is None:
-        return per_unit(work, Counts({}, {}), units=1)
-    setup, _ = _trace(stage, benchmark, cell, 0)
-    return per_unit(work, setup, benchmark.profile_loops * output.inner_loops)
-
-
-def _trace(stage: Stage, benchmark: Benchmark, cell: Cell, loops: int) -> tuple[Counts, ProgramOutput | None]:
-    argv = instruments.interpreter_argv(stage.workload, benchmark, stage.server_url, str(loops), None)
-    argv += benchmark.profile_arguments
-    outcome, output, ended = _run(stage, cell, benchmark, [*instruments.STRACE, *argv])
-    if outcome.state is not State.OK:
-        raise WorkloadError(found=f"under strace: {outcome.reason}", todo="See `interlock doctor`.")
-    return parse_strace(ended.stderr), output
 
 
 def _write(stage: Stage, cell: Cell) -> CellResult:

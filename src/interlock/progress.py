@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from interlock.measure import Step
 from interlock.model import State
+from interlock.stage import Step
 
 ENDS = {"unchanged", *(state.value for state in State)}
 # In a log, a line for each process would be thousands.
