@@ -100,6 +100,16 @@ class ProfileFlags(Data):
     profile_task: ShellWord | None = None  # the version's own without it
 
 
+class Mode(Data):
+    """A way to run a variant without another build: what its interpreter is started with."""
+
+    name: Name
+    summary: Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
+    environment: dict[EnvironmentName, str] = {}
+    options: list[str] = []  # of the interpreter, before its arguments
+    gil: Gil | None = None  # what the mode makes of the variant's
+
+
 class VariantFile(Data):
     """One file variants/<name>.toml; its JSON Schema is variants/variant.schema.json."""
 
@@ -112,6 +122,7 @@ class VariantFile(Data):
     libraries: list[Library] = []
     interpreter: Source
     release: ProfileFlags | None = None
+    modes: list[Mode] = []
 
 
 class Variant(VariantFile):
@@ -315,6 +326,7 @@ class CellResult(Data):
     outcome: Outcome
     benchmarks: dict[str, Outcome] = {}
     profile: Outcome | None = None
+    notes: list[str] = []  # what a reader must know beside the figures
 
     @property
     def label(self) -> str:
@@ -325,7 +337,9 @@ class Settings(Data):
     """How an experiment was asked for."""
 
     quick: bool
-    rounds: int
+    rounds: int  # at least; exactly without a limit
+    rounds_limit: int | None = None
+    half_width: float | None = None  # rounds go on until each ratio's interval is this narrow, as a share
     seed: int
     baseline: str
     profile: str
@@ -351,6 +365,7 @@ class Experiment(Data):
     facts: dict[str, Facts]
     cells: list[CellResult]
     order: dict[str, list[list[str]]]
+    warnings: list[str] = []
 
 
 def slug(text: str) -> str:
@@ -397,5 +412,7 @@ class BenchmarkValues(Data):
     """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the rounds."""
 
     processes: list[list[float]]
+    user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
+    sys_s: list[float] = []
     max_rss_bytes: int
     gil_after: Gil | None = None
