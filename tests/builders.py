@@ -13,12 +13,15 @@ from interlock.model import (
     BenchmarkProfile,
     BenchmarkValues,
     Built,
+    CallCounts,
     CellResult,
+    Claim,
     Experiment,
     Facts,
     Gil,
     Metric,
     Outcome,
+    PhaseCounts,
     ProcessCost,
     Proof,
     Repetition,
@@ -103,16 +106,35 @@ def make_values(*processes: Sequence[float], rss: int = 10_000_000, gil: Gil | N
     return BenchmarkValues(processes=[list(process) for process in processes], max_rss_bytes=rss, gil_after=gil)
 
 
-def make_profile(futex_per_unit: float = 0.5) -> BenchmarkProfile:
-    return BenchmarkProfile(
-        method="strace -f -c",
-        perturbed=True,
-        units=2,
-        calls={"futex": 1},
-        errors={},
-        setup_calls={},
-        futex_per_unit=futex_per_unit,
+def make_phase(**calls: int) -> PhaseCounts:
+    """A phase of calls by name that add up."""
+    return PhaseCounts(
+        total=sum(calls.values()), syscalls={name: CallCounts(calls=count) for name, count in calls.items()}
     )
+
+
+def make_profile(futex_per_unit: float = 0.5, units: int = 1_000_000, **changes: Any) -> BenchmarkProfile:
+    """What BPF counted of a program: its futex calls are in its work."""
+    phases = {"startup": make_phase(execve=1, futex=1), "work": make_phase(futex=round(futex_per_unit * units))}
+    data = {"method": "bpf", "perturbed": False, "units": units, "phases": phases, "counted": "work"}
+    return BenchmarkProfile.model_validate(data | changes)
+
+
+def make_claim(**changes: Any) -> Claim:
+    """Of a ratio of a to b; without `published` it is that a takes half the time, give or take a tenth."""
+    data: dict[str, Any] = {
+        "name": "half",
+        "statement": "a takes half the time.",
+        "source": {"author": "somebody", "title": "Something", "date": "2007-10-22"},
+        "workload": "locks",
+        "benchmark": "uncontended",
+        "metric": "time",
+        "variant": "a",
+        "against": "b",
+        "published": 0.5,
+        "tolerance": 0.1,
+    }
+    return Claim.model_validate(data | changes)
 
 
 def make_cost(wall_s: float = 1.0, **changes: Any) -> ProcessCost:

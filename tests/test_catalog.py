@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from interlock import catalog
 from interlock.errors import CatalogError, UsageError
-from tests.builders import PROMISED, ROOT, edit
+from interlock.model import MOUNT, PRODUCTION, Mode, Surroundings
+from tests.builders import PROMISED, ROOT, edit, make_variant
 
 PTH = "variants/cpython-2.7-pth.toml"
+CONDITIONS = "workloads/conditions.toml"
+CLAIMS = "workloads/claims.toml"
 WORKLOAD = """
 summary = "a probe"
 unit = "turn"
@@ -52,6 +55,24 @@ def test_every_control_has_the_version_series_of_its_variant() -> None:
     assert pairs
     for variant, control in pairs:
         assert variant.version.split(".")[:2] == control.version.split(".")[:2], variant.name
+
+
+def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None:
+    (mode,) = catalog.load(ROOT).variants["cpython-2.7"].modes
+    assert mode.name == "waking-sem-post"
+    library = Path(mode.environment["LD_PRELOAD"])
+    assert library.parent == Path(MOUNT)
+    assert (ROOT / "dockerfiles/instruments" / library.with_suffix(".c").name).is_file()
+    assert f"-o {library.name} " in (ROOT / "dockerfiles/instruments/Dockerfile").read_text(encoding="utf-8")
+
+
+def test_each_condition_differs_from_production_in_one_thing() -> None:
+    conditions = catalog.load(ROOT).conditions
+    assert list(conditions) == ["seccomp-unconfined", "interpreter-on-tmpfs", "scratch-on-image"]
+    usual = dict(PRODUCTION)
+    for name, condition in conditions.items():
+        changed = {key for key in Surroundings.model_fields if getattr(condition, key) != usual[key]}
+        assert changed == {name.partition("-")[0]}, name
 
 
 def test_an_unknown_key_names_file_key_and_value(project: Path) -> None:
@@ -197,6 +218,112 @@ def test_a_profile_that_a_variant_has_must_exist(project: Path) -> None:
     assert "release" in refusal(project)
 
 
+def test_a_condition_that_asks_for_what_no_engine_has_is_shown(project: Path) -> None:
+    edit(project, CONDITIONS, 'seccomp = "unconfined"', 'seccomp = "none"')
+    assert refusal(project).startswith(f"{CONDITIONS}, key 'seccomp-unconfined.seccomp': found 'none'.")
+
+
+def test_a_condition_outside_of_any_table_is_refused(project: Path) -> None:
+    (project / CONDITIONS).write_text('seccomp = "unconfined"\n', encoding="utf-8")
+    assert refusal(project) == (
+        f"{CONDITIONS}, key 'seccomp': 'unconfined' outside of any table. "
+        "Put it below the [table] of one of the conditions."
+    )
+
+
+def test_a_condition_cannot_be_called_what_the_twin_is_called(project: Path) -> None:
+    edit(project, CONDITIONS, "[scratch-on-image]", "[twin]")
+    assert refusal(project).startswith(f"{CONDITIONS}, key 'twin': a condition has the name of the baseline's twin.")
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [("twin", "the baseline's twin"), ("scratch-on-image", f"a condition of {CONDITIONS}")],
+)
+def test_a_mode_cannot_be_called_what_else_stands_behind_the_plus(project: Path, name: str, owner: str) -> None:
+    edit(project, "variants/cpython-2.7.toml", 'name = "waking-sem-post"', f'name = "{name}"')
+    assert refusal(project) == (
+        f"variants/cpython-2.7.toml, key 'modes': '{name}' is the name of {owner} too. Give the mode another name."
+    )
+
+
+def test_two_modes_of_one_name_are_refused(project: Path) -> None:
+    mode = '[[modes]]\nname = "quiet"\nsummary = "without a word"\n'
+    path = project / PTH
+    path.write_text(path.read_text(encoding="utf-8") + mode * 2, encoding="utf-8")
+    assert refusal(project) == f"{PTH}: two modes have the name 'quiet'. Correct the file."
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('name = "waking-sem-post"', 'name = "a+b"', "modes.0.name"),
+        ("{ LD_PRELOAD", "{ LD-PRELOAD", "modes.0.environment.LD-PRELOAD"),
+        ("environment = { LD_PRELOAD", "enviroment = { LD_PRELOAD", "modes.0.enviroment"),
+    ],
+)
+def test_a_slip_in_a_mode_is_named_with_its_place(project: Path, old: str, new: str, key: str) -> None:
+    edit(project, "variants/cpython-2.7.toml", old, new)
+    assert refusal(project).startswith(f"variants/cpython-2.7.toml, key '{key}")
+
+
+def claims_refusal(project: Path) -> str:
+    with pytest.raises(CatalogError) as caught:
+        catalog.load_claims(project)
+    return str(caught.value)
+
+
+def test_claims_are_no_workload_and_are_read_with_their_names_and_sources(project: Path) -> None:
+    assert "claims" not in catalog.load(project).workloads
+    claims = catalog.load_claims(project)
+    assert claims[0].name == "pth-futex-calls-today"
+    assert claims[0].source.title == "GNU pth instead of pthread: hardcore python tuning"
+
+
+def test_a_slip_in_a_claim_is_named_with_the_claim(project: Path) -> None:
+    edit(project, CLAIMS, "tolerance = 0.001", "tolerence = 0.001")
+    assert claims_refusal(project) == (
+        f"{CLAIMS}, key 'claims.pth-futex-calls-today.tolerance': the key is missing. "
+        "Add it (docs/claims.md has all of them)."
+    )
+
+
+def test_a_claim_whose_source_the_file_lacks_is_named(project: Path) -> None:
+    edit(project, CLAIMS, "[sources.gnu-pth]", "[sources.gnu]")
+    assert claims_refusal(project) == (
+        f"{CLAIMS}: claim 'pth-futex-calls-today' has the source 'gnu-pth', which is not among [sources]. "
+        "Correct the file."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[claims", "not valid TOML: "),
+        ("", "key 'claims': the key is missing."),
+        ("claims = 3", "key 'claims': found 3."),
+        ("[claims]", "key 'claims': found {}."),
+        ("[claims]\nhalf = 0.5", "key 'claims.half': found 0.5."),
+        ("sources = 3\n[claims.half]", "key 'sources': found 3."),
+        ("[claims.half]\nsource = 3", "key 'claims.half.statement': the key is missing."),
+        ("[claims.half]\nsource = []", "key 'claims.half.statement': the key is missing."),
+        ("[claim.half]", "key 'claims': the key is missing."),
+    ],
+)
+def test_a_file_of_claims_that_is_none_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "gate.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(CatalogError) as caught:
+        catalog.load_claims(tmp_path, tmp_path / "gate.toml")
+    assert str(caught.value).startswith("gate.toml")
+    assert expected in str(caught.value)
+
+
+def test_a_file_of_claims_outside_of_the_project_is_named_whole(project: Path, tmp_path: Path) -> None:
+    with pytest.raises(CatalogError) as caught:
+        catalog.load_claims(project, tmp_path / "gate.toml")
+    assert str(caught.value).startswith(f"{tmp_path}/gate.toml: the file is missing.")
+
+
 def test_find_root_finds_the_project_from_a_folder_below_it(project: Path) -> None:
     assert catalog.find_root(project / "variants") == project
 
@@ -228,3 +355,45 @@ def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
 def test_a_selection_has_each_wanted_name_once(wanted: list[str]) -> None:
     chosen = catalog.select_names("abc", wanted, "variant")
     assert sorted(chosen) == sorted(set(wanted))
+
+
+VARIANTS = {
+    "a": make_variant("a", modes=[Mode(name="slow", summary="slowly"), Mode(name="loud", summary="loudly")]),
+    "b": make_variant("b"),
+}
+
+
+@pytest.mark.parametrize("wanted", [None, []])
+def test_no_wanted_label_means_every_variant_and_every_mode_of_it(wanted: list[str] | None) -> None:
+    assert catalog.select_labels(VARIANTS, wanted) == ["a", "a+slow", "a+loud", "b"]
+
+
+def test_a_variant_that_is_named_alone_is_taken_without_its_modes() -> None:
+    assert catalog.select_labels(VARIANTS, ["a"]) == ["a"]
+
+
+def test_a_mode_is_taken_without_its_variant_if_it_alone_is_named() -> None:
+    assert catalog.select_labels(VARIANTS, ["b", "a+loud", "b"]) == ["b", "a+loud"]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("a+quick", "a has no mode 'quick'. Choose from: slow, loud."),
+        ("b+slow", "b has no mode 'slow'. It has none."),
+        ("a+", "a has no mode ''. Choose from: slow, loud."),
+        ("a+twin", "a has no mode 'twin'. Choose from: slow, loud."),
+        ("c+slow", "there is no variant 'c'. Choose from: a, b."),
+    ],
+)
+def test_a_label_of_nothing_is_answered_with_what_there_is(label: str, expected: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        catalog.select_labels(VARIANTS, [label])
+    assert str(caught.value) == expected
+
+
+@given(st.lists(st.sampled_from(["a", "a+slow", "a+loud", "b"]), min_size=1))
+def test_a_choice_of_labels_selects_itself_again(wanted: list[str]) -> None:
+    chosen = catalog.select_labels(VARIANTS, wanted)
+    assert catalog.select_labels(VARIANTS, chosen) == chosen
+    assert set(chosen) == set(wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from typer.testing import CliRunner
 
 from interlock import __version__, cli, store
 from interlock.errors import WorkloadError
-from interlock.model import Outcome, State
-from tests.builders import edit, make_cell, make_experiment, make_settings
+from interlock.model import CellProfile, Outcome, State
+from tests.builders import edit, make_cell, make_experiment, make_profile, make_settings
 
 COMMANDS: dict[str, Any] = vars(typer.main.get_command(cli.app))["commands"]
 PARAMETERS = [(name, parameter) for name, command in COMMANDS.items() for parameter in command.params]
@@ -83,6 +84,23 @@ def test_an_unknown_variant_is_answered_with_those_that_exist(run: Run, words: l
     assert said.startswith("error: there is no variant 'cpython-9.9'. Choose from: cpython-2.7, ")
     assert said.endswith(", nogil-3.9.\n")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--variants", "cpython-2.7+quick"], "cpython-2.7 has no mode 'quick'. Choose from: waking-sem-post."),
+        (["--variants", "nogil-3.9+quick"], "nogil-3.9 has no mode 'quick'. It has none."),
+        (
+            ["--conditions", "seccomp-unconfined,vacuum"],
+            "there is no condition 'vacuum'. Choose from: seccomp-unconfined, interpreter-on-tmpfs, scratch-on-image.",
+        ),
+    ],
+)
+def test_an_unknown_mode_or_condition_is_answered_with_those_that_exist(
+    run: Run, words: list[str], expected: str
+) -> None:
+    assert run("matrix", *words) == (2, f"error: {expected}\n")
 
 
 def test_an_unknown_workload_is_answered_with_those_that_exist(run: Run) -> None:
@@ -193,6 +211,88 @@ def test_a_folder_that_holds_no_experiment_is_named(run: Run, tmp_path: Path) ->
     assert said.startswith(f"error: {tmp_path}/experiment.json: there is no such file.")
 
 
+GATE = """
+[sources.note]
+author = "somebody"
+title = "Something"
+date = "2026"
+
+[claims.no-calls]
+statement = "It makes no call."
+source = "note"
+workload = "locks"
+benchmark = "uncontended"
+metric = "futex"
+variant = "cpython-3.14t"
+published = 0
+tolerance = 0
+required = true
+"""
+
+
+def write_gate(folder: Path, **changes: Any) -> tuple[Path, Path]:
+    """A gate, and an experiment in which the variant makes a call for each two units."""
+    (folder / "gate.toml").write_text(GATE, encoding="utf-8")
+    experiment = write_experiment(folder, **changes)
+    path = store.cell_path(experiment, "box", "cpython-3.14t", None, "locks")
+    store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.5)}))
+    return folder / "gate.toml", experiment
+
+
+def test_the_shipped_claims_are_evaluated_on_the_latest_experiment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_experiment(project)
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(cli.app, ["claims"])
+    assert result.exit_code == 0
+    assert result.output.startswith("host     2 cores Example CPU 9000")
+    assert "pth-futex-calls-today: no data yet" in result.output
+
+
+def test_a_gate_that_is_refuted_ends_with_1_and_its_name_also_outside_a_project(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, folder = write_gate(tmp_path)
+    monkeypatch.chdir("/")
+    code, said = run("claims", str(folder), "--claims", str(gate))
+    assert code == 1
+    assert said == (
+        f"error: {folder}, key 'no-calls': refuted, and required: 0.500 lies outside the claim's 0. "
+        "`interlock claims` shows the figures.\n"
+    )
+
+
+def test_a_gate_that_holds_or_was_not_tested_ends_with_0(run: Run, tmp_path: Path) -> None:
+    gate, folder = write_gate(tmp_path, cells=[make_cell("cpython-3.13")])
+    assert run("claims", str(folder), "--claims", str(gate)) == (0, "")
+
+
+def test_findings_are_json_for_programs(tmp_path: Path) -> None:
+    gate, folder = write_gate(tmp_path)
+    result = CliRunner().invoke(cli.app, ["claims", str(folder), "--claims", str(gate), "--json"])
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert (finding["verdict"], finding["count"]) == ("refuted", 0.5)
+
+
+def test_a_damaged_file_of_claims_is_one_line_with_file_and_key(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = write_gate(tmp_path)
+    edit(tmp_path, "gate.toml", "required = true", "requierd = true")
+    monkeypatch.chdir(tmp_path)
+    code, said = run("claims", str(folder), "--claims", "gate.toml")
+    assert code == 3
+    assert said == (
+        "error: gate.toml, key 'claims.no-calls.requierd': unknown key (its value is True). "
+        "Remove it or correct its spelling.\n"
+    )
+
+
+def test_a_file_of_claims_that_is_not_there_is_bad_usage(run: Run, tmp_path: Path) -> None:
+    assert run("claims", "--claims", str(tmp_path / "none.toml"))[0] == 2
+
+
 def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
     failed = Outcome(state=State.FAILED, reason="it crashed")
     folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
@@ -204,6 +304,10 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     assert cli._command(make_settings(["a", "b"])) == (
         "nox -s matrix -- --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
     )
+    variants = make_settings(["a", "a+slow"]).model_copy(update={"conditions": ["c", "d"]})
+    assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in cli._command(variants)
+    adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
+    assert "--rounds" not in cli._command(adaptive)
     changes = {"quick": False, "profiled": False, "profile": "release"}
     assert cli._command(make_settings(["a"]).model_copy(update=changes)).endswith(" --seed 7 --no-profile --release")
 

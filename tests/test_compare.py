@@ -1,24 +1,34 @@
-"""Ratios are taken round by round, and the baseline's twin decides what counts as a difference."""
+"""Ratios are taken round by round; the rounds, their number and the baseline's twin decide what is a difference."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from interlock import compare
-from interlock.compare import Ratio, Row, Table
+from interlock import compare, statistics
+from interlock.compare import Comparison, Row, Summary, Table
 from interlock.model import BenchmarkValues, CellResult, Gil, Outcome, State
-from tests.builders import OK, make_built, make_cell, make_experiment, make_facts, make_profile, make_values
+from interlock.statistics import Interval, Ratio
+from tests.builders import (
+    OK,
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_experiment,
+    make_facts,
+    make_profile,
+    make_settings,
+    make_values,
+    make_workload,
+)
 
 BASE, OTHER, CONTROL = "cpython-3.13", "cpython-3.14t", "cpython-3.14"
 FAILED = Outcome(state=State.FAILED, reason="it crashed")
 LATE = Outcome(state=State.TIMED_OUT, reason="it had not ended")
 CANNOT = Outcome(state=State.UNSUPPORTED, reason="no threads")
 MISSING = Outcome(state=State.UNAVAILABLE, reason="no place has it")
-TIMES = st.lists(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=5), min_size=1, max_size=5)
 
 
 def table_of(
@@ -34,28 +44,22 @@ def row_of(table: Table, label: str = OTHER) -> Row:
     return next(row for row in table.rows if row.label == label)
 
 
+def comparison_of(row: Row) -> Comparison:
+    assert row.to_baseline is not None
+    return row.to_baseline
+
+
+def by_rounds(ratio: float, noise: float = 0.002, rounds: int = 8) -> BenchmarkValues:
+    """Processes around a figure, to both sides of it in turn."""
+    return make_values(*([ratio * math.exp(noise * (-1) ** number)] for number in range(rounds)))
+
+
 def test_a_ratio_is_taken_round_by_round_from_the_medians_of_the_processes() -> None:
     mine = make_values([2.0, 2.0, 9.0], [30.0], [400.0])
-    other = make_values([1.0], [10.0], [100.0, 100.0])
-    assert compare.ratio_of(mine, other) == Ratio(3.0, 2.0, 4.0)
-
-
-def test_rounds_that_only_one_has_do_not_count() -> None:
-    assert compare.ratio_of(make_values([2.0], [3.0]), make_values([1.0])) == Ratio(2.0, 2.0, 2.0)
-    assert compare.ratio_of(make_values(), make_values([1.0])) is None
-
-
-@given(TIMES)
-def test_the_ratio_of_values_to_themselves_is_exactly_1(processes: list[list[float]]) -> None:
-    values = make_values(*processes)
-    assert compare.ratio_of(values, values) == Ratio(1.0, 1.0, 1.0)
-
-
-@given(TIMES, TIMES)
-def test_a_ratio_lies_within_its_range(mine: list[list[float]], other: list[list[float]]) -> None:
-    ratio = compare.ratio_of(make_values(*mine), make_values(*other))
-    assert ratio is not None
-    assert ratio.low <= ratio.median <= ratio.high
+    base = make_values([1.0], [10.0], [100.0, 100.0])
+    comparison = comparison_of(row_of(table_of({BASE: base, OTHER: mine})))
+    assert comparison.by_round == (2, 3, 4)
+    assert comparison.ratio == statistics.ratio_over([2, 3, 4])
 
 
 def test_the_spread_is_half_the_range_as_a_share_of_the_median() -> None:
@@ -64,46 +68,96 @@ def test_the_spread_is_half_the_range_as_a_share_of_the_median() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "noise", "expected"),
+    ("ratio", "p", "band", "verdict"),
     [
-        (1.01, 1.02, None, True),
-        (0.98, 0.99, None, True),
-        (0.99, 1.01, None, False),
-        (1.03, 1.05, Ratio(1.0, 0.99, 1.04), False),
-        (1.05, 1.06, Ratio(1.0, 0.99, 1.04), True),
-        (0.92, 0.95, Ratio(1.0, 0.99, 1.04), True),
-        # Noise has no direction: a twin that was 4 % slower says as much of what is 3 % faster.
-        (0.95, 0.97, Ratio(1.0, 0.99, 1.04), False),
-        (1.03, 1.05, Ratio(0.95, 0.95, 0.95), False),
-        # A twin that was slower in every round does not make what equals the baseline a difference.
-        (0.99, 1.0, Ratio(1.1, 1.05, 1.2), False),
-        (1.02, 1.03, Ratio(1.1, 1.05, 1.2), False),
+        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.049, 1.0, "slower"),
+        (Ratio(0.9, 0.85, 0.95, 0.001, 8), 0.049, 1.0, "faster"),
+        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.05, 1.0, "no difference"),
+        (Ratio(1.1, 0.99, 1.15, 0.001, 8), 0.001, 1.0, "no difference"),
+        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.001, 1.11, "no difference"),
+        # The estimate decides, not the interval's end.
+        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.001, 1.09, "slower"),
+        # Noise has no direction: a twin that was 5 % slower says as much of what is 4 % faster.
+        (Ratio(0.96, 0.95, 0.97, 0.001, 8), 0.001, 1.05, "no difference"),
+        (Ratio(0.94, 0.93, 0.95, 0.001, 8), 0.001, 1.05, "faster"),
     ],
 )
-def test_a_ratio_differs_only_where_no_round_lies_in_the_noise(
-    low: float, high: float, noise: Ratio | None, expected: bool
+def test_a_difference_has_a_small_p_an_interval_without_1_and_lies_outside_the_band(
+    ratio: Ratio, p: float, band: float, verdict: str
 ) -> None:
-    assert Ratio((low + high) / 2, low, high).apart_from(noise) is expected
+    assert Comparison(BASE, (), ratio, p, band).verdict == verdict
 
 
-@pytest.mark.parametrize(("twin", "differs"), [(1.01, True), (1.2, False)])
-def test_the_twins_spread_decides_what_differs(twin: float, differs: bool) -> None:
-    table = table_of(
-        {
-            BASE: make_values([1.0], [1.0]),
-            f"{BASE}+twin": make_values([1.0], [twin]),
-            OTHER: make_values([1.1], [1.12]),
-        }
+@pytest.mark.parametrize(
+    ("low", "high", "band"),
+    [(0.99, 1.04, 1.04), (0.8, 1.04, 1.25), (1.02, 1.05, 1.05), (0.94, 0.96, 1 / 0.94), (0, math.inf, math.inf)],
+)
+def test_the_band_is_the_twins_interval_made_as_wide_in_both_directions(low: float, high: float, band: float) -> None:
+    assert compare.band_of(Interval(1, low, high)) == pytest.approx(band)
+
+
+@pytest.mark.parametrize(("twin", "verdict"), [(1.05, "no difference"), (0.95, "no difference"), (1.01, "slower")])
+def test_a_twin_that_shows_5_percent_makes_4_percent_no_difference(twin: float, verdict: str) -> None:
+    table = table_of({BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(twin), OTHER: by_rounds(1.04)})
+    assert table.twin is not None
+    assert table.twin.estimate == pytest.approx(twin)
+    assert comparison_of(row_of(table)).verdict == verdict
+
+
+def test_without_a_twin_the_band_is_1() -> None:
+    table = table_of({BASE: by_rounds(1, 0), OTHER: by_rounds(1.02)})
+    assert table.twin is None
+    assert comparison_of(row_of(table)).band == 1
+    assert comparison_of(row_of(table)).verdict == "slower"
+
+
+def test_a_clear_10_percent_over_8_rounds_is_found() -> None:
+    values = {BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(1, 0.01), OTHER: by_rounds(1.1, 0.02)}
+    assert comparison_of(row_of(table_of(values))).verdict == "slower"
+
+
+def test_a_p_value_of_3_percent_alone_among_20_is_no_difference() -> None:
+    """Its own interval excludes 1: only the number of comparisons speaks against it."""
+    others = [f"other-{number}" for number in range(19)]
+    values = {BASE: by_rounds(1, 0), OTHER: by_rounds(1.02, 0.0193)}
+    alone = comparison_of(row_of(table_of(values)))
+    assert alone.ratio.p == pytest.approx(0.03, abs=0.001)
+    assert alone.verdict == "slower"
+    among = comparison_of(
+        row_of(table_of(values | {other: by_rounds(1, 0.02) for other in others}, (BASE, OTHER, *others)))
     )
-    assert table.noise == Ratio((1 + twin) / 2, 1.0, twin)
-    assert row_of(table).ratio == Ratio((1.1 + 1.12) / 2, 1.1, 1.12)
-    assert row_of(table).differs is differs
+    assert among.ratio == alone.ratio
+    assert among.p == pytest.approx(20 * alone.p)
+    assert among.verdict == "no difference"
+
+
+def test_the_twin_is_not_counted_among_the_comparisons_and_a_control_that_is_the_baseline_once() -> None:
+    values = {BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(1), OTHER: by_rounds(1.02, 0.02)}
+    row = row_of(table_of(values, controls={OTHER: BASE}))
+    assert row.to_control == row.to_baseline
+    assert comparison_of(row).p == comparison_of(row).ratio.p
+
+
+def test_ratios_to_the_baseline_and_to_the_control_are_adjusted_together() -> None:
+    values = {BASE: by_rounds(1, 0), CONTROL: by_rounds(1, 0.01), OTHER: by_rounds(1.02, 0.02)}
+    row = row_of(table_of(values, (BASE, CONTROL, OTHER), controls={OTHER: CONTROL}))
+    assert row.to_control is not None
+    raw = {"control": row.to_control.ratio.p, "baseline": comparison_of(row).ratio.p, "the control's own": 1.0}
+    adjusted = statistics.holm(raw)
+    assert (row.to_control.p, comparison_of(row).p) == (adjusted["control"], adjusted["baseline"])
+    assert adjusted["control"] > raw["control"]
+
+
+def test_figures_of_one_round_are_no_difference() -> None:
+    row = row_of(table_of({BASE: make_values([1.0]), OTHER: make_values([9.0])}))
+    assert comparison_of(row).ratio.estimate == pytest.approx(9)
+    assert comparison_of(row).verdict == "no difference"
 
 
 def test_the_baseline_has_no_ratio_to_itself_and_the_twin_no_row() -> None:
     table = table_of({BASE: make_values([1.0]), f"{BASE}+twin": make_values([1.0]), OTHER: make_values([2.0])})
     assert [row.label for row in table.rows] == [BASE, OTHER]
-    assert row_of(table, BASE).ratio is None
+    assert row_of(table, BASE).to_baseline is None
     assert row_of(table, BASE).seconds == 1.0
 
 
@@ -114,22 +168,55 @@ def test_a_row_has_seconds_memory_and_calls() -> None:
 
 
 def test_a_variant_is_compared_with_its_control_too() -> None:
-    values = {BASE: make_values([1.0]), CONTROL: make_values([2.0]), OTHER: make_values([1.0])}
+    values = {BASE: by_rounds(1, 0), CONTROL: by_rounds(2, 0), OTHER: by_rounds(1, 0)}
     table = table_of(values, (BASE, CONTROL, OTHER), controls={OTHER: CONTROL})
     row = row_of(table)
-    assert (row.control, row.control_ratio, row.control_differs) == (CONTROL, Ratio(0.5, 0.5, 0.5), True)
-    assert (row.ratio, row.differs) == (Ratio(1.0, 1.0, 1.0), False)
-    assert row_of(table, CONTROL).control_ratio is None
+    assert row.to_control is not None
+    assert (row.to_control.other, row.to_control.by_round) == (CONTROL, (0.5,) * 8)
+    assert (row.to_control.verdict, comparison_of(row).verdict) == ("faster", "no difference")
+    assert row_of(table, CONTROL).to_control is None
+
+
+def test_the_control_of_a_mode_is_its_variant() -> None:
+    mode = f"{OTHER}+gil"
+    table = table_of(
+        {BASE: by_rounds(1, 0), OTHER: by_rounds(2, 0), mode: by_rounds(3, 0)},
+        cells=[make_cell(BASE), make_cell(OTHER), make_cell(OTHER, mode="gil")],
+        controls={OTHER: CONTROL},
+    )
+    assert [row.label for row in table.rows] == [BASE, OTHER, mode]
+    row = row_of(table, mode)
+    assert row.to_control is not None
+    assert (row.to_control.other, row.to_control.by_round) == (OTHER, (1.5,) * 8)
+    assert comparison_of(row).by_round == (3,) * 8
+
+
+def test_a_mode_has_its_own_figures_profile_and_facts() -> None:
+    mode = f"{OTHER}+gil"
+    experiment = make_experiment(
+        cells=[make_cell(BASE), make_cell(OTHER), make_cell(OTHER, mode="gil")],
+        facts={OTHER: make_facts(gil="off"), mode: make_facts(gil="on")},
+    )
+    values = {(mode, "locks"): {"uncontended": make_values([3.0], gil=Gil.ON)}}
+    (table,) = compare.tables(experiment, values, {(mode, "locks"): {"uncontended": make_profile(0.75)}})
+    assert (row_of(table, mode).seconds, row_of(table, mode).calls_per_unit) == (3, 0.75)
+    assert row_of(table, mode).notes == ()
+    assert (row_of(table).seconds, row_of(table).calls_per_unit) == (None, None)
 
 
 def test_a_control_that_was_not_measured_leaves_no_ratio() -> None:
     row = row_of(table_of({BASE: make_values([1.0]), OTHER: make_values([1.0])}, controls={OTHER: "cpython-2.7"}))
-    assert (row.control, row.control_ratio) == ("cpython-2.7", None)
+    assert row.to_control is None
 
 
 def test_a_cell_without_values_keeps_its_outcome() -> None:
     row = row_of(table_of({BASE: make_values([1.0])}, cells=[make_cell(BASE), make_cell(OTHER, outcome=CANNOT)]))
-    assert (row.outcome, row.seconds, row.ratio) == (CANNOT, None, None)
+    assert (row.outcome, row.seconds, row.to_baseline) == (CANNOT, None, None)
+
+
+def test_a_table_counts_the_rounds_of_its_workload_without_the_one_that_calibrates() -> None:
+    assert table_of({}, order={"locks": [[BASE, OTHER]] * 6}).rounds == 5
+    assert table_of({}, order={}).rounds == 0
 
 
 def test_a_benchmarks_own_outcome_comes_before_the_cells() -> None:
@@ -154,6 +241,43 @@ def test_a_profile_that_failed_is_noted() -> None:
     cells = [make_cell(BASE, profile=OK), make_cell(OTHER, profile=FAILED)]
     table = table_of({BASE: make_values([1.0])}, cells=cells)
     assert [row.notes for row in table.rows] == [(), ("no profile",)]
+
+
+def test_what_a_cell_notes_stands_after_what_is_found_here() -> None:
+    cells = [make_cell(OTHER, profile=FAILED, notes=["stopped at 10 rounds"])]
+    assert row_of(table_of({}, cells=cells)).notes == ("no profile", "stopped at 10 rounds")
+
+
+def summarised(values: Mapping[str, Mapping[str, BenchmarkValues]]) -> list[Summary]:
+    """Of two workloads, `locks` with two benchmarks and `more` with one; values by label, then by benchmark."""
+    workloads = {
+        "locks": make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b")]),
+        "more": make_workload("more", benchmarks=[make_benchmark("c")]),
+    }
+    experiment = make_experiment(
+        settings=make_settings([BASE, OTHER]).model_copy(update={"workloads": list(workloads)}),
+        workloads=workloads,
+        cells=[make_cell(label, name) for name in workloads for label in (BASE, CONTROL, OTHER)],
+    )
+    by_cell = {(label, name): benchmarks for label, benchmarks in values.items() for name in workloads}
+    return compare.summaries(experiment, compare.tables(experiment, by_cell, {}))
+
+
+def test_a_summary_counts_what_is_slower_faster_or_missing_and_gives_each_workload_the_same_weight() -> None:
+    ones = {name: by_rounds(1, 0) for name in "abc"}
+    mixed = {"a": by_rounds(8, 0), "b": by_rounds(2, 0), "c": by_rounds(0.25, 0)}
+    control, other = summarised({BASE: ones, CONTROL: {"b": by_rounds(1)}, OTHER: mixed})
+    assert (other.label, other.slower, other.faster, other.same, other.missing) == (OTHER, 2, 1, 0, 0)
+    assert other.ratio is not None
+    assert other.ratio.estimate == pytest.approx(1)
+    assert (control.label, control.slower, control.faster, control.same, control.missing) == (CONTROL, 0, 0, 1, 2)
+    assert control.ratio is not None
+    assert control.ratio.low < 1 < control.ratio.high
+
+
+def test_a_variant_without_figures_has_a_summary_without_a_ratio() -> None:
+    (_, other) = summarised({BASE: {"a": by_rounds(1)}})
+    assert other == Summary(OTHER, None, 0, 0, 0, 3)
 
 
 def test_everything_without_a_figure_has_a_line_with_its_reason() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from interlock import catalog, doctor
 from interlock.doctor import Check, Verdict
+from interlock.model import Method, Probe
 from tests.builders import ROOT
 
 FACTS: dict[str, Any] = {"cores": 4, "load_1min": 0.5, "governor": "performance", "no_turbo": "1"}
@@ -85,3 +86,20 @@ def test_an_engine_that_does_not_answer_comes_first_and_blocks(monkeypatch: pyte
 
 def test_a_warning_does_not_block() -> None:
     assert doctor.blocking([Check("a", Verdict.WARNING, "x"), Check("b", Verdict.OK, "y")]) == []
+
+
+def test_the_best_probe_needs_no_mending() -> None:
+    (probe, counters) = doctor.probe_checks(Probe(method=Method.BPF))
+    assert (probe.verdict, probe.mend) == (Verdict.OK, "")
+    assert probe.found.startswith("BPF: ")
+    assert counters == Check("counters", Verdict.OK, "instructions in user mode can be counted")
+
+
+def test_a_lesser_probe_says_why_each_better_one_is_not_had() -> None:
+    refused = {Method.BPF: "the kernel refuses the BPF program", Method.TRACEPOINTS: "no trace events"}
+    (probe, counters) = doctor.probe_checks(
+        Probe(method=Method.STRACE_FUTEX, refused=refused, no_instructions="this machine shows no hardware counters")
+    )
+    assert probe.verdict is counters.verdict is Verdict.WARNING
+    assert "not bpf: the kernel refuses the BPF program; not tracepoints: no trace events" in probe.found
+    assert counters.found == "this machine shows no hardware counters"

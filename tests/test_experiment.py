@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from interlock import catalog as catalogs
 from interlock import experiment
 from interlock.errors import UsageError
-from interlock.measure import Measured
-from interlock.model import Built, CellResult, Outcome, Settings, State
+from interlock.measure import Measured, Spent
+from interlock.model import PRODUCTION, Built, CellResult, Gil, Mode, Outcome, Settings, State
 
 GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
 
@@ -21,7 +22,9 @@ def image(variant: str, outcome: Outcome | None = None) -> Built:
     )
 
 
-def assignment(built: list[Built], baseline: str) -> experiment.Assignment:
+def assignment(
+    built: list[Built], baseline: str, variants: list[str] | None = None, conditions: list[str] | None = None
+) -> experiment.Assignment:
     root = Path(__file__).parents[1]
     settings = Settings(
         quick=True,
@@ -29,8 +32,9 @@ def assignment(built: list[Built], baseline: str) -> experiment.Assignment:
         seed=1,
         baseline=baseline,
         profile="standard",
-        variants=[one.variant for one in built],
+        variants=variants or [one.variant for one in built],
         workloads=["locks"],
+        conditions=conditions or [],
         profiled=True,
     )
     return experiment.Assignment(catalogs.load(root), root, root / "results", built, settings, "nox -s matrix")
@@ -55,6 +59,31 @@ def test_with_nothing_built_there_is_nothing_to_measure_and_the_reasons_are_name
         experiment.choose_baseline(None, [image("nogil-3.9", GONE)])
 
 
+def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> None:
+    for quick in (True, False):
+        assert experiment.planned_rounds(quick, 4) == experiment.Rounds(4, None, None)
+        usual = experiment.planned_rounds(quick, None)
+        assert usual.limit is not None
+        assert usual.least < usual.limit
+    quick_width, full_width = experiment.QUICK.half_width, experiment.FULL.half_width
+    assert quick_width is not None
+    assert full_width is not None
+    assert full_width < quick_width
+
+
+def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    measured = {key: Measured([], [], {}, Spent(), [f"{key}: hot", f"{key}: busy"]) for key in ("locks", "startup")}
+    expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
+    assert experiment.warnings_of(measured) == expected
+
+
+def test_an_engine_on_another_machine_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "ssh://box")
+    (warning,) = experiment.warnings_of({key: Measured([], [], {}, Spent(), []) for key in ("locks", "startup")})
+    assert "on another machine, which cannot be watched from here" in warning
+
+
 def test_every_image_and_the_baselines_twin_are_subjects() -> None:
     built = [image("cpython-2.7"), image("nogil-3.9", GONE), image("cpython-3.13")]
     subjects = experiment.subjects(assignment(built, "cpython-3.13"))
@@ -65,25 +94,82 @@ def test_every_image_and_the_baselines_twin_are_subjects() -> None:
     ]
 
 
+def test_a_mode_is_the_variants_image_with_what_its_interpreter_is_started_with() -> None:
+    built = [image("cpython-2.7"), image("cpython-3.13")]
+    given = assignment(built, "cpython-3.13", ["cpython-2.7+waking-sem-post", "cpython-3.13"])
+    mode, plain, twin = experiment.subjects(given)
+    assert (mode.label, mode.image_id) == ("cpython-2.7+waking-sem-post", "sha256:cpython-2.7")
+    assert mode.environment == {"LD_PRELOAD": "/interlock/waking_sem_post.so"}
+    assert (plain.label, plain.environment) == ("cpython-3.13", {})
+    assert twin.label == "cpython-3.13+twin"
+
+
+def test_options_and_gil_of_a_mode_reach_its_subject() -> None:
+    given = assignment([image("cpython-3.13")], "cpython-3.13", ["cpython-3.13", "cpython-3.13+locked"])
+    mode = Mode(name="locked", summary="with the GIL", options=["-X", "gil=1"], gil=Gil.ON)
+    variant = given.catalog.variants["cpython-3.13"].model_copy(update={"modes": [mode]})
+    known = given.catalog.model_copy(update={"variants": {variant.name: variant}})
+    plain, locked, twin = experiment.subjects(dataclasses.replace(given, catalog=known))
+    assert (locked.options, locked.gil) == (["-X", "gil=1"], Gil.ON)
+    assert {(one.label, *one.options, one.gil) for one in (plain, twin)} == {
+        ("cpython-3.13", None),
+        ("cpython-3.13+twin", None),
+    }
+
+
+def test_a_condition_is_the_baseline_in_other_surroundings_and_nobody_else() -> None:
+    built = [image("cpython-2.7"), image("cpython-3.13")]
+    given = assignment(built, "cpython-2.7", conditions=["scratch-on-image", "seccomp-unconfined"])
+    found = {one.label: one.surroundings for one in experiment.subjects(given)}
+    assert list(found) == [
+        "cpython-2.7",
+        "cpython-3.13",
+        "cpython-2.7+scratch-on-image",
+        "cpython-2.7+seccomp-unconfined",
+        "cpython-2.7+twin",
+    ]
+    assert found["cpython-2.7+scratch-on-image"].scratch == "image"
+    assert found["cpython-2.7+seccomp-unconfined"].seccomp == "unconfined"
+    assert {found[label] for label in ("cpython-2.7", "cpython-3.13", "cpython-2.7+twin")} == {PRODUCTION}
+
+
 def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
     built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
-    cells = experiment.cells_of("locks", built, None)
-    assert [(cell.variant, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
+    settings = assignment(built, "cpython-2.7", conditions=["scratch-on-image"]).settings
+    cells = experiment.cells_of("locks", settings, built, None)
+    assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
         ("cpython-2.7", State.FAILED, "interrupted before it was measured"),
         ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
+        ("cpython-2.7+scratch-on-image", State.FAILED, "interrupted before it was measured"),
     ]
 
 
-def test_measured_cells_keep_the_order_of_the_variants_and_the_twin_comes_last() -> None:
+def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() -> None:
+    built = [image("cpython-2.7", GONE), image("cpython-3.13")]
+    given = assignment(built, "cpython-3.13", ["cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13"])
+    cells = experiment.cells_of("locks", given.settings, built, None)
+    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells[:2]] == [
+        ("cpython-2.7", None, GONE),
+        ("cpython-2.7", "waking-sem-post", GONE),
+    ]
+    assert [one.label for one in experiment.subjects(given)] == ["cpython-3.13", "cpython-3.13+twin"]
+
+
+def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -> None:
     ok = Outcome(state=State.OK)
     measured = Measured(
         cells=[
             CellResult(variant="b", mode="twin", workload="locks", outcome=ok),
             CellResult(variant="b", workload="locks", outcome=ok),
+            CellResult(variant="a", mode="slow", workload="locks", outcome=ok),
             CellResult(variant="a", workload="locks", outcome=ok),
         ],
         order=[],
         facts={},
+        spent=Spent(),
+        warnings=[],
     )
-    cells = experiment.cells_of("locks", [image("a"), image("b")], measured)
-    assert [(cell.variant, cell.mode) for cell in cells] == [("a", None), ("b", None), ("b", "twin")]
+    built = [image("a"), image("b")]
+    settings = assignment(built, "b", ["a", "a+slow", "b"]).settings
+    cells = experiment.cells_of("locks", settings, built, measured)
+    assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]

@@ -121,6 +121,18 @@ def test_any_output_is_a_report_or_a_workload_error(stdout: str) -> None:
         instruments.parse_program(stdout, WORKLOAD)
 
 
+def test_options_of_a_mode_stand_before_what_the_interpreter_runs() -> None:
+    argv = instruments.interpreter_argv(WORKLOAD, make_benchmark(command=["-c", "pass"]), None, "1", None)
+    assert instruments.with_options(argv, ["-X", "gil=1"]) == ["python", "-X", "gil=1", "-c", "pass"]
+    assert instruments.with_options(argv, []) == argv
+
+
+def test_strace_hands_the_environment_on_and_does_not_take_it() -> None:
+    argv = instruments.traced_argv(["strace", "-f"], ["python", "x"], {"LD_PRELOAD": "/a.so", "B": "c=d e"})
+    assert argv == ["strace", "-f", "-E", "LD_PRELOAD=/a.so", "-E", "B=c=d e", "python", "x"]
+    assert instruments.traced_argv(["strace", "-f"], ["python"], {}) == ["strace", "-f", "python"]
+
+
 def test_strace_starts_with_the_loader_that_travels_with_it() -> None:
     assert instruments.STRACE[:4] == [
         "/interlock/strace/ld.so",

@@ -20,7 +20,9 @@ from interlock.model import (
     Subject,
     VariantFile,
     Version,
+    label_of,
     slug,
+    split_label,
 )
 from tests.builders import make_benchmark, make_source, make_variant, make_workload
 
@@ -141,6 +143,26 @@ def test_a_slug_is_its_own_slug_and_has_no_separator(text: str) -> None:
 def test_a_subject_in_a_mode_is_labelled_with_it() -> None:
     assert Subject(variant="a", image_id="i", mode="twin").label == "a+twin"
     assert Subject(variant="a", image_id="i").label == "a"
+
+
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9.-]*", fullmatch=True)
+
+
+@given(NAMES, st.none() | NAMES)
+def test_a_label_is_split_into_what_it_was_made_of(variant: str, mode: str | None) -> None:
+    assert split_label(label_of(variant, mode)) == (variant, mode)
+
+
+def test_a_variant_is_ordered_plain_and_in_each_of_its_modes() -> None:
+    modes = [{"name": "slow", "summary": "slowly"}, {"name": "loud", "summary": "loudly"}]
+    assert make_variant("a", modes=modes).labels == ["a", "a+slow", "a+loud"]
+    assert make_variant("a").labels == ["a"]
+
+
+@pytest.mark.parametrize("name", ["a+b", "", "A", "a b", "a/b"])
+def test_the_name_of_a_mode_is_a_folder_name_without_a_plus(name: str) -> None:
+    with pytest.raises(ValidationError, match="String should match"):
+        make_variant(modes=[{"name": name, "summary": "a mode"}])
 
 
 def test_data_cannot_be_changed() -> None:

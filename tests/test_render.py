@@ -53,6 +53,14 @@ def test_a_script_decides_nothing_by_version(path: str) -> None:
     assert not [line for line in code if re.search(r"-(lt|le|gt|ge)\b|version|[0-9]\.[0-9]", line, re.IGNORECASE)]
 
 
+def test_a_mode_changes_no_file_that_an_image_is_built_from() -> None:
+    known = catalog.load(ROOT)
+    modeless = {name: one.model_copy(update={"modes": []}) for name, one in known.variants.items()}
+    assert modeless != known.variants
+    changed = known.model_copy(update={"variants": modeless})
+    assert render.generated_files(changed, catalog.templates(ROOT), catalog.patches(ROOT)) == FILES
+
+
 def test_no_template_branches_on_a_version() -> None:
     tags = re.findall(r"{%-?\s*(?:el)?if\b.*?%}", "".join(catalog.templates(ROOT).values()))
     assert tags

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,14 @@ from rich.console import Console
 
 from interlock import compare, report
 from interlock.compare import Table
-from interlock.model import Experiment, Metric, Outcome, State
+from interlock.model import BenchmarkValues, Experiment, Metric, Outcome, State
 from tests.builders import (
     make_benchmark,
     make_built,
     make_cell,
     make_experiment,
     make_profile,
+    make_settings,
     make_values,
     make_workload,
 )
@@ -26,6 +28,10 @@ from tests.builders import (
 VARIANTS = ["cpython-3.13", "cpython-2.7-nothreads", "cpython-3.14t", "nogil-3.9"]
 CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot | start threads")
 MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
+
+
+def rounds(seconds: float, factors: Sequence[float]) -> BenchmarkValues:
+    return make_values(*([seconds * factor] for factor in factors))
 
 
 def example() -> tuple[Experiment, list[Table]]:
@@ -37,6 +43,7 @@ def example() -> tuple[Experiment, list[Table]]:
         workloads={"locks": workload},
         images=[*map(make_built, VARIANTS[:3]), make_built("nogil-3.9", MISSING)],
         controls={"cpython-3.14t": "cpython-3.13"},
+        order={"locks": [VARIANTS] * 6},
         cells=[
             make_cell("cpython-3.13"),
             make_cell("cpython-2.7-nothreads", outcome=CANNOT),
@@ -45,14 +52,11 @@ def example() -> tuple[Experiment, list[Table]]:
             make_cell("cpython-3.13", mode="twin"),
         ],
     )
-    base, twin = make_values([1e-7], [1e-7]), make_values([1.01e-7], [0.99e-7])
+    ones, up, down = [1, 1, 1, 1, 1], [1, 0.99, 1, 1.01, 1], [1.02, 1, 1, 0.98, 1]
     values = {
-        ("cpython-3.13", "locks"): {"uncontended": base, "rate": make_values([0.004], [0.004])},
-        ("cpython-3.13+twin", "locks"): {"uncontended": twin, "rate": make_values([0.004], [0.00412])},
-        ("cpython-3.14t", "locks"): {
-            "uncontended": make_values([1.5e-7], [1.6e-7]),
-            "rate": make_values([0.00405], [0.004]),
-        },
+        ("cpython-3.13", "locks"): {"uncontended": rounds(1e-7, ones), "rate": rounds(0.004, ones)},
+        ("cpython-3.13+twin", "locks"): {"uncontended": rounds(1e-7, up), "rate": rounds(0.004, down)},
+        ("cpython-3.14t", "locks"): {"uncontended": rounds(1.5e-7, up), "rate": rounds(0.00404, down)},
     }
     profiles = {("cpython-3.14t", "locks"): {"uncontended": make_profile(2e-6)}}
     return experiment, compare.tables(experiment, values, profiles)
@@ -88,22 +92,50 @@ def test_a_figure_is_within_half_a_percent_of_its_number(number: float) -> None:
 
 def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
     lock, rate = report.sections(example()[1])
-    assert lock.title == "locks: uncontended, ns per lock, lower is better (twin [0.99, 1.01])"
-    assert rate.title == "locks: rate, MB/s, higher is better (twin [1.00, 1.03])"
+    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.00x [0.99, 1.01])"
+    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.00x [0.98, 1.02])"
     assert lock.columns[:4] == ("variant", "ns per lock", "ratio to cpython-3.13", "ratio to control")
     baseline, _, slower, missing = lock.rows
     assert baseline == ("cpython-3.13", "100 ±0%", "baseline", "-", "-", "10", "ok")
     assert slower == (
         "cpython-3.14t",
-        "155 ±3%",
-        "1.55x [1.50, 1.60] slower",
-        "1.55x [1.50, 1.60] slower",
+        "150 ±1%",
+        "1.50x [1.49, 1.51] slower",
+        "1.50x [1.49, 1.51] slower than cpython-3.13",
         "2",
         "10",
         "ok",
     )
     assert missing == ("nogil-3.9", "-", "-", "-", "-", "-", "unavailable")
-    assert rate.rows[2][1:3] == ("248 ±1%", "1.01x [1.00, 1.01] no difference")
+    assert rate.rows[2][1:4] == (
+        "248 ±2%",
+        "1.01x [0.99, 1.03] no difference",
+        "1.01x [0.99, 1.03] no difference from cpython-3.13",
+    )
+
+
+def test_one_round_has_no_interval_and_no_twin_no_band() -> None:
+    values = {(name, "locks"): {"uncontended": make_values([1.0])} for name in VARIANTS[:2]}
+    experiment = make_experiment(VARIANTS[:2], order={"locks": [VARIANTS[:2]] * 2})
+    (section,) = report.sections(compare.tables(experiment, values, {}))
+    assert section.title.endswith("(1 round, no twin)")
+    assert section.rows[1][2] == "1.00x [one round] no difference"
+
+
+def test_the_summary_says_over_how_many_benchmarks_its_figure_is() -> None:
+    section = report.summary_section(*example())
+    assert section.columns[:3] == ("variant", "ratio to cpython-3.13", "of benchmarks")
+    assert section.columns[3:] == ("slower", "faster", "no difference")
+    assert section.rows == (
+        ("cpython-2.7-nothreads", "-", "0 of 2", "0", "0", "0"),
+        ("cpython-3.14t", "1.23x [1.22, 1.24]", "2 of 2", "1", "0", "1"),
+        ("nogil-3.9", "-", "0 of 2", "0", "0", "0"),
+    )
+
+
+def test_the_summary_comes_right_after_the_images() -> None:
+    headings = [line for line in report.markdown(*example()).splitlines() if line.startswith("## ")]
+    assert headings[:3] == ["## Images", "## Summary", f"## {report.sections(example()[1])[0].title}"]
 
 
 def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> None:
@@ -112,6 +144,13 @@ def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> Non
     assert "storage driver overlay2, base image from debootstrap\n" in text
     assert "settings profile standard, 3 rounds (quick), seed 7, baseline cpython-3.13\n" in text
     assert text.endswith("repeat   nox -s matrix -- --quick --seed 7")
+
+
+def test_the_headline_tells_what_ended_the_rounds_and_what_disturbed_them() -> None:
+    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10, "half_width": 0.03})
+    lines = report.headline(make_experiment(VARIANTS, settings=settings, warnings=["a neighbour\nstole 5 %"]))
+    assert "settings profile standard, rounds 5 to 10 until ±3 % (quick), seed 7, baseline cpython-3.13" in lines
+    assert lines[-1] == "warning  a neighbour stole 5 %"
 
 
 def markdown_tables(text: str) -> dict[str, list[str]]:
@@ -131,9 +170,11 @@ def cells_of(line: str) -> list[str]:
 
 def test_every_variant_is_in_every_table_of_the_markdown() -> None:
     tables = markdown_tables(report.markdown(*example()))
-    assert len(tables) == 3
-    for lines in tables.values():
-        assert [cells_of(line)[0].strip() for line in lines[2:]] == VARIANTS
+    assert len(tables) == 4
+    for heading, lines in tables.items():
+        # The baseline is what a summary's ratios are to.
+        expected = VARIANTS[1:] if heading == "## Summary" else VARIANTS
+        assert [cells_of(line)[0].strip() for line in lines[2:]] == expected
         assert len({len(cells_of(line)) for line in lines}) == 1
 
 
@@ -150,7 +191,7 @@ def test_a_pipe_in_a_cell_of_the_markdown_is_escaped() -> None:
     label = Metric(label="ns | lock", scale=1)
     workload = make_workload(benchmarks=[make_benchmark(metric=label)])
     experiment = make_experiment(["a"], workloads={"locks": workload})
-    (_, lines) = markdown_tables(report.markdown(experiment, compare.tables(experiment, {}, {}))).values()
+    (*_, lines) = markdown_tables(report.markdown(experiment, compare.tables(experiment, {}, {}))).values()
     assert cells_of(lines[0])[1] == " ns \\| lock "
     assert len({len(cells_of(line)) for line in lines}) == 1
 
@@ -189,7 +230,7 @@ def test_the_terminals_report_fits_and_holds_every_variant_and_verdict(width: in
     lines = stream.getvalue().splitlines()
     assert max(len(line) for line in lines) <= width
     for name in VARIANTS:
-        assert sum(line.startswith(f"{name} ") for line in lines) == 3, name
+        assert sum(line.startswith(f"{name} ") for line in lines) == (3 if name == VARIANTS[0] else 4), name
     words = stream.getvalue().split()
     for word in ("slower", "difference", "baseline", "unsupported", "unavailable"):
         assert word in words, word

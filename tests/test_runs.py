@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock import runs
-from interlock.model import Outcome, ProgramOutput, Repetition, State
+from interlock.model import Gil, Outcome, ProgramOutput, Repetition, State
 from tests.builders import OK, make_benchmark, make_cost, make_ended, make_workload
 
 WORKLOAD = make_workload(deadline_s=20)
@@ -151,6 +151,74 @@ def test_a_command_becomes_a_run_of_one_value_per_process_with_mean_costs() -> N
     assert metadata["interlock_process_user_s"] == 0.5
     assert metadata["interlock_process_wall_s"] == pytest.approx(0.3)
     assert metadata["interlock_process_voluntary_switches"] == 2.5
+
+
+# What 3.13.5t says of a module that was compiled without Py_mod_gil, and what else may stand around it.
+GIL_WARNING = (
+    "<frozen importlib._bootstrap>:488: RuntimeWarning: The global interpreter lock (GIL) has been enabled to load "
+    "module 'pkg._foo', which has not declared that it can run safely without the GIL. To override this behavior and "
+    "keep the GIL disabled (at your own risk), run with PYTHON_GIL=0 or -Xgil=0.\n"
+)
+
+
+def gil_output(at_start: bool | None, after: bool | None) -> ProgramOutput:
+    found = {"gil_enabled_at_start": at_start, "gil_enabled": after}
+    metadata = {key: value for key, value in found.items() if value is not None}
+    return ProgramOutput(interlock=1, loops=1, values=[0.5], metadata=metadata)
+
+
+@pytest.mark.parametrize("output", [gil_output(False, True), None], ids=["program", "command"])
+@pytest.mark.parametrize("around", ["", "other words\n"])
+def test_the_module_that_switched_the_gil_on_is_named(output: ProgramOutput | None, around: str) -> None:
+    assert runs.gil_note(output, around + GIL_WARNING + around) == (
+        "GIL off at start, on after the work: module 'pkg._foo' switched it on"
+    )
+
+
+def test_a_gil_that_came_back_without_a_warning_is_noted_without_a_name() -> None:
+    assert runs.gil_note(gil_output(False, True), "other words\n") == (
+        "GIL off at start, on after the work: switched on by a module that was not named"
+    )
+
+
+@pytest.mark.parametrize("output", [gil_output(False, False), gil_output(True, True), gil_output(None, None), None])
+def test_a_gil_that_stayed_as_it_was_is_not_noted(output: ProgramOutput | None) -> None:
+    assert runs.gil_note(output, "RuntimeWarning: something else\n") == ""
+
+
+@pytest.mark.parametrize(("at_start", "found", "declared"), [(True, "on", Gil.OFF), (False, "off", Gil.ON)])
+def test_a_program_that_starts_with_the_gil_in_another_state_than_declared_failed(
+    at_start: bool, found: str, declared: Gil
+) -> None:
+    outcome = runs.gil_outcome(PROGRAM, declared, gil_output(at_start, at_start))
+    reason = f"'uncontended' started with the GIL {found}, but it is declared {declared}"
+    assert outcome == Outcome(state=State.FAILED, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("declared", "output"),
+    [
+        (Gil.OFF, gil_output(False, True)),
+        (Gil.ON, gil_output(True, True)),
+        (Gil.ON, gil_output(None, None)),
+        (Gil.OFF, None),
+        (None, gil_output(True, True)),
+    ],
+)
+def test_a_state_of_the_gil_that_is_as_declared_or_unknown_is_ok(
+    declared: Gil | None, output: ProgramOutput | None
+) -> None:
+    assert runs.gil_outcome(PROGRAM, declared, output) == OK
+
+
+def test_the_figure_of_a_process_is_the_median_of_its_values_and_a_calibration_has_none() -> None:
+    calibration = ProgramOutput(interlock=1, loops=1, calibration=[(1, 0.1)])
+    outputs = [
+        calibration,
+        *(ProgramOutput(interlock=1, loops=2, values=values) for values in ([2.0, 8.0, 4.0], [6.0])),
+    ]
+    found = [runs.program_run(WORKLOAD, PROGRAM, output, make_cost()) for output in outputs]
+    assert runs.process_figures(found) == [2.0, 3.0]
 
 
 def test_the_worst_outcome_is_the_cells() -> None:

@@ -185,6 +185,13 @@ def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: 
     assert values["pass"].gil_after is None
 
 
+def test_cpu_time_comes_back_with_the_work_it_was_spent_on(tmp_path: Path) -> None:
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell()))
+    program, command = values["uncontended"], values["pass"]
+    assert (program.user_s, program.sys_s, program.units) == ([0.5] * 3, [0.25] * 3, [20] * 3)
+    assert (command.user_s, command.sys_s, command.units) == ([0.5], [0.25], [1])
+
+
 def test_a_cell_without_a_file_has_no_values_and_no_profile(tmp_path: Path) -> None:
     assert store.read_values(tmp_path / "locks.json") == {}
     assert store.read_profiles(tmp_path / "locks.json") == {}

@@ -4,10 +4,10 @@ No socket has a timeout: with one, Python polls before every recv, which would b
 hangs is ended by the deadline of the process.
 """
 
+import protocol  # first: it asks for the GIL's state before anything of the program can change it
+
 import hashlib
 import os
-
-import protocol
 
 try:
     import http.client as http_client

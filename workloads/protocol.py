@@ -12,6 +12,27 @@ import traceback
 
 PROTOCOL_VERSION = 1
 
+# No process has a file descriptor of such a number: closing it fails, and a profiler takes it for a
+# mark (dockerfiles/instruments/profiler/counts.h).
+PHASE_MARK = 0x7FFF0000
+WARMUP, WORK, END = 2, 3, 4
+
+
+def ask_gil():
+    """True or False, or None of an interpreter that has no such question."""
+    is_gil_enabled = getattr(sys, "_is_gil_enabled", None)
+    if is_gil_enabled is not None:
+        return is_gil_enabled()
+    # The nogil-3.9 fork answers by a flag; 2.5 has no flags at all.
+    nogil = getattr(getattr(sys, "flags", None), "nogil", None)
+    if nogil is None:
+        return None
+    return not nogil
+
+
+# A program imports this module before any extension module: none has switched the GIL on yet.
+GIL_AT_START = ask_gil()
+
 # perf_counter is monotonic and has the finest resolution. Where it does not exist, time.time is the
 # only wall clock with microseconds (time.clock counts CPU time on Unix: it misses every moment that
 # a thread waits).
@@ -162,8 +183,17 @@ def calibrate(timed, min_time_s):
         loops *= 2
 
 
+def begin(phase):
+    """Tell a profiler that a phase begins: it sees the call, and nothing else happens."""
+    try:
+        os.close(PHASE_MARK | phase)
+    except OSError:
+        pass
+
+
 def measure(work, loops, warmups, values, min_time_s):
     """What the process reports; ``loops`` None asks for a calibration first."""
+    begin(WARMUP)
     calibration = []
     if loops is None:
         calibration = calibrate(work.timed, min_time_s)
@@ -174,8 +204,10 @@ def measure(work, loops, warmups, values, min_time_s):
         "inner_loops": work.inner_loops,
         "calibration": calibration,
         "warmups": [work.timed(loops) for _ in range(warmups)],
-        "values": [work.timed(loops) for _ in range(values)],
     }
+    begin(WORK)
+    report["values"] = [work.timed(loops) for _ in range(values)]
+    begin(END)
     report["metadata"] = _metadata(work)
     return report
 
@@ -183,10 +215,10 @@ def measure(work, loops, warmups, values, min_time_s):
 def _metadata(work):
     metadata = dict(work.metadata)
     metadata["python_version"] = sys.version.split()[0]
-    # Asked after the work, because importing an extension module can switch the GIL back on.
-    is_gil_enabled = getattr(sys, "_is_gil_enabled", None)
-    if is_gil_enabled is not None:
-        metadata["gil_enabled"] = is_gil_enabled()
+    # Asked again after the work, because importing an extension module can switch the GIL back on.
+    for key, state in (("gil_enabled_at_start", GIL_AT_START), ("gil_enabled", ask_gil())):
+        if state is not None:
+            metadata[key] = state
     return metadata
 
 

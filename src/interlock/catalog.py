@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from interlock.errors import CatalogError, UsageError
-from interlock.model import Base, Catalog, Profile, Variant, VariantFile, Workload, WorkloadFile
+from interlock.model import (
+    TWIN,
+    Base,
+    Catalog,
+    Claim,
+    ClaimsFile,
+    Condition,
+    Profile,
+    Variant,
+    VariantFile,
+    Workload,
+    WorkloadFile,
+    split_label,
+)
 
 Item = TypeVar("Item", bound=BaseModel)
 SHARED_FILES = ("bases", "profiles")
+NO_WORKLOADS = ("claims", "conditions")
 
 
 def find_root(start: Path) -> Path:
@@ -33,8 +47,9 @@ def load(root: Path) -> Catalog:
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
-    bases = _load_table(root, "bases", Base, lambda _: {})
-    profiles = _load_table(root, "profiles", Profile, lambda name: {"name": name})
+    bases = _load_table(root, "variants/bases.toml", Base, lambda _: {})
+    profiles = _load_table(root, "variants/profiles.toml", Profile, lambda name: {"name": name})
+    conditions = _load_table(root, "workloads/conditions.toml", Condition, lambda name: {"name": name})
     variants = {
         path.stem: _validate(root, path, Variant, VariantFile, path.stem)
         for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
@@ -43,12 +58,22 @@ def load(root: Path) -> Catalog:
     workloads = {
         path.stem: _validate(root, path, Workload, WorkloadFile, path.stem)
         for path in sorted((root / "workloads").glob("*.toml"), key=lambda path: path.stem)
+        if path.stem not in NO_WORKLOADS
     }
-    catalog = Catalog(bases=bases, profiles=profiles, variants=variants, workloads=workloads)
-    for check in (_check_references, _check_tags, _check_sums):
+    catalog = Catalog(bases=bases, profiles=profiles, variants=variants, workloads=workloads, conditions=conditions)
+    for check in (_check_references, _check_tags, _check_sums, _check_modes):
         check(catalog)
     _check_files(root, catalog)
     return catalog
+
+
+def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
+    """The claims of `file`, or of the project in `root`, in their order.
+
+    Raises CatalogError for the first thing that is wrong, with its file and key.
+    """
+    path = file or root / "workloads" / "claims.toml"
+    return list(_parse(root, path, ClaimsFile, _read_toml(root, path)).claims.values())
 
 
 def templates(root: Path) -> dict[str, str]:
@@ -75,8 +100,31 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
     return list(dict.fromkeys(wanted))
 
 
+def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
+    """The wanted `variant` and `variant+mode` labels in the order given, or every variant with all of its modes.
+
+    Raises UsageError for a variant or a mode that does not exist.
+    """
+    for label in wanted or []:
+        name, mode = split_label(label)
+        select_names(variants, [name], "variant")
+        modes = [one.name for one in variants[name].modes]
+        if mode is not None and mode not in modes:
+            raise UsageError(
+                found=f"{name} has no mode '{mode}'",
+                todo=f"Choose from: {', '.join(modes)}." if modes else "It has none.",
+            )
+    every = [label for variant in variants.values() for label in variant.labels]
+    return list(dict.fromkeys(wanted or every))
+
+
+def _name(root: Path, path: Path) -> str:
+    """How errors name a file: below `root`, or as it was given if it is elsewhere."""
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
 def _read_toml(root: Path, path: Path) -> dict[str, Any]:
-    name = str(path.relative_to(root))
+    name = _name(root, path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -85,16 +133,16 @@ def _read_toml(root: Path, path: Path) -> dict[str, Any]:
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
 
-def _load_table(root: Path, stem: str, item: type[Item], extra: Callable[[str], dict[str, Any]]) -> dict[str, Item]:
-    path = root / "variants" / f"{stem}.toml"
+def _load_table(root: Path, file: str, item: type[Item], extra: Callable[[str], dict[str, Any]]) -> dict[str, Item]:
+    path = root / file
     items = {}
     for name, value in _read_toml(root, path).items():
         if not isinstance(value, dict):
             raise CatalogError(
-                file=str(path.relative_to(root)),
+                file=file,
                 key=name,
                 found=f"{value!r} outside of any table",
-                todo=f"Put it below the [table] of one of the {stem}.",
+                todo=f"Put it below the [table] of one of the {path.stem}.",
             )
         items[name] = _parse(root, path, item, {**value, **extra(name)}, prefix=f"{name}.")
     return items
@@ -113,14 +161,15 @@ def _parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefi
     except ValidationError as error:
         first = error.errors()[0]
         key = prefix + ".".join(str(part) for part in first["loc"])
-        found, todo = _explain(first["type"], first["msg"], first.get("input"))
-        raise CatalogError(file=str(path.relative_to(root)), key=key.strip("."), found=found, todo=todo) from None
+        found, todo = _explain(item, first["type"], first["msg"], first.get("input"))
+        raise CatalogError(file=_name(root, path), key=key.strip("."), found=found, todo=todo) from None
 
 
-def _explain(kind: str, message: str, value: Any) -> tuple[str, str]:
+def _explain(item: type[BaseModel], kind: str, message: str, value: Any) -> tuple[str, str]:
     """pydantic's error as what was found and what to do."""
     if kind == "missing":
-        return "the key is missing", "Add it (variants/variant.schema.json has all of them)."
+        keys = "docs/claims.md" if item is ClaimsFile else "variants/variant.schema.json"
+        return "the key is missing", f"Add it ({keys} has all of them)."
     if kind == "extra_forbidden":
         return f"unknown key (its value is {value!r})", "Remove it or correct its spelling."
     if kind == "value_error":
@@ -171,6 +220,30 @@ def _check_sums(catalog: Catalog) -> None:
                     key="sha256",
                     found=f"{part.file} has another sum than in variants/{owner}.toml",
                     todo="Use the sum that upstream publishes in both.",
+                )
+
+
+def _check_modes(catalog: Catalog) -> None:
+    """What stands behind a variant's name and a plus says one thing: a mode, a condition or the twin."""
+    if TWIN in catalog.conditions:
+        raise CatalogError(
+            file="workloads/conditions.toml",
+            key=TWIN,
+            found="a condition has the name of the baseline's twin",
+            todo="Give it another name.",
+        )
+    taken = {
+        TWIN: "the baseline's twin",
+        **dict.fromkeys(catalog.conditions, "a condition of workloads/conditions.toml"),
+    }
+    for variant in catalog.variants.values():
+        for mode in variant.modes:
+            if mode.name in taken:
+                raise CatalogError(
+                    file=f"variants/{variant.name}.toml",
+                    key="modes",
+                    found=f"'{mode.name}' is the name of {taken[mode.name]} too",
+                    todo="Give the mode another name.",
                 )
 
 

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from interlock import __version__, catalog, compare, doctor, experiment, progress, report, store
+from interlock import __version__, catalog, claims, compare, doctor, experiment, findings, progress, report, store
 from interlock.engine import build as building
 from interlock.engine.client import connect
 from interlock.engine.image import Options
 from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
-from interlock.model import Built, Catalog, Experiment, Settings, State
+from interlock.model import Built, Catalog, Experiment, Settings, State, split_label
 from interlock.places import Places
 from interlock.render import generated_files
 
@@ -34,6 +34,7 @@ INTERRUPTED = 130
 
 Names = Annotated[str | None, typer.Option(help="Comma-separated names; all of them without this option.")]
 Release = Annotated[bool, typer.Option("--release", help="The profile 'release' (PGO and LTO) instead of 'standard'.")]
+Folder = Annotated[Path | None, typer.Argument(help="An experiment's folder; the latest by default.")]
 Results = Annotated[Path | None, typer.Option(help="Folder of the experiments; the project's results/ by default.")]
 
 
@@ -76,10 +77,18 @@ def build(
 
 @app.command()
 def matrix(
-    variants: Names = None,
+    variants: Annotated[
+        str | None, typer.Option(help="Comma-separated, each `variant` or `variant+mode`; all without this option.")
+    ] = None,
     workloads: Names = None,
+    conditions: Annotated[
+        str | None, typer.Option(help="Conditions to measure the baseline under besides; none without this option.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and values: minutes, wider spreads.")] = False,
-    rounds: Annotated[int | None, typer.Option(min=2, help="Processes per cell; 3 if quick, else 12.")] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=2, help="Exactly so many; by default 10 to 30 until ±1 %, if quick 5 to 10 until ±3 %."),
+    ] = None,
     baseline: Annotated[str | None, typer.Option(help="What the report compares with (cpython-3.13).")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order of the rounds; a new one by default.")] = None,
     profile: Annotated[bool, typer.Option(help="Count syscalls in a pass of its own.")] = True,
@@ -88,21 +97,28 @@ def matrix(
 ) -> None:
     """Check the set-up, build, measure, profile and report: the main job."""
     places, known = _project()
-    names = catalog.select_names(known.variants, _split(variants), "variant")
+    labels = catalog.select_labels(known.variants, _split(variants))
     wanted = catalog.select_names(known.workloads, _split(workloads), "workload")
+    under = _split(conditions) and catalog.select_names(known.conditions, _split(conditions), "condition")
     if baseline is not None:
-        catalog.select_names(known.variants, [baseline], "variant")
-        names = list(dict.fromkeys([*names, baseline]))
+        labels += catalog.select_names(known.variants, [baseline], "variant")
     _check_set_up(places, known)
+    names = list(dict.fromkeys(split_label(label)[0] for label in labels))
     built = _build(places, known, names, _profile(release), force=False)
+    chosen = experiment.choose_baseline(baseline, built)
+    plan = experiment.planned_rounds(quick, rounds)
     settings = Settings(
         quick=quick,
-        rounds=rounds or (experiment.QUICK_ROUNDS if quick else experiment.FULL_ROUNDS),
+        rounds=plan.least,
+        rounds_limit=plan.limit,
+        half_width=plan.half_width,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
-        baseline=experiment.choose_baseline(baseline, built),
+        baseline=chosen,
         profile=_profile(release),
-        variants=names,
+        # The baseline is measured plain, whichever of its modes were chosen.
+        variants=list(dict.fromkeys([*labels, chosen])),
         workloads=wanted,
+        conditions=under or [],
         profiled=profile,
     )
     with progress.Display(console) as display:
@@ -118,17 +134,38 @@ def matrix(
 
 @app.command(name="report")
 def report_command(
-    folder: Annotated[Path | None, typer.Argument(help="An experiment's folder; the latest by default.")] = None,
+    folder: Folder = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown instead of a terminal's tables.")] = False,
     results: Results = None,
 ) -> None:
     """Show an experiment's tables."""
-    if folder is None:
-        folder = store.latest_experiment(results or _project()[0].results)
+    folder = _folder(folder, results)
     if markdown:
         sys.stdout.write(report.markdown(*_load(folder)))
     else:
         console.print(report.terminal(*_load(folder)))
+
+
+@app.command(name="claims")
+def claims_command(
+    folder: Folder = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--claims", exists=True, dir_okay=False, help="Their file; workloads/claims.toml by default."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a terminal's table.")] = False,
+    results: Results = None,
+) -> None:
+    """Say which published claims an experiment confirms or refutes; exit with 1 if a required one is refuted."""
+    published = catalog.load_claims(Path.cwd() if file else Places.here().root, file)
+    folder = _folder(folder, results)
+    described = store.read_experiment(folder)
+    found = claims.evaluate(published, described, *store.read_cells(folder, described))
+    if as_json:
+        sys.stdout.write(findings.as_json(described, found) + "\n")
+    else:
+        console.print(Text(report.headline(described)[0], style="dim"), findings.terminal(found), sep="\n")
+    findings.check_required(folder, found)
 
 
 @app.command(name="doctor")
@@ -151,6 +188,10 @@ def _project() -> tuple[Places, Catalog]:
     return places, catalog.load(places.root)
 
 
+def _folder(folder: Path | None, results: Path | None) -> Path:
+    return folder or store.latest_experiment(results or _project()[0].results)
+
+
 def _split(names: str | None) -> list[str] | None:
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
@@ -160,10 +201,16 @@ def _profile(release: bool) -> str:
 
 
 def _command(settings: Settings) -> str:
-    """The command that repeats an experiment, with what was chosen by default written out."""
+    """The command that repeats an experiment, with what was chosen by default written out.
+
+    Except the number of rounds: the intervals decide it anew.
+    """
     words = ["nox", "-s", "matrix", "--", "--variants", ",".join(settings.variants)]
-    words += ["--workloads", ",".join(settings.workloads), *(["--quick"] if settings.quick else [])]
-    words += ["--rounds", str(settings.rounds), "--baseline", settings.baseline, "--seed", str(settings.seed)]
+    words += ["--workloads", ",".join(settings.workloads)]
+    words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
+    words += ["--quick"] if settings.quick else []
+    words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
+    words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
     words += [] if settings.profiled else ["--no-profile"]
     return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
 
@@ -215,7 +262,7 @@ def _fail_on_failed_cells(folder: Path, described: Experiment) -> None:
     for cell in compare.failures(described.cells):
         raise WorkloadError(
             file=str(folder),
-            key=f"{cell.variant} / {cell.workload}",
+            key=f"{cell.label} / {cell.workload}",
             found=cell.outcome.reason,
             todo="The other cells are not affected.",
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from interlock.model import (
     TWIN,
@@ -19,42 +20,51 @@ from interlock.model import (
     Workload,
     label_of,
 )
+from interlock.statistics import Interval, Ratio, by_round, geometric_mean, holm, ratio_of, ratio_over
 
 CellKey = tuple[str, str]
 Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
 Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
+# Workload, benchmark, label, and the label that it is compared with.
+Pair = tuple[str, str, str, str]
+
+SIGNIFICANT = 0.05
+SLOWER, FASTER, SAME = "slower", "faster", "no difference"
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Time per unit of work divided by another's, round by round: the median, and the range over the rounds."""
+class Comparison:
+    """A variant beside another in one benchmark: the ratio, and what it has to pass to be called a difference."""
 
-    median: float
-    low: float
-    high: float
+    other: str
+    by_round: tuple[float, ...]
+    ratio: Ratio
+    p: float  # adjusted for all ratios of the report
+    band: float  # what equal images showed: 1.05 is 5 % slower or faster
 
-    def apart_from(self, noise: Ratio | None) -> bool:
-        """Whether no round's ratio lies inside what equal images showed, in whichever direction they showed it."""
-        width = max(noise.high, 1 / noise.low, 1.0) if noise else 1.0
-        return self.low > width or self.high < 1 / width
+    @property
+    def verdict(self) -> str:
+        """'slower', 'faster' or, unless p, interval and band all speak against it, 'no difference'."""
+        ratio = self.ratio
+        apart = not ratio.low <= 1 <= ratio.high and max(ratio.estimate, 1 / ratio.estimate) > self.band
+        if self.p >= SIGNIFICANT or not apart:
+            return SAME
+        return SLOWER if ratio.estimate > 1 else FASTER
 
 
 @dataclass(frozen=True)
 class Row:
-    """One variant in one benchmark. Times are seconds per unit of work."""
+    """One variant (in one mode) in one benchmark. Times are seconds per unit of work."""
 
     label: str
     outcome: Outcome
-    seconds: float | None = None
-    spread: float | None = None
-    ratio: Ratio | None = None
-    differs: bool = False
-    control: str | None = None
-    control_ratio: Ratio | None = None
-    control_differs: bool = False
-    calls_per_unit: float | None = None
-    max_rss_bytes: int | None = None
-    notes: tuple[str, ...] = ()
+    seconds: float | None
+    spread: float | None
+    to_baseline: Comparison | None
+    to_control: Comparison | None
+    calls_per_unit: float | None
+    max_rss_bytes: int | None
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,93 +74,143 @@ class Table:
     workload: Workload
     benchmark: Benchmark
     baseline: str
-    noise: Ratio | None
+    rounds: int
+    twin: Ratio | None
     rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One variant (in one mode) beside the baseline over all benchmarks, those without a ratio counted as missing."""
+
+    label: str
+    ratio: Interval | None
+    slower: int
+    faster: int
+    same: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What an experiment's files hold."""
+
+    experiment: Experiment
+    values: Values
+    profiles: Profiles
+
+    def of(self, label: str, workload: str, benchmark: str) -> BenchmarkValues | None:
+        return self.values.get((label, workload), {}).get(benchmark)
+
+    def medians(self, label: str, workload: str, benchmark: str) -> list[float]:
+        values = self.of(label, workload, benchmark)
+        return process_medians(values) if values else []
+
+    def twin(self, workload: str, benchmark: str) -> Ratio | None:
+        baseline = self.experiment.settings.baseline
+        twin = self.medians(label_of(baseline, TWIN), workload, benchmark)
+        return ratio_of(twin, self.medians(baseline, workload, benchmark))
 
 
 def process_medians(values: BenchmarkValues) -> list[float]:
     """One figure for each process: values within a process are not independent of each other."""
-    return [statistics.median(process) for process in values.processes]
-
-
-def ratio_of(values: BenchmarkValues, other: BenchmarkValues) -> Ratio | None:
-    """Paired by round, because what disturbs a round disturbs all that ran in it."""
-    pairs = list(zip(process_medians(values), process_medians(other), strict=False))
-    if not pairs:
-        return None
-    ratios = [mine / theirs for mine, theirs in pairs]
-    return Ratio(statistics.median(ratios), min(ratios), max(ratios))
+    return [median(process) for process in values.processes]
 
 
 def spread_of(values: BenchmarkValues) -> float:
     """Half the range of the processes' medians, as a share of their median."""
     medians = process_medians(values)
-    return (max(medians) - min(medians)) / 2 / statistics.median(medians)
+    return (max(medians) - min(medians)) / 2 / median(medians)
+
+
+def band_of(twin: Interval | None) -> float:
+    """How far from 1, in either direction, a ratio may lie for equal images: noise has no direction."""
+    if twin is None:
+        return 1.0
+    return max(twin.high, 1 / twin.low if twin.low else float("inf"), 1.0)
 
 
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
     """A table for each benchmark, in the order of the experiment."""
+    recorded = _Recorded(experiment, values, profiles)
+    compared = _comparisons(recorded)
     return [
-        _table(experiment, workload, benchmark, values, profiles)
+        _table(recorded, workload, benchmark, compared)
         for name in experiment.settings.workloads
         for workload in [experiment.workloads[name]]
         for benchmark in workload.benchmarks
     ]
 
 
-def _table(
-    experiment: Experiment, workload: Workload, benchmark: Benchmark, values: Values, profiles: Profiles
-) -> Table:
-    baseline = experiment.settings.baseline
-
-    def of(label: str) -> BenchmarkValues | None:
-        return values.get((label, workload.name), {}).get(benchmark.name)
-
-    twin, base = of(label_of(baseline, TWIN)), of(baseline)
-    noise = ratio_of(twin, base) if twin and base else None
-    cells = [cell for cell in experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
-    rows = []
-    for cell in cells:
-        mine, control = of(cell.variant), experiment.controls.get(cell.variant)
-        theirs = of(control) if control else None
-        profile = profiles.get((cell.variant, workload.name), {}).get(benchmark.name)
-        row = Row(
-            label=cell.variant,
-            outcome=cell.benchmarks.get(benchmark.name, cell.outcome),
-            control=control,
-            calls_per_unit=profile.futex_per_unit if profile else None,
-            notes=_notes(experiment, cell, mine),
-        )
-        rows.append(_with_values(row, mine, base, theirs, noise) if mine else row)
-    return Table(workload, benchmark, baseline, noise, tuple(rows))
+def _comparisons(recorded: _Recorded) -> dict[Pair, Comparison]:
+    """Every ratio of the report; a control that is the baseline makes one comparison, not two."""
+    rounds = {}
+    for workload, benchmark, label, other in _pairs(recorded.experiment):
+        mine, theirs = (recorded.medians(one, workload, benchmark) for one in (label, other))
+        if ratios := by_round(mine, theirs):
+            rounds[workload, benchmark, label, other] = ratios
+    found = {pair: ratio_over(ratios) for pair, ratios in rounds.items()}
+    adjusted = holm({pair: ratio.p for pair, ratio in found.items()})
+    bands = {place: band_of(recorded.twin(*place)) for place in {pair[:2] for pair in found}}
+    return {
+        pair: Comparison(pair[3], tuple(rounds[pair]), ratio, adjusted[pair], bands[pair[:2]])
+        for pair, ratio in found.items()
+    }
 
 
-def _with_values(
-    row: Row,
-    mine: BenchmarkValues,
-    base: BenchmarkValues | None,
-    theirs: BenchmarkValues | None,
-    noise: Ratio | None,
-) -> Row:
-    ratio = ratio_of(mine, base) if base and base is not mine else None
-    control_ratio = ratio_of(mine, theirs) if theirs else None
+def _pairs(experiment: Experiment) -> list[Pair]:
+    return [
+        (cell.workload, benchmark.name, cell.label, other)
+        for cell in experiment.cells
+        if cell.mode != TWIN
+        for benchmark in experiment.workloads[cell.workload].benchmarks
+        for other in (experiment.settings.baseline, _control_of(experiment, cell))
+        if other not in {None, cell.label}
+    ]
+
+
+def _control_of(experiment: Experiment, cell: CellResult) -> str | None:
+    """A mode differs from its variant in the mode alone."""
+    return cell.variant if cell.mode else experiment.controls.get(cell.variant)
+
+
+def _table(recorded: _Recorded, workload: Workload, benchmark: Benchmark, compared: Mapping[Pair, Comparison]) -> Table:
+    experiment = recorded.experiment
+    return Table(
+        workload=workload,
+        benchmark=benchmark,
+        baseline=experiment.settings.baseline,
+        rounds=max(0, len(experiment.order.get(workload.name, [])) - 1),  # round 0 calibrates
+        twin=recorded.twin(workload.name, benchmark.name),
+        rows=tuple(
+            _row(recorded, cell, benchmark.name, compared)
+            for cell in experiment.cells
+            if cell.workload == workload.name and cell.mode != TWIN
+        ),
+    )
+
+
+def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: Mapping[Pair, Comparison]) -> Row:
+    experiment, place = recorded.experiment, (cell.workload, benchmark, cell.label)
+    mine = recorded.of(cell.label, cell.workload, benchmark)
+    profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
+    control = _control_of(experiment, cell)
     return Row(
-        **{
-            **vars(row),
-            "seconds": statistics.median(process_medians(mine)),
-            "spread": spread_of(mine),
-            "ratio": ratio,
-            "differs": ratio is not None and ratio.apart_from(noise),
-            "control_ratio": control_ratio,
-            "control_differs": control_ratio is not None and control_ratio.apart_from(noise),
-            "max_rss_bytes": mine.max_rss_bytes,
-        }
+        label=cell.label,
+        outcome=cell.benchmarks.get(benchmark, cell.outcome),
+        seconds=median(process_medians(mine)) if mine else None,
+        spread=spread_of(mine) if mine else None,
+        to_baseline=compared.get((*place, experiment.settings.baseline)),
+        to_control=compared.get((*place, control)) if control else None,
+        calls_per_unit=profile.futex_per_unit if profile else None,
+        max_rss_bytes=mine.max_rss_bytes if mine else None,
+        notes=_notes(experiment, cell, mine),
     )
 
 
 def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | None) -> tuple[str, ...]:
     """What a reader must know beside the figure: above all a GIL that came back during the work."""
-    facts = experiment.facts.get(cell.variant)
+    facts = experiment.facts.get(cell.label)
     notes = []
     if facts and mine and mine.gil_after is not None and Gil.OFF in {facts.gil, mine.gil_after}:
         notes.append(
@@ -160,7 +220,27 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
         )
     if cell.profile and cell.profile.state is not State.OK:
         notes.append("no profile")
-    return tuple(notes)
+    return (*notes, *cell.notes)
+
+
+def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
+    """One for each variant and mode but the baseline, in the order of the experiment."""
+    labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN)
+    return [_summary(label, tables) for label in labels if label != experiment.settings.baseline]
+
+
+def _summary(label: str, tables: Sequence[Table]) -> Summary:
+    """Over the benchmarks that have a ratio, each workload with the same weight."""
+    groups: dict[str, list[tuple[float, ...]]] = {}
+    verdicts: Counter[str] = Counter()
+    for table in tables:
+        for row in table.rows:
+            if row.label == label and row.to_baseline:
+                groups.setdefault(table.workload.name, []).append(row.to_baseline.by_round)
+                verdicts[row.to_baseline.verdict] += 1
+    missing = len(tables) - verdicts.total()
+    ratio = geometric_mean(list(groups.values()))
+    return Summary(label, ratio, verdicts[SLOWER], verdicts[FASTER], verdicts[SAME], missing)
 
 
 def skipped(experiment: Experiment) -> list[str]:
@@ -170,7 +250,7 @@ def skipped(experiment: Experiment) -> list[str]:
     without_image = {image.variant for image in missing}
     originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
     for cell in experiment.cells:
-        # What the twin shares with the baseline is said once; a twin that failed alone leaves no noise to compare with.
+        # What the twin or a mode shares with its variant is said once; a twin that failed alone leaves no noise.
         repeated = cell.mode is not None and cell.outcome == originals.get((cell.variant, cell.workload))
         if cell.variant not in without_image and not repeated:
             lines += _skipped_in(cell)

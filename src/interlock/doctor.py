@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +15,19 @@ from interlock import host
 from interlock.engine.base import debian_mirrors, find_base
 from interlock.engine.client import connect, engine_facts
 from interlock.errors import InterlockError
-from interlock.instruments import STRACE
-from interlock.model import Base
+from interlock.model import Base, Method, Probe
+from interlock.probes import best_probe
+from interlock.stability import engine_is_elsewhere
 
 WANTED_DISK_BYTES = 10 * 10**9
 INSTRUMENTS = "interlock/instruments:latest"
 SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
+PROBES = {
+    Method.BPF: "BPF: every system call with its time, futex operations and waits; does not perturb",
+    Method.TRACEPOINTS: "perf's tracepoints: calls without times; does not perturb",
+    Method.STRACE_FUTEX: "strace by seccomp-bpf: futex calls alone; perturbs",
+    Method.STRACE: "strace: calls without times; perturbs",
+}
 
 
 class Verdict(StrEnum):
@@ -48,7 +54,7 @@ def examine(base: Base, results: Path) -> list[Check]:
     except InterlockError as error:
         return [Check("engine", Verdict.PROBLEM, error.found, error.todo), *checks]
     engine = engine_facts(client)
-    return [*_engine(engine), *checks, _base(client, base), _strace(client), *_engine_disk(engine)]
+    return [*_engine(engine), *checks, _base(client, base), *_probes(client), *_engine_disk(engine)]
 
 
 def blocking(checks: list[Check]) -> list[Check]:
@@ -112,8 +118,7 @@ def _engine(engine: dict[str, Any]) -> Iterator[Check]:
 
 
 def _engine_disk(engine: dict[str, Any]) -> Iterator[Check]:
-    remote = "://" in os.environ.get("DOCKER_HOST", "") and not os.environ["DOCKER_HOST"].startswith("unix://")
-    if engine["data_root"] and not remote:
+    if engine["data_root"] and not engine_is_elsewhere():
         yield _disk("disk for images", Path(engine["data_root"]))
 
 
@@ -141,14 +146,26 @@ def _answers(question: Callable[[], object]) -> bool:
     return True
 
 
-def _strace(client: Any) -> Check:
+def _probes(client: Any) -> Iterator[Check]:
     try:
         image = client.images.get(INSTRUMENTS)
     except ImageNotFound:
-        return Check("probe", Verdict.OK, "strace: will be tried when the first matrix has built the instruments")
+        yield Check("probe", Verdict.OK, "will be tried when the first matrix has built the instruments")
+        return
     try:
-        client.containers.run(image, [*STRACE, "true"], remove=True, network_mode="none")
-    except DockerException as error:
-        mend = "Let containers ptrace: Docker 19.03 or newer on Linux 4.8 or newer."
-        return Check("probe", Verdict.WARNING, f"strace does not run in a container: {error}", mend)
-    return Check("probe", Verdict.OK, "strace runs in containers (it perturbs; profiles say so)")
+        yield from probe_checks(best_probe(client, image.id, "doctor"))
+    except InterlockError as error:
+        yield Check("probe", Verdict.WARNING, error.found, error.todo)
+
+
+def probe_checks(probe: Probe) -> Iterator[Check]:
+    """What system calls are counted with and why with nothing better; whether instructions can be counted."""
+    found = PROBES[probe.method]
+    for method, reason in probe.refused.items():
+        found += f"; not {method}: {reason}"
+    mend = "" if not probe.refused else "The engine must allow SYS_ADMIN and the host's PIDs to a container of its own."
+    yield Check("probe", Verdict.WARNING if probe.refused else Verdict.OK, found, mend)
+    if probe.no_instructions:
+        yield Check("counters", Verdict.WARNING, probe.no_instructions, "Measure on hardware, or a guest with a PMU.")
+    else:
+        yield Check("counters", Verdict.OK, "instructions in user mode can be counted")

@@ -34,6 +34,12 @@ class EngineError(InterlockError):
     exit_code = 4
 
 
+class TracerError(InterlockError):
+    """Another program traces system calls on the engine's machine."""
+
+    exit_code = 4
+
+
 class BuildError(InterlockError):
     """A variant did not build, or the image is not what its file declares."""
 
@@ -54,6 +60,10 @@ class StoreError(InterlockError):
     """A result could not be written or read."""
 
     exit_code = 7
+
+
+class ClaimError(InterlockError):
+    """An experiment refutes a claim that is required."""
 
 
 class Interrupted(BaseException):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock import __version__, host, store
+from interlock import __version__, host, stability, store
 from interlock.engine import cells
 from interlock.engine.client import engine_facts
 from interlock.engine.helpers import ensure_helper
@@ -23,14 +23,36 @@ from interlock.model import (
     CellResult,
     Experiment,
     Outcome,
+    Probe,
     Settings,
     State,
     Subject,
+    label_of,
     slug,
+    split_label,
 )
+from interlock.probes import best_probe
 from interlock.stage import Stand, Step
 
-QUICK_ROUNDS, FULL_ROUNDS = 3, 12
+
+@dataclass(frozen=True)
+class Rounds:
+    """At least so many, then on until each ratio's interval is this narrow (half of it, as a share), up to a limit."""
+
+    least: int
+    limit: int | None = None
+    half_width: float | None = None
+
+
+# An interval of fewer than five rounds covers too little: docs/method.md, From values to a statement.
+QUICK, FULL = Rounds(5, 10, 0.03), Rounds(10, 30, 0.01)
+
+
+def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
+    """Exactly the wanted number; without one, as many as the intervals ask for."""
+    if wanted is not None:
+        return Rounds(wanted)
+    return QUICK if quick else FULL
 
 
 @dataclass(frozen=True)
@@ -52,6 +74,7 @@ class Record:
     name: str
     started: datetime.datetime
     clock_s: float = field(default_factory=time.monotonic)
+    probe: Probe | None = None
     measured: dict[str, Measured] = field(default_factory=dict)
 
 
@@ -82,6 +105,7 @@ def run(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) ->
     owner = f"{folder.name}-{started:%H%M%S%f}"
     try:
         stand = _set_up(client, assignment, folder, owner, on_step)
+        record.probe = stand.probe
         for name in assignment.settings.workloads:
             workload = assignment.catalog.workloads[name]
             record.measured[name] = measure_workload(stand, workload, subjects(assignment))
@@ -97,14 +121,28 @@ def run(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) ->
 
 
 def subjects(assignment: Assignment) -> list[Subject]:
-    """Every image that was built, and the baseline's twin."""
-    settings = assignment.settings
-    ready = [image for image in assignment.built if image.outcome.state is State.OK]
-    twin = next(image for image in ready if image.variant == settings.baseline)
+    """What was chosen and has an image, then the baseline under each condition and as its twin."""
+    settings, conditions = assignment.settings, assignment.catalog.conditions
+    plain = {
+        image.variant: Subject(variant=image.variant, image_id=image.image_id)
+        for image in assignment.built
+        if image.outcome.state is State.OK
+    }
+    baseline = plain[settings.baseline]
+    chosen = [split_label(label) for label in settings.variants]
     return [
-        *(Subject(variant=image.variant, image_id=image.image_id) for image in ready),
-        Subject(variant=twin.variant, image_id=twin.image_id, mode=TWIN),
+        *(_in_mode(assignment.catalog, plain[variant], mode) for variant, mode in chosen if variant in plain),
+        *(baseline.model_copy(update={"mode": key, "surroundings": conditions[key]}) for key in settings.conditions),
+        baseline.model_copy(update={"mode": TWIN}),
     ]
+
+
+def _in_mode(known: Catalog, plain: Subject, name: str | None) -> Subject:
+    if name is None:
+        return plain
+    mode = next(mode for mode in known.variants[plain.variant].modes if mode.name == name)
+    update = {"mode": name, "environment": mode.environment, "options": mode.options, "gil": mode.gil}
+    return plain.model_copy(update=update)
 
 
 def _set_up(client: Any, assignment: Assignment, folder: Path, owner: str, on_step: Callable[[Step], None]) -> Stand:
@@ -121,6 +159,8 @@ def _set_up(client: Any, assignment: Assignment, folder: Path, owner: str, on_st
         host=host_folder(),
         volume=cells.create_instruments_volume(client, owner, image_id, programs),
         server_image_id=ensure_helper(client, root, "server", base) if served else "",
+        instruments_image_id=image_id,
+        probe=best_probe(client, image_id, owner) if settings.profiled else None,
         settings=settings,
         on_step=on_step,
     )
@@ -143,24 +183,35 @@ def describe(client: Any, assignment: Assignment, record: Record) -> Experiment:
         host={"folder": host_folder(), **host.facts(), "engine": engine_facts(client)},
         images=built,
         workloads={key: known.workloads[key] for key in settings.workloads},
+        conditions={key: known.conditions[key] for key in settings.conditions},
         controls={image.variant: control for image in built if (control := known.variants[image.variant].control)},
-        facts={variant: facts for one in measured.values() for variant, facts in one.facts.items()},
-        cells=[cell for key in settings.workloads for cell in cells_of(key, built, measured.get(key))],
+        facts={label: facts for one in measured.values() for label, facts in one.facts.items()},
+        cells=[cell for key in settings.workloads for cell in cells_of(key, settings, built, measured.get(key))],
         order={key: one.order for key, one in measured.items()},
+        probe=record.probe,
+        warnings=warnings_of(measured),
+        measuring_s=round(sum(one.spent.wall_s for one in measured.values()), 3),
+        in_processes_s=round(sum(one.spent.in_processes_s for one in measured.values()), 3),
     )
 
 
-def cells_of(workload: str, built: list[Built], measured: Measured | None) -> list[CellResult]:
-    """The workload's cells in the order of the variants, those without an image and those never reached included."""
-    done = {cell.variant: cell for cell in measured.cells if cell.mode is None} if measured else {}
+def warnings_of(measured: Mapping[str, Measured]) -> list[str]:
+    """What disturbed the measuring, workload by workload, or that nobody could watch it."""
+    if stability.engine_is_elsewhere():
+        return [stability.REMOTE]
+    return [warning for one in measured.values() for warning in one.warnings]
+
+
+def cells_of(workload: str, settings: Settings, built: list[Built], measured: Measured | None) -> list[CellResult]:
+    """The workload's cells in the order of the choice, those without an image and those never reached included."""
+    done = {cell.label: cell for cell in measured.cells} if measured else {}
+    conditions = [label_of(settings.baseline, name) for name in settings.conditions]
+    outcomes = {image.variant: image.outcome for image in built}
     interrupted = Outcome(state=State.FAILED, reason="interrupted before it was measured")
-    cells_ = [
-        done.get(image.variant)
-        or CellResult(
-            variant=image.variant,
-            workload=workload,
-            outcome=image.outcome if image.outcome.state is not State.OK else interrupted,
-        )
-        for image in built
-    ]
-    return cells_ + [cell for cell in (measured.cells if measured else []) if cell.mode is not None]
+    planned = {}
+    for label in (*settings.variants, *conditions):
+        variant, mode = split_label(label)
+        outcome = outcomes[variant] if outcomes[variant].state is not State.OK else interrupted
+        missing = CellResult(variant=variant, mode=mode, workload=workload, outcome=outcome)
+        planned[label] = done.get(label, missing)
+    return list((planned | done).values())

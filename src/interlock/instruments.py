@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ STRACE = [
     f"{MOUNT}/strace/ld.so", "--library-path", f"{MOUNT}/strace", f"{MOUNT}/strace/strace",
     "-f", "-c", "-U", "calls,errors,name",
 ]  # fmt: skip
+STRACE_FUTEX = [*STRACE, "--seccomp-bpf", "-e", "trace=futex"]
 
 
 def interpreter_argv(
@@ -37,11 +39,27 @@ def interpreter_argv(
     ]  # fmt: skip
 
 
-def launch_argv(argv: list[str], benchmark: Benchmark, repeat: int = 1) -> list[str]:
-    """The launcher around an interpreter's command line."""
+def with_options(argv: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The interpreter's command line with a mode's options, which must come before its arguments."""
+    python, *arguments = argv
+    return [python, *options, *arguments]
+
+
+def traced_argv(strace: Sequence[str], argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """strace around an interpreter's command line; the environment reaches the interpreter alone.
+
+    strace's own loader would take LD_PRELOAD for strace.
+    """
+    settings = [word for name, value in environment.items() for word in ("-E", f"{name}={value}")]
+    return [*strace, *settings, *argv]
+
+
+def launch_argv(argv: list[str], benchmark: Benchmark, repeat: int = 1, *, count: bool = False) -> list[str]:
+    """The launcher around an interpreter's command line; `count` asks it for the instructions."""
     pin = ["--cpu", "last"] if benchmark.cpus == "one" else []
     discard = ["--discard-stdout"] if benchmark.command is not None else []
-    return [LAUNCH, "--repeat", str(repeat), *pin, *discard, "--", *argv]
+    counting = ["--count-instructions"] if count else []
+    return [LAUNCH, "--repeat", str(repeat), *pin, *discard, *counting, "--", *argv]
 
 
 def parse_costs(stdout: str) -> list[ProcessCost]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock import instruments, store
+from interlock import instruments, stability, store
 from interlock.engine import cells, proof
 from interlock.model import (
     TWIN,
@@ -15,23 +16,52 @@ from interlock.model import (
     CellProfile,
     CellResult,
     Facts,
+    Gil,
     Outcome,
     State,
     Subject,
     Workload,
 )
 from interlock.profiling import profile_pass
-from interlock.runs import OK, command_run, program_run, suite_of, worst
-from interlock.stage import Cell, Stage, Stand, Step, open_container, run_in
+from interlock.runs import OK, command_run, gil_note, gil_outcome, process_figures, program_run, suite_of, worst
+from interlock.stage import Cell, Stage, Stand, Start, Step, interpreter_argv, open_container, run_in
+from interlock.statistics import narrow, ratio_of
+
+
+@dataclass
+class Spent:
+    """What a workload's rounds took, in seconds: wall time, and that and CPU time of all their processes.
+
+    Calibration and warm-ups are included.
+    """
+
+    wall_s: float = 0.0
+    in_processes_s: float = 0.0
+    cpu_s: float | None = 0.0  # None once a process was killed: nobody read what it had used
+
+    def add(self, ended: cells.Ended, deadline_s: float) -> None:
+        if ended.timed_out:
+            self.in_processes_s += deadline_s
+            self.cpu_s = None
+            return
+        costs = instruments.parse_costs(ended.stdout)
+        self.in_processes_s += sum(cost.wall_s for cost in costs)
+        if self.cpu_s is not None:
+            self.cpu_s += sum(cost.user_s + cost.sys_s for cost in costs)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one workload yielded: its cells, the order of each round, and what the variants said of themselves."""
+    """What one workload yielded: its cells, the order of each round, and what the interpreters said of themselves.
+
+    And what its rounds took, and what disturbed the machine meanwhile.
+    """
 
     cells: list[CellResult]
     order: list[list[str]]
     facts: dict[str, Facts]
+    spent: Spent
+    warnings: list[str]
 
 
 def measure_workload(stand: Stand, workload: Workload, subjects: Sequence[Subject]) -> Measured:
@@ -41,12 +71,17 @@ def measure_workload(stand: Stand, workload: Workload, subjects: Sequence[Subjec
     try:
         for subject in subjects:
             open_cells.append(Cell(subject, open_container(stage, subject)))
-        answers = {cell.subject.variant: _ask_facts(stage, cell) for cell in open_cells}
-        facts = {variant: answer for variant, answer in answers.items() if answer}
-        order = _rounds(stage, open_cells)
+        # The twin would say what the baseline says.
+        answers = {cell.subject.label: _ask_facts(stage, cell) for cell in open_cells if cell.subject.mode != TWIN}
+        facts = {label: answer for label, answer in answers.items() if answer}
+        for cell in open_cells:
+            _hold_to_its_mode(workload, cell, facts.get(cell.subject.label))
+            cell.gil = _gil_at_start(cell.subject, facts)
+        spent = Spent()
+        order, warnings = _watched_rounds(stage, open_cells, spent)
         if stand.settings.profiled:
             profile_pass(stage, open_cells)
-        return Measured([_write(stage, cell) for cell in open_cells], order, facts)
+        return Measured([_write(stage, cell) for cell in open_cells], order, facts, spent, warnings)
     finally:
         for cell in open_cells:
             cells.remove(cell.container)
@@ -67,38 +102,107 @@ def _set_stage(stand: Stand, workload: Workload) -> Stage:
 
 def _ask_facts(stage: Stage, cell: Cell) -> Facts | None:
     """None of an interpreter that does not answer: its benchmarks will say what is wrong with it."""
-    argv = ["python", "-c", proof.QUESTION]
-    ended = cells.run_process(stage.stand.client, cell.container, argv, deadline_s=60)
+    subject = cell.subject
+    argv = instruments.with_options(["python", "-c", proof.QUESTION], subject.options)
+    ended = cells.run_process(stage.stand.client, cell.container, argv, 60, subject.environment)
     if ended.timed_out:
-        cell.container = open_container(stage, cell.subject)
+        cell.container = open_container(stage, subject)
     try:
         return proof.parse_facts(ended.stdout)
     except ValueError:
         return None
 
 
-def _rounds(stage: Stage, open_cells: list[Cell]) -> list[list[str]]:
-    """Round 0 calibrates; every round visits all cells in a random order of its own, from the recorded seed."""
+def _hold_to_its_mode(workload: Workload, cell: Cell, facts: Facts | None) -> None:
+    """A mode that does not take effect fails: figures under its name would be of something else."""
+    reason = proof.broken_mode(cell.subject, facts) if facts else ""
+    if reason:
+        broken = Outcome(state=State.FAILED, reason=reason)
+        cell.outcomes = {benchmark.name: broken for benchmark in workload.benchmarks}
+
+
+def _gil_at_start(subject: Subject, facts: Mapping[str, Facts]) -> Gil | None:
+    """As the mode declares or the interpreter said; the twin's said nothing, it is the variant's."""
+    said = facts.get(subject.label) or facts.get(subject.variant)
+    return subject.gil or (said.gil if said else None)
+
+
+def _watched_rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> tuple[list[list[str]], list[str]]:
+    """The order of each round, and what disturbed the machine while they ran, the workload named."""
+    before = None if stability.engine_is_elsewhere() else stability.sample()
+    start_s = time.monotonic()
+    order = _rounds(stage, open_cells, spent)
+    spent.wall_s = time.monotonic() - start_s
+    if before is None:
+        return order, []
+    containers = [cell.container.id for cell in open_cells] + ([stage.server.id] if stage.server else [])
+    found = stability.disturbances(before, stability.sample(), containers, spent.cpu_s)
+    return order, [f"{stage.workload.name}: {sentence}" for sentence in found]
+
+
+def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str]]:
+    """Round 0 calibrates; every round visits all cells in a random order of its own, from the recorded seed.
+
+    The seed alone decides a round's order, whatever number of rounds the intervals ask for.
+    """
     stand, workload = stage.stand, stage.workload
     rng = random.Random(f"{stand.settings.seed}/{workload.name}")  # noqa: S311  an order, not a secret
-    rounds = stand.settings.rounds
-    total = (rounds + 1) * len(open_cells)
+    least = stand.settings.rounds
+    limit = stand.settings.rounds_limit or least
+    total = (limit + 1) * len(open_cells)
     order = []
-    for number in range(rounds + 1):
+    for number in range(limit + 1):
+        if number > least and _settled(stage, open_cells):
+            break
         visit = rng.sample(open_cells, len(open_cells))
         order.append([cell.subject.label for cell in visit])
         for index, cell in enumerate(visit):
-            title = f"round {number} of {rounds}"
+            title = f"round {number} of {least}" + (f" to {limit}" if limit > least else "")
             stand.on_step(Step(title, workload.name, cell.subject.label, number * len(visit) + index, total))
             for benchmark in workload.benchmarks:
                 if cell.goes_on(benchmark):
-                    _one_process(stage, benchmark, cell, calibrate=number == 0)
+                    _one_process(stage, benchmark, cell, spent, calibrate=number == 0)
     return order
 
 
-def _one_process(stage: Stage, benchmark: Benchmark, cell: Cell, *, calibrate: bool) -> None:
+def _settled(stage: Stage, open_cells: list[Cell]) -> bool:
+    """Whether the rounds so far are enough for all that still goes on; what timed out or failed is not waited for."""
+    settings = stage.stand.settings
+    if settings.half_width is None:
+        return False
+    figures = {
+        benchmark.name: {
+            cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
+            for cell in open_cells
+            if cell.goes_on(benchmark)
+        }
+        for benchmark in stage.workload.benchmarks
+    }
+    return settled(figures, settings.baseline, settings.half_width)
+
+
+def settled(figures: Mapping[str, Mapping[str, Sequence[float]]], baseline: str, half_width: float) -> bool:
+    """Whether every ratio to the baseline has an interval of this half width (a share of it) or less.
+
+    Figures are by benchmark and by label, one for each round. Without the baseline there is no ratio to wait for.
+    """
+    for by_label in figures.values():
+        if baseline not in by_label:
+            continue
+        for label in by_label.keys() - {baseline}:
+            ratio = ratio_of(by_label[label], by_label[baseline])
+            if ratio is None or not narrow(ratio, half_width):
+                return False
+    return True
+
+
+def _one_process(stage: Stage, benchmark: Benchmark, cell: Cell, spent: Spent, *, calibrate: bool) -> None:
     """One process (or, for a command, one row of them) becomes a pyperf run; what went wrong, an outcome."""
-    outcome, output, ended = run_in(stage, cell, benchmark, *_process_argv(stage, benchmark, cell, calibrate))
+    outcome, output, ended = run_in(stage, cell, benchmark, _process(stage, benchmark, cell, calibrate))
+    spent.add(ended, stage.workload.deadline_s)
+    cell.note(gil_note(output, ended.stderr))
+    if outcome.state is State.OK:
+        outcome = gil_outcome(benchmark, cell.gil, output)
     cell.outcomes[benchmark.name] = outcome
     if outcome.state is not State.OK:
         return
@@ -112,18 +216,18 @@ def _one_process(stage: Stage, benchmark: Benchmark, cell: Cell, *, calibrate: b
     cell.add(benchmark, program_run(stage.workload, benchmark, output, costs[-1]))
 
 
-def _process_argv(stage: Stage, benchmark: Benchmark, cell: Cell, calibrate: bool) -> tuple[list[str], int]:
+def _process(stage: Stage, benchmark: Benchmark, cell: Cell, calibrate: bool) -> Start:
     """What to start and how often.
 
     A command has nothing to calibrate: in round 0 it only shows that it runs, and warms the file cache.
     """
-    take = stage.take()
+    take, environment = stage.take(), cell.subject.environment
     if benchmark.command is not None:
-        argv = instruments.interpreter_argv(stage.workload, benchmark, stage.server_url, "1", None)
-        return argv, 1 if calibrate else take.warmups + take.values
+        argv = interpreter_argv(stage, cell, benchmark, "1", None)
+        return Start(argv, environment, repeat=1 if calibrate else take.warmups + take.values)
     loops = "auto" if calibrate else str(cell.loops[benchmark.name])
     planned = None if calibrate else take
-    return instruments.interpreter_argv(stage.workload, benchmark, stage.server_url, loops, planned), 1
+    return Start(interpreter_argv(stage, cell, benchmark, loops, planned), environment)
 
 
 def _write(stage: Stage, cell: Cell) -> CellResult:
@@ -144,6 +248,7 @@ def _write(stage: Stage, cell: Cell) -> CellResult:
         outcome=worst(cell.outcomes.values()),
         benchmarks=cell.outcomes,
         profile=_profile_outcome(stand, cell),
+        notes=cell.notes,
     )
 
 

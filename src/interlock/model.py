@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,9 @@ Version = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([ab
 ShellWord = Annotated[str, StringConstraints(pattern=r'^([^"`\\$\n]|\$PREFIX([^A-Za-z0-9_"`\\$\n]|$))*$')]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+# A variant, or variant+mode.
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9][a-z0-9.-]*)?$")]
+PublicationDate = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}(-[0-9]{2}){0,2}$")]
 
 # Inside a cell's container: the instruments and workloads (read-only), and a tmpfs for what workloads write.
 MOUNT = "/interlock"
@@ -110,6 +114,24 @@ class Mode(Data):
     gil: Gil | None = None  # what the mode makes of the variant's
 
 
+class Surroundings(Data):
+    """What a cell's container gives to its processes; the defaults are what production runs."""
+
+    seccomp: Literal["default", "unconfined"] = "default"
+    interpreter: Literal["image", "tmpfs"] = "image"  # what /usr/local is on
+    scratch: Literal["tmpfs", "image"] = "tmpfs"  # what /scratch is on
+
+
+PRODUCTION = Surroundings()
+
+
+class Condition(Surroundings):
+    """Surroundings that the baseline is measured in once more, so that what containers cost has a figure."""
+
+    name: Name
+    summary: str
+
+
 class VariantFile(Data):
     """One file variants/<name>.toml; its JSON Schema is variants/variant.schema.json."""
 
@@ -123,6 +145,14 @@ class VariantFile(Data):
     interpreter: Source
     release: ProfileFlags | None = None
     modes: list[Mode] = []
+
+    @model_validator(mode="after")
+    def _each_mode_has_a_name_of_its_own(self) -> VariantFile:
+        names = [mode.name for mode in self.modes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two modes have the name '{name}'")
+        return self
 
 
 class Variant(VariantFile):
@@ -138,6 +168,11 @@ class Variant(VariantFile):
     def parts(self) -> list[Source]:
         """Everything that is fetched and built, in order."""
         return [*self.libraries, self.interpreter]
+
+    @property
+    def labels(self) -> list[str]:
+        """The variant, and it in each of its modes, as orders name them."""
+        return [self.name, *(label_of(self.name, mode.name) for mode in self.modes)]
 
     @property
     def profiles(self) -> list[str]:
@@ -218,6 +253,106 @@ class Workload(WorkloadFile):
     name: Name
 
 
+class Publication(Data):
+    """Where a claim was published."""
+
+    author: str
+    title: str
+    date: PublicationDate
+    url: str | None = None
+
+
+class ClaimMetric(StrEnum):
+    """What a claim is about. Times and shares are ratios; calls are counts, or ratios of two counts."""
+
+    TIME = "time"  # seconds per unit of work
+    USER = "user"  # CPU seconds of the whole process, per unit of work
+    SYS = "sys"
+    SYS_SHARE = "sys-share"  # the kernel's share of the CPU seconds
+    FUTEX = "futex"  # calls per unit of work
+    SYSCALLS = "syscalls"
+
+    @property
+    def counted(self) -> bool:
+        return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS}
+
+
+class Bound(StrEnum):
+    """How far the published figure reaches: up to its tolerance on both sides, or without end on one."""
+
+    EXACT = "exact"
+    AT_LEAST = "at-least"
+    AT_MOST = "at-most"
+
+
+class Needs(Data):
+    """What the host must have, and why the claim cannot be tested without it."""
+
+    min_cores: Annotated[int, Field(ge=1)] = 1
+    system: str | None = None  # a part of the operating system's name
+    reason: Annotated[str, Field(min_length=1)]
+
+
+class Claim(Data):
+    """A published figure, and which of an experiment's figures it is compared with."""
+
+    name: Name
+    statement: Annotated[str, Field(min_length=1)]
+    source: Publication
+    workload: Name
+    benchmark: str
+    metric: ClaimMetric
+    syscalls: list[str] = []
+    variant: Label
+    against: Label | None = None  # none of a count
+    against_benchmark: str | None = None  # the claim's own without it
+    scale: Annotated[float, Field(gt=0)] = 1.0  # units of work that a count was published for
+    published: Annotated[float, Field(ge=0)]
+    tolerance: Annotated[float, Field(ge=0)]  # a share of the published figure
+    bound: Bound = Bound.EXACT
+    needs: Needs | None = None
+    required: bool = False
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _says_what_is_compared(self) -> Claim:
+        if self.against is None and (not self.metric.counted or self.against_benchmark is not None):
+            raise ValueError("a ratio needs 'against': the variant that it is a ratio to")
+        if self.against is not None and self.published == 0:
+            raise ValueError("a ratio of 0 cannot be measured")
+        if self.against == self.variant and self.against_benchmark in {None, self.benchmark}:
+            raise ValueError("'variant' and 'against' are the same: name another 'against' or 'against_benchmark'")
+        if (self.metric is ClaimMetric.SYSCALLS) != bool(self.syscalls):
+            raise ValueError("'syscalls' names the calls that the metric 'syscalls' counts, and no other metric has it")
+        return self
+
+
+class ClaimsFile(Data):
+    """A file of claims, by name, and of the publications that they name as their sources."""
+
+    sources: dict[Name, Publication] = {}
+    claims: Annotated[dict[Name, Claim], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join(cls, data: dict[str, Any]) -> dict[str, Any]:
+        sources, claims = data.get("sources", {}), data.get("claims")
+        if not isinstance(sources, dict) or not isinstance(claims, dict):
+            return data
+        return {**data, "claims": {name: cls._joined(name, claim, sources) for name, claim in claims.items()}}
+
+    @staticmethod
+    def _joined(name: str, claim: Any, sources: dict[str, Any]) -> Any:
+        if not isinstance(claim, dict):
+            return claim
+        source = claim.get("source")
+        if not isinstance(source, str):
+            return {**claim, "name": name}
+        if source not in sources:
+            raise ValueError(f"claim '{name}' has the source '{source}', which is not among [sources]")
+        return {**claim, "name": name, "source": sources[source]}
+
+
 class Catalog(Data):
     """Everything that variants/ and workloads/ say."""
 
@@ -225,6 +360,7 @@ class Catalog(Data):
     profiles: dict[str, Profile]
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
+    conditions: dict[str, Condition]
 
 
 class State(StrEnum):
@@ -289,32 +425,136 @@ class ProcessCost(Data):
     max_rss_bytes: int
     voluntary_switches: int
     involuntary_switches: int
+    instructions: int | None = None  # in user mode; only if they were asked for
     exit_code: int
     signal: int
 
 
-class BenchmarkProfile(Data):
-    """Syscalls of one benchmark: whole process, and futex calls per unit of work with set-up taken off."""
+class Method(StrEnum):
+    """How system calls were counted, the best one first."""
 
-    method: str
+    BPF = "bpf"
+    TRACEPOINTS = "tracepoints"
+    STRACE_FUTEX = "strace-futex"  # stops a process at its futex calls alone, by seccomp-bpf
+    STRACE = "strace"
+
+    @property
+    def perturbs(self) -> bool:
+        """Whether it changes how often threads wait for each other."""
+        return self in {Method.STRACE_FUTEX, Method.STRACE}
+
+
+class Probe(Data):
+    """The method that an engine's machine allows, why each better one is not, and why instructions are not counted."""
+
+    method: Method
+    refused: dict[Method, str] = {}
+    no_instructions: str = ""
+
+
+class CallCounts(Data):
+    """One system call: calls, errors by errno's name; wall time in it (waiting included) where it was taken."""
+
+    calls: int
+    errors: dict[str, int] = {}
+    ns: int | None = None
+    max_ns: int | None = None
+
+
+class FutexCounts(Data):
+    """One futex operation; a wake that woke nobody was for nothing."""
+
+    calls: int
+    ns: int
+    max_ns: int
+    errors: int
+    woke_nobody: int
+
+
+class LockWaits(Data):
+    """How often and how long threads waited at one address of one process."""
+
+    process: int
+    address: str
+    waits: int
+    ns: int
+
+
+class TaskCounts(Data):
+    """The kernel's own account of the threads that ended in a phase, over all their life."""
+
+    ended: int
+    voluntary_switches: int
+    involuntary_switches: int
+    run_queue_wait_ns: int
+
+
+class PhaseCounts(Data):
+    """The system calls of a part of a process's life; `total` was counted apart from them."""
+
+    total: int
+    syscalls: dict[str, CallCounts]
+    ns: int | None = None
+    futex: dict[str, FutexCounts] = {}
+    futex_wait_log2_ns: dict[int, int] = {}  # n: waits of 2^n to 2^(n+1) ns
+    locks_waited_for: int = 0
+    locks: list[LockWaits] = []  # the ten with the longest wait in all
+    tasks: TaskCounts | None = None
+
+
+class Instructions(Data):
+    """Instructions in user mode per unit of work: the median of some runs, and half their range as a share of it."""
+
+    per_unit: float
+    spread: float
+    runs: int
+
+
+class BenchmarkProfile(Data):
+    """The system calls of one benchmark by phase. Those of the units of work: `counted`, without `deducted`."""
+
+    method: Method
     perturbed: bool
-    units: int
-    calls: dict[str, int]
-    errors: dict[str, int]
-    setup_calls: dict[str, int]
-    futex_per_unit: float
+    units: Annotated[int, Field(ge=1)]
+    phases: dict[str, PhaseCounts]
+    counted: str
+    deducted: str | None = None
+    instructions: Instructions | None = None
+    no_instructions: str = ""
+
+    def calls_per_unit(self, names: Sequence[str]) -> float:
+        """Calls of these names per unit of work.
+
+        A contended program may make fewer calls in all than its set-up alone did: that is 0, not less.
+        """
+        calls = self._calls(self.counted, names) - (self._calls(self.deducted, names) if self.deducted else 0)
+        return max(0, calls) / self.units
+
+    def _calls(self, phase: str, names: Sequence[str]) -> int:
+        syscalls = self.phases[phase].syscalls
+        return sum(syscalls[name].calls for name in names if name in syscalls)
+
+    @property
+    def futex_per_unit(self) -> float:
+        return self.calls_per_unit(["futex"])
 
 
 class CellProfile(Data):
     """A file <workload>.profile.json."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     benchmarks: dict[str, BenchmarkProfile]
 
 
 def label_of(variant: str, mode: str | None) -> str:
     """A variant in a mode, as it is named in results, reports and orders."""
     return variant if mode is None else f"{variant}+{mode}"
+
+
+def split_label(label: str) -> tuple[str, str | None]:
+    """The variant and the mode that `label_of` joined."""
+    variant, joined, mode = label.partition("+")
+    return variant, mode if joined else None
 
 
 class CellResult(Data):
@@ -343,8 +583,9 @@ class Settings(Data):
     seed: int
     baseline: str
     profile: str
-    variants: list[str]
+    variants: list[str]  # or variant+mode
     workloads: list[str]
+    conditions: list[str] = []  # that the baseline is measured under besides
     profiled: bool
 
 
@@ -361,11 +602,15 @@ class Experiment(Data):
     host: dict[str, Any]
     images: list[Built]
     workloads: dict[str, Workload]
+    conditions: dict[str, Condition] = {}
     controls: dict[str, str]
-    facts: dict[str, Facts]
+    facts: dict[str, Facts]  # by variant or variant+mode
     cells: list[CellResult]
     order: dict[str, list[list[str]]]
+    probe: Probe | None = None
     warnings: list[str] = []
+    measuring_s: float = 0.0  # wall time of all rounds, and what of it the measured processes took
+    in_processes_s: float = 0.0
 
 
 def slug(text: str) -> str:
@@ -397,11 +642,15 @@ class ProgramOutput(Data):
 
 
 class Subject(Data):
-    """Who is measured: a variant's image, in a mode or as the baseline's twin."""
+    """Who is measured: a variant's image, in a mode, under a condition or as the baseline's twin."""
 
     variant: str
     image_id: str
-    mode: str | None = None
+    mode: str | None = None  # or the condition's name
+    environment: dict[EnvironmentName, str] = {}
+    options: list[str] = []  # of the interpreter, before its arguments
+    gil: Gil | None = None  # what the interpreter must say of itself in this mode
+    surroundings: Surroundings = PRODUCTION
 
     @property
     def label(self) -> str:
@@ -414,5 +663,6 @@ class BenchmarkValues(Data):
     processes: list[list[float]]
     user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
     sys_s: list[float] = []
+    units: list[int] = []  # of work within one value, one for each process
     max_rss_bytes: int
     gil_after: Gil | None = None

@@ -1,28 +1,54 @@
-"""Reads what a probe printed: for now `strace -f -c`, which changes what it watches."""
+"""What a probe printed -> counts by phase, checked against the probe's own total. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from typing import Any
+
+from pydantic import ValidationError
 
 from interlock.errors import WorkloadError
-from interlock.model import BenchmarkProfile
+from interlock.model import BenchmarkProfile, CallCounts, Method, PhaseCounts
 
-METHOD = "strace -f -c"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Syscalls of one process and its children: calls and errors by name."""
-
-    calls: dict[str, int]
-    errors: dict[str, int]
+# Of a program, the phase that its units of work are done in; a command is all one phase, from its exec to its end.
+PROGRAM_PHASE, COMMAND_PHASE = "work", "startup"
+# Probes that know no phases count a whole process, and one without work besides.
+WHOLE, SETUP = "whole", "setup"
 
 
-def parse_strace(stderr: str) -> Counts:
-    """The table of `strace -c -U calls,errors,name`, the last one if a program printed something like it.
+def parse_bpf(text: str) -> dict[str, PhaseCounts]:
+    """The phases of the BPF profiler's JSON; WorkloadError if it lost an event or its sums do not agree."""
+    data = _json(text)
+    lost = {what: count for what, count in data["lost"].items() if count}
+    if lost:
+        found = ", ".join(f"{what} {count}" for what, count in lost.items())
+        raise WorkloadError(
+            found=f"the profile is not exact, events were lost: {found}",
+            todo="Profile less work at once (the workload's profile_loops).",
+        )
+    try:
+        phases = {name: PhaseCounts.model_validate(phase) for name, phase in data["phases"].items()}
+    except ValidationError as error:
+        raise _unreadable(str(error.errors()[0]["msg"])) from None
+    for phase in phases.values():
+        check_total(phase)
+    return phases if data["tasks_counted"] else {name: _without_tasks(phase) for name, phase in phases.items()}
 
-    WorkloadError if there is none, or if its rows do not add up to its total.
-    """
+
+def _without_tasks(phase: PhaseCounts) -> PhaseCounts:
+    """A kernel that does not describe its types has no account of its tasks: that is not 0 switches."""
+    return phase.model_copy(update={"tasks": None})
+
+
+def parse_tracepoints(text: str) -> PhaseCounts:
+    """The counts of perf's tracepoints: calls by name, the engine's own start of the process among them."""
+    data = _json(text)
+    syscalls = {name: CallCounts(calls=calls) for name, calls in data["syscalls"].items()}
+    return check_total(PhaseCounts(total=data["total"], syscalls=syscalls))
+
+
+def parse_strace(stderr: str) -> PhaseCounts:
+    """The table of `strace -c -U calls,errors,name`, the last one if a program printed something like it."""
     lines = stderr.splitlines()
     starts = [index for index, line in enumerate(lines) if line.split() == ["calls", "errors", "syscall"]]
     if not starts:
@@ -30,35 +56,51 @@ def parse_strace(stderr: str) -> Counts:
             found=f"strace printed no table: {' / '.join(lines[-2:])}",
             todo="The container must allow ptrace (see `interlock doctor`).",
         )
-    calls: dict[str, int] = {}
-    errors: dict[str, int] = {}
-    for line in lines[starts[-1] + 1 :]:
-        row = line.split()
-        if len(row) in {2, 3} and row[0].isdigit():
-            calls[row[-1]] = int(row[0])
-            errors |= {row[-1]: int(row[1])} if len(row) == 3 else {}
-    total = calls.pop("total", None)
-    errors.pop("total", None)
-    if total != sum(calls.values()):
+    rows = [row for line in lines[starts[-1] + 1 :] if len(row := line.split()) in {2, 3} and row[0].isdigit()]
+    # strace tells how many calls failed, not with which error.
+    syscalls = {
+        row[-1]: CallCounts(calls=int(row[0]), errors={"any": int(row[1])} if len(row) == 3 else {}) for row in rows
+    }
+    total = syscalls.pop("total", CallCounts(calls=0))
+    return check_total(PhaseCounts(total=total.calls, syscalls=syscalls))
+
+
+def check_total(phase: PhaseCounts) -> PhaseCounts:
+    """WorkloadError unless the calls by name add up to the total that was counted apart from them."""
+    added = sum(counts.calls for counts in phase.syscalls.values())
+    if added != phase.total:
         raise WorkloadError(
-            found=f"strace's rows add up to {sum(calls.values())} calls, its total says {total}",
+            found=f"the calls by name add up to {added}, the probe's own total says {phase.total}",
             todo="Run the profile again; if it stays, another tracer may be at work.",
         )
-    return Counts(calls, errors)
+    return phase
 
 
-def per_unit(work: Counts, setup: Counts, units: int) -> BenchmarkProfile:
-    """The profile of a process that did `units` of work, with the futex calls of one that did none taken off.
+def by_phases(phases: dict[str, PhaseCounts], units: int, *, command: bool) -> BenchmarkProfile:
+    """The profile of a probe that told the phases apart."""
+    counted = COMMAND_PHASE if command else PROGRAM_PHASE
+    return BenchmarkProfile(method=Method.BPF, perturbed=False, units=units, phases=phases, counted=counted)
 
-    A contended program may make fewer futex calls in all than its set-up alone did: that is 0, not less.
-    """
-    futex = work.calls.get("futex", 0) - setup.calls.get("futex", 0)
+
+def by_difference(method: Method, whole: PhaseCounts, setup: PhaseCounts, units: int) -> BenchmarkProfile:
+    """The profile of a probe that counts whole processes: one with units of work, one that did none."""
     return BenchmarkProfile(
-        method=METHOD,
-        perturbed=True,
+        method=method,
+        perturbed=method.perturbs,
         units=units,
-        calls=work.calls,
-        errors=work.errors,
-        setup_calls=setup.calls,
-        futex_per_unit=max(0, futex) / units,
+        phases={WHOLE: whole, SETUP: setup},
+        counted=WHOLE,
+        deducted=SETUP,
     )
+
+
+def _json(text: str) -> Any:
+    lines = text.strip().splitlines()
+    try:
+        return json.loads(lines[-1])
+    except (ValueError, IndexError):
+        raise _unreadable(lines[-1][:80] if lines else "nothing") from None
+
+
+def _unreadable(found: str) -> WorkloadError:
+    return WorkloadError(found=f"the profiler printed no profile: {found}", todo="See `interlock doctor`.")

@@ -11,15 +11,21 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock import compare
-from interlock.compare import Ratio, Row, Table
-from interlock.model import Experiment
+from interlock.compare import SAME, Comparison, Row, Summary, Table
+from interlock.model import Experiment, Settings, State
+from interlock.statistics import Interval
 
 RSS = "RSS MB"
+NOT_OK = tuple(state.value for state in State if state is not State.OK)
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
-    "baseline's (or the control's) of the same round: median [lowest, highest round], above 1 is slower; "
-    "'no difference': some round's ratio lies inside what the baseline's twin, the same image, showed. "
-    "Calls are counted by strace in a pass of its own, which perturbs threaded work."
+    "baseline's (or the control's) of the same round, geometric mean over the rounds [95 % interval, by bootstrap over "
+    "the rounds], above 1 is slower. 'slower' and 'faster' need all of: p below 0.05 (t-test, adjusted by Holm's "
+    "method for all ratios of this report), an interval without 1, and a ratio outside the twin's band. The twin is "
+    "the baseline's image measured as another variant; its band is its interval, made as wide in the other direction. "
+    "'no difference' means that none was shown. The summary is the geometric mean over the workloads, and in each over "
+    "its benchmarks, of those that have a ratio. "
+    "Calls are counted in a pass of its own, which perturbs threaded work where strace is the method."
 )
 
 
@@ -42,11 +48,18 @@ def headline(experiment: Experiment) -> list[str]:
         f"Linux {host['kernel']}, {host['system']}",
         f"engine   Docker API {engine['version']}, storage driver {engine['storage_driver']}, "
         f"base image from {' and '.join(sorted(origins)) or 'nowhere'}",
-        f"settings profile {settings.profile}, {settings.rounds} rounds{' (quick)' if settings.quick else ''}, "
+        f"settings profile {settings.profile}, {_rounds(settings)}{' (quick)' if settings.quick else ''}, "
         f"seed {settings.seed}, baseline {settings.baseline}",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
         f"repeat   {experiment.command}",
+        *(f"warning  {_one_line(warning)}" for warning in experiment.warnings),
     ]
+
+
+def _rounds(settings: Settings) -> str:
+    if settings.rounds_limit is None or settings.half_width is None:
+        return f"{settings.rounds} rounds"
+    return f"rounds {settings.rounds} to {settings.rounds_limit} until ±{100 * settings.half_width:g} %"
 
 
 def sections(tables: Sequence[Table]) -> list[Section]:
@@ -56,8 +69,9 @@ def sections(tables: Sequence[Table]) -> list[Section]:
 def _section(table: Table) -> Section:
     metric, profile = table.benchmark.metric, table.benchmark.profile_metric
     better = "higher" if metric.inverse else "lower"
-    twin = f"twin {_range(table.noise)}" if table.noise else "no twin"
-    title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better ({twin})"
+    rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
+    twin = f"twin {_interval(table.twin)}" if table.twin else "no twin"
+    title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better ({rounds}, {twin})"
     columns = (
         "variant",
         metric.label,
@@ -76,22 +90,23 @@ def _row(table: Table, row: Row) -> tuple[str, ...]:
     if row.seconds is not None and row.spread is not None:
         value = f"{figure(metric.shown(row.seconds))} ±{row.spread:.0%}"
     is_baseline = row.label == table.baseline and row.seconds is not None
-    ratio = "baseline" if is_baseline else _ratio(row.ratio, row.differs)
-    control = _ratio(row.control_ratio, row.control_differs)
+    ratio = "baseline" if is_baseline else _compared(row.to_baseline)
+    control = _compared(row.to_control, named=True)
     calls = "-" if row.calls_per_unit is None or profile is None else figure(profile.shown(row.calls_per_unit))
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
     return row.label, value, ratio, control, calls, rss, _state(row)
 
 
-def _ratio(ratio: Ratio | None, differs: bool) -> str:
-    if ratio is None:
+def _compared(comparison: Comparison | None, *, named: bool = False) -> str:
+    if comparison is None:
         return "-"
-    verdict = ("slower" if ratio.median > 1 else "faster") if differs else "no difference"
-    return f"{ratio.median:.2f}x {_range(ratio)} {verdict}"
+    text = f"{_interval(comparison.ratio)} {comparison.verdict}"
+    return f"{text} {'from' if comparison.verdict == SAME else 'than'} {comparison.other}" if named else text
 
 
-def _range(ratio: Ratio) -> str:
-    return f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+def _interval(interval: Interval) -> str:
+    bounds = "one round" if math.isinf(interval.high) else f"{interval.low:.2f}, {interval.high:.2f}"
+    return f"{interval.estimate:.2f}x [{bounds}]"
 
 
 def _state(row: Row) -> str:
@@ -112,6 +127,7 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     """The whole report as Markdown."""
     lines = [f"# Experiment {experiment.name}", "", "```", *headline(experiment), "```", "", LEGEND, ""]
     lines += ["## Images", "", *_markdown_table(image_section(experiment)), ""]
+    lines += ["## Summary", "", *_markdown_table(summary_section(experiment, tables)), ""]
     for section in sections(tables):
         lines += [f"## {section.title}", "", *_markdown_table(section), ""]
     lines += [
@@ -146,6 +162,29 @@ def image_section(experiment: Experiment) -> Section:
     return Section("images", columns, tuple(rows))
 
 
+def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
+    """Every variant and mode beside the baseline over all benchmarks."""
+    columns = (
+        "variant",
+        f"ratio to {experiment.settings.baseline}",
+        "of benchmarks",
+        "slower",
+        "faster",
+        SAME,
+    )
+    return Section("summary", columns, tuple(map(_summary, compare.summaries(experiment, tables))))
+
+
+def _summary(summary: Summary) -> tuple[str, ...]:
+    counts = summary.slower, summary.faster, summary.same
+    return (
+        summary.label,
+        _interval(summary.ratio) if summary.ratio else "-",
+        f"{sum(counts)} of {sum(counts) + summary.missing}",
+        *map(str, counts),
+    )
+
+
 def _markdown_table(section: Section) -> list[str]:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -156,7 +195,7 @@ def _markdown_table(section: Section) -> list[str]:
 def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     """The whole report for a terminal."""
     parts: list[RenderableType] = [Text(line, style="dim") for line in headline(experiment)]
-    for section in [image_section(experiment), *sections(tables)]:
+    for section in [image_section(experiment), summary_section(experiment, tables), *sections(tables)]:
         parts += [Text(), Text(section.title, style="bold"), _rich_table(section)]
     parts += [Text(), Text("skipped, and why", style="bold")]
     parts += [Text(f"  {_one_line(line)}") for line in compare.skipped(experiment) or ["nothing"]]
@@ -165,8 +204,9 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
 
 
 def _longest_word(section: Section, index: int) -> int:
-    """How narrow a column may get; an image's tag may be broken, a word of ours not."""
-    words = [word for row in section.rows for word in row[index].split() if "/" not in word]
+    """How narrow a column may get; an image's tag and a control's name may be broken, a word of ours not."""
+    names = {row[0] for row in section.rows} if index else set()
+    words = [word for row in section.rows for word in row[index].split() if "/" not in word and word not in names]
     return max((len(word) for word in words), default=1)
 
 
@@ -185,6 +225,6 @@ def _rich_table(section: Section) -> RichTable:
             min_width=_longest_word(section, index),
         )
     for row in section.rows:
-        style = "" if row[-1].startswith("ok") else "dim"
+        style = "dim" if row[-1].startswith(NOT_OK) else ""
         table.add_row(*(Text(row[index]) for index in shown), style=style)
     return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,17 +12,19 @@ import pyperf
 from interlock import instruments
 from interlock.engine.cells import Ended
 from interlock.errors import WorkloadError
-from interlock.model import Benchmark, Outcome, ProcessCost, ProgramOutput, Repetition, State, Workload
+from interlock.model import Benchmark, Gil, Outcome, ProcessCost, ProgramOutput, Repetition, State, Workload
 
 OK = Outcome(state=State.OK)
 # `python -I` or `-X ...` in a version that lacks the option: the interpreter's own words, exit code 2.
 NO_SUCH_OPTION = ("Unknown option", "-X is reserved")
+# What a free-threaded CPython says of an extension module without Py_mod_gil (PEP 703), from 3.13 on.
+GIL_SWITCHED_ON = re.compile(r"\(GIL\) has been enabled to load module '([^']+)', which has not declared")
 
 
 def judge(
-    workload: Workload, benchmark: Benchmark, ended: Ended, *, traced: bool = False
+    workload: Workload, benchmark: Benchmark, ended: Ended, *, may_idle: bool = False
 ) -> tuple[Outcome, ProgramOutput | None]:
-    """The outcome of a process, and what a program printed. Only a traced process may have done no work."""
+    """The outcome of a process, and what a program printed. Only one that was asked for none may have done no work."""
     if ended.timed_out:
         reason = f"'{benchmark.name}' had not ended after {workload.deadline_s:g} s"
         return Outcome(state=State.TIMED_OUT, reason=reason), None
@@ -29,7 +33,7 @@ def judge(
     if benchmark.command is not None:
         return OK, None
     try:
-        output = instruments.parse_program(ended.stdout, workload, may_idle=traced)
+        output = instruments.parse_program(ended.stdout, workload, may_idle=may_idle)
     except WorkloadError as error:
         return Outcome(state=State.FAILED, reason=str(error)), None
     supported = output.unsupported is None
@@ -41,6 +45,31 @@ def _judge_exit(benchmark: Benchmark, ended: Ended) -> Outcome:
     if benchmark.command is not None and said[0].startswith(NO_SUCH_OPTION):
         return Outcome(state=State.UNSUPPORTED, reason=said[0])
     return Outcome(state=State.FAILED, reason=f"'{benchmark.name}' ended with exit code {ended.exit_code}: {said[-1]}")
+
+
+def gil_outcome(benchmark: Benchmark, declared: Gil | None, output: ProgramOutput | None) -> Outcome:
+    """Failed, if a program found the GIL in another state at its start than the variant or its mode declares."""
+    at_start = _gil(output, "gil_enabled_at_start")
+    if declared is None or at_start in {None, declared}:
+        return OK
+    reason = f"'{benchmark.name}' started with the GIL {at_start}, but it is declared {declared}"
+    return Outcome(state=State.FAILED, reason=reason)
+
+
+def gil_note(output: ProgramOutput | None, stderr: str) -> str:
+    """What a reader must know of a GIL that came back during the work, and by which module; empty if it did not."""
+    named = GIL_SWITCHED_ON.search(stderr)
+    states = (_gil(output, "gil_enabled_at_start"), _gil(output, "gil_enabled"))
+    if named is None and states != (Gil.OFF, Gil.ON):
+        return ""
+    who = f"module '{named[1]}' switched it on" if named else "switched on by a module that was not named"
+    return f"GIL off at start, on after the work: {who}"
+
+
+def _gil(output: ProgramOutput | None, key: str) -> Gil | None:
+    """None of a command, and of an interpreter that has no such question."""
+    enabled = output.metadata.get(key) if output else None
+    return None if enabled is None else Gil.ON if enabled else Gil.OFF
 
 
 def command_run(workload: Workload, benchmark: Benchmark, costs: list[ProcessCost], take: Repetition) -> Any:
@@ -100,6 +129,11 @@ def _cost_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
         "interlock_process_voluntary_switches": mean(cost.voluntary_switches for cost in costs),
         "interlock_process_involuntary_switches": mean(cost.involuntary_switches for cost in costs),
     }
+
+
+def process_figures(runs: Sequence[Any]) -> list[float]:
+    """Seconds per unit of work, one figure for each process that measured: the median of its values."""
+    return [statistics.median(run.values) for run in runs if run.values]
 
 
 def suite_of(runs: Mapping[str, Sequence[Any]]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from interlock.engine import cells
 from interlock.model import (
     Benchmark,
     BenchmarkProfile,
+    Gil,
     Outcome,
+    Probe,
     ProgramOutput,
     Repetition,
     Settings,
@@ -44,6 +46,8 @@ class Stand:
     host: str
     volume: str
     server_image_id: str
+    instruments_image_id: str
+    probe: Probe | None  # none if nothing is profiled
     settings: Settings
     on_step: Callable[[Step], None]
 
@@ -73,6 +77,13 @@ class Cell:
     runs: dict[str, list[Any]] = field(default_factory=dict)
     profiles: dict[str, BenchmarkProfile] = field(default_factory=dict)
     profile_problem: str = ""
+    notes: list[str] = field(default_factory=list)
+    gil: Gil | None = None  # the state in which its programs must start
+
+    def note(self, text: str) -> None:
+        """Each text once, whatever the number of processes that it is true of; nothing to say is empty."""
+        if text and text not in self.notes:
+            self.notes.append(text)
 
     def add(self, benchmark: Benchmark, run: Any) -> None:
         self.runs.setdefault(benchmark.name, []).append(run)
@@ -81,22 +92,40 @@ class Cell:
         return self.outcomes.get(benchmark.name, OK).state is State.OK
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is started in a cell."""
+
+    argv: list[str]
+    environment: Mapping[str, str]
+    repeat: int = 1
+    may_idle: bool = False  # asked for no unit of work: the set-up that is taken off
+    count_instructions: bool = False
+
+
 def open_container(stage: Stage, subject: Subject) -> Any:
     stand = stage.stand
-    options = cells.CellOptions(stand.experiment, instruments.IDLE, stand.volume, stage.network)
+    options = cells.CellOptions(stand.experiment, instruments.IDLE, stand.volume, stage.network, subject.surroundings)
     return cells.start_cell(stand.client, subject.image_id, options)
 
 
+def interpreter_argv(stage: Stage, cell: Cell, benchmark: Benchmark, loops: str, take: Repetition | None) -> list[str]:
+    """The interpreter's command line in this cell, its mode's options included."""
+    argv = instruments.interpreter_argv(stage.workload, benchmark, stage.server_url, loops, take)
+    return instruments.with_options(argv, cell.subject.options)
+
+
 def run_in(
-    stage: Stage, cell: Cell, benchmark: Benchmark, argv: list[str], repeat: int = 1
+    stage: Stage, cell: Cell, benchmark: Benchmark, start: Start
 ) -> tuple[Outcome, ProgramOutput | None, cells.Ended]:
-    """Runs argv under the launcher; a cell whose container was killed at the deadline gets a new one."""
+    """Starts a process under the launcher; a cell whose container was killed at the deadline gets a new one."""
     ended = cells.run_process(
         stage.stand.client,
         cell.container,
-        instruments.launch_argv(argv, benchmark, repeat),
+        instruments.launch_argv(start.argv, benchmark, start.repeat, count=start.count_instructions),
         stage.workload.deadline_s,
+        start.environment,
     )
     if ended.timed_out:
         cell.container = open_container(stage, cell.subject)
-    return *judge(stage.workload, benchmark, ended, traced=argv[0] == instruments.STRACE[0]), ended
+    return *judge(stage.workload, benchmark, ended, may_idle=start.may_idle), ended

@@ -157,6 +157,9 @@ def _values(benchmark: Any) -> BenchmarkValues:
     gil = {"true": Gil.ON, "false": Gil.OFF}.get(str(metadata[-1].get("interlock_gil_enabled")))
     return BenchmarkValues(
         processes=[list(run.values) for run in runs],
+        user_s=[data["interlock_process_user_s"] for data in metadata],
+        sys_s=[data["interlock_process_sys_s"] for data in metadata],
+        units=[data["loops"] * data["inner_loops"] for data in metadata],
         max_rss_bytes=max(data["mem_max_rss"] for data in metadata),
         gil_after=gil,
     )

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from interlock.engine.proof import QUESTION, contradictions, parse_facts, require_proof
+from interlock.engine.proof import QUESTION, broken_mode, contradictions, parse_facts, require_proof
 from interlock.errors import BuildError
-from interlock.model import Gil, ThreadFlavour
+from interlock.model import Gil, Subject, ThreadFlavour
 from tests.builders import make_facts, make_variant
 
 OUTPUT = """\
@@ -115,4 +115,33 @@ def test_the_first_contradiction_ends_the_build_with_its_key() -> None:
     assert str(caught.value) == (
         "variants/cpython-3.13.toml, key 'proof.gil': declared 'on', but the built image shows 'off'. "
         "Correct the build's flags, or declare what it really is."
+    )
+
+
+def subject(**mode: Any) -> Subject:
+    return Subject(variant="cpython-2.7", image_id="sha256:1", mode="slow", **mode)
+
+
+@pytest.mark.parametrize("declared", [None, Gil.ON])
+def test_a_mode_with_the_gil_that_it_declares_is_what_it_says(declared: Gil | None) -> None:
+    assert broken_mode(subject(gil=declared), make_facts(gil="on")) == ""
+
+
+def test_a_mode_with_another_gil_than_it_declares_is_broken() -> None:
+    assert broken_mode(subject(gil=Gil.ON), make_facts(gil="off")) == (
+        "the mode declares GIL 'on', but the interpreter shows 'off'"
+    )
+
+
+@pytest.mark.parametrize("value", ["/interlock/a.so", "/interlock/a.so /interlock/b.so", "/interlock/b.so:a.so", ""])
+def test_a_mode_whose_libraries_were_preloaded_is_what_it_says(value: str) -> None:
+    facts = make_facts(loaded_libraries=["a.so", "b.so", "libc.so.6"])
+    assert broken_mode(subject(environment={"LD_PRELOAD": value}), facts) == ""
+
+
+@pytest.mark.parametrize("value", ["/interlock/c.so", "/interlock/a.so:/interlock/c.so"])
+def test_a_library_that_the_loader_passed_over_breaks_its_mode(value: str) -> None:
+    facts = make_facts(loaded_libraries=["a.so", "libc.so.6"])
+    assert broken_mode(subject(environment={"LD_PRELOAD": value}), facts) == (
+        "the mode preloads /interlock/c.so, but the loader did not take it"
     )

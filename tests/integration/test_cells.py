@@ -11,8 +11,10 @@ import pytest
 
 from interlock import instruments
 from interlock.engine import cells
+from interlock.engine.client import OWNER_LABEL
 from interlock.engine.helpers import ensure_helper
-from interlock.model import Built
+from interlock.engine.proof import QUESTION, broken_mode, parse_facts
+from interlock.model import PRODUCTION, Built, Catalog, Subject, Surroundings
 from interlock.profile import parse_strace
 
 OWNER = "test-cells"
@@ -27,10 +29,21 @@ def volume(client: Any, root: Path, built: dict[str, Built], nothing_left: None)
     cells.clean_up(client, OWNER)
 
 
+def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
+    options = cells.CellOptions(OWNER, instruments.IDLE, volume, None, surroundings)
+    return cells.start_cell(client, image.image_id, options)
+
+
+def said(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> str:
+    """What a process in the cell printed; it must have ended well."""
+    ended = cells.run_process(client, cell, list(argv), 30, environment)
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout.strip()
+
+
 @pytest.fixture
 def cell(client: Any, built: dict[str, Built], volume: str) -> Any:
-    options = cells.CellOptions(OWNER, instruments.IDLE, volume, None)
-    return cells.start_cell(client, built["cpython-2.7"].image_id, options)
+    return start(client, built["cpython-2.7"], volume)
 
 
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
@@ -66,8 +79,8 @@ def test_strace_counts_a_known_number_of_calls(client: Any, cell: Any) -> None:
     program = f"import os\n{calls}\n{errors}"
     ended = cells.run_process(client, cell, [*instruments.STRACE, "python", "-c", program], deadline_s=60)
     counts = parse_strace(ended.stderr)
-    assert counts.calls["getppid"] == 1234
-    assert counts.errors["close"] >= 56
+    assert counts.syscalls["getppid"].calls == 1234
+    assert counts.syscalls["close"].errors["any"] >= 56
 
 
 def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
@@ -90,3 +103,91 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     ]
     outside = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
     assert cells.run_process(client, cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
+
+
+@pytest.mark.parametrize(("seccomp", "expected"), [("default", "2"), ("unconfined", "0")])
+def test_the_seccomp_filter_is_the_engines_or_none(
+    client: Any, built: dict[str, Built], volume: str, seccomp: Any, expected: str
+) -> None:
+    cell = start(client, built["cpython-2.7"], volume, Surroundings(seccomp=seccomp))
+    status = dict(line.split(":", 1) for line in said(client, cell, "cat", "/proc/self/status").splitlines())
+    assert status["Seccomp"].strip() == expected
+
+
+@pytest.mark.parametrize("place", ["tmpfs", "image"])
+def test_what_a_workload_writes_goes_where_the_condition_says(
+    client: Any, built: dict[str, Built], volume: str, place: Any
+) -> None:
+    cell = start(client, built["cpython-2.7"], volume, Surroundings(scratch=place))
+    assert said(client, cell, "sh", "-c", "echo kept > /scratch/file && cat /scratch/file") == "kept"
+    usual = said(client, cell, "stat", "-f", "-c", "%T", "/")
+    assert said(client, cell, "stat", "-f", "-c", "%T", "/scratch") == ("tmpfs" if place == "tmpfs" else usual)
+    assert usual != "tmpfs"
+
+
+FILES = "find /usr/local ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
+
+
+def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(
+    client: Any, built: dict[str, Built], volume: str, cell: Any
+) -> None:
+    on_tmpfs = start(client, built["cpython-2.7"], volume, Surroundings(interpreter="tmpfs"))
+    assert said(client, on_tmpfs, "stat", "-f", "-c", "%T", "/usr/local") == "tmpfs"
+    assert said(client, cell, "stat", "-f", "-c", "%T", "/usr/local") != "tmpfs"
+    files = said(client, cell, "sh", "-c", FILES).splitlines()
+    assert len(files) > 1000
+    assert said(client, on_tmpfs, "sh", "-c", FILES).splitlines() == files
+    assert said(client, on_tmpfs, "python", "-c", "import json; print(json.__file__)").startswith("/usr/local/")
+
+
+def test_an_interpreter_on_tmpfs_is_there_again_after_a_deadline(
+    client: Any, built: dict[str, Built], volume: str
+) -> None:
+    on_tmpfs = Surroundings(interpreter="tmpfs")
+    late = start(client, built["cpython-2.7"], volume, on_tmpfs)
+    assert cells.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
+    again = start(client, built["cpython-2.7"], volume, on_tmpfs)
+    assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
+    owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
+    assert [container.id for container in owned] == [again.id]
+
+
+def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any) -> None:
+    ask = ["sh", "-c", "echo ${INTERLOCK_TEST-unset}"]
+    assert said(client, cell, *ask, environment={"INTERLOCK_TEST": "a b=c"}) == "a b=c"
+    assert said(client, cell, *ask) == "unset"
+
+
+RELEASES = """
+import thread
+lock = thread.allocate_lock()
+for _ in range(1234):
+    lock.acquire()
+    lock.release()
+"""
+
+
+def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
+    client: Any, catalog: Catalog, cell: Any
+) -> None:
+    (mode,) = catalog.variants["cpython-2.7"].modes
+    futex = []
+    for environment in ({}, mode.environment):
+        argv = instruments.traced_argv(instruments.STRACE, ["python", "-c", RELEASES], environment)
+        ended = cells.run_process(client, cell, argv, deadline_s=60)
+        assert ended.exit_code == 0, ended.stderr
+        futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
+    plain, waking = futex
+    assert plain < 100
+    assert 1234 <= waking - plain < 1334
+
+
+def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: Catalog, cell: Any) -> None:
+    (mode,) = catalog.variants["cpython-2.7"].modes
+    lost = {"LD_PRELOAD": "/interlock/lost.so"}
+    found = []
+    for environment in (mode.environment, lost):
+        subject = Subject(variant="cpython-2.7", image_id="", mode=mode.name, environment=environment)
+        ended = cells.run_process(client, cell, ["python", "-c", QUESTION], 60, environment)
+        found.append(broken_mode(subject, parse_facts(ended.stdout)))
+    assert found == ["", "the mode preloads /interlock/lost.so, but the loader did not take it"]

@@ -100,6 +100,8 @@ def test_experiment_json_has_what_repeats_and_explains_it(described: Experiment)
     assert described.facts["cpython-2.7-pth"].thread_flavour == "gnu-pth"
     assert all(image.base and image.base.origin in {"registry", "debootstrap"} for image in described.images)
     assert described.host["cores"] == os.cpu_count()
+    assert 0 < described.in_processes_s < described.measuring_s < described.duration_s
+    assert {warning.split(":")[0] for warning in described.warnings} <= set(described.settings.workloads)
 
 
 def test_the_report_shows_every_variant_in_every_table(experiment: Path, described: Experiment) -> None:
@@ -167,6 +169,25 @@ def test_a_variant_whose_source_is_nowhere_is_unavailable_in_every_cell_and_no_f
     assert found["cpython-2.7-lost", "good"] is State.UNAVAILABLE
     assert found["cpython-2.7", "good"] is State.OK
     assert "cpython-2.7-lost: unavailable: lost.invalid: Could not resolve host: lost.invalid" in done.stdout
+
+
+def test_a_mode_and_conditions_are_measured_beside_the_plain_baseline(small: Path) -> None:
+    add_workload(small, "good", GOOD)
+    conditions = ["scratch-on-image", "interpreter-on-tmpfs", "seccomp-unconfined"]
+    done = run_small(small, "--variants", "cpython-2.7+waking-sem-post", "--conditions", ",".join(conditions))
+    assert done.returncode == 0, done.stdout + done.stderr
+    described = store.read_experiment(store.latest_experiment(small / "results"))
+    plain, mode, twin = "cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-2.7+twin"
+    measured = [mode, plain, *(f"cpython-2.7+{name}" for name in conditions)]
+    assert [(cell.label, cell.outcome.state) for cell in described.cells] == [
+        (label, State.OK) for label in (*measured, twin)
+    ]
+    assert all(sorted(visit) == sorted([*measured, twin]) for visit in described.order["good"])
+    assert set(described.facts) == set(measured)
+    assert "waking_sem_post.so" in described.facts[mode].loaded_libraries
+    assert list(described.conditions) == conditions
+    repeat = f"--variants {mode},{plain} --workloads good --conditions {','.join(conditions)} --quick"
+    assert repeat in described.command
 
 
 def test_ctrl_c_while_measuring_keeps_whole_workloads_and_leaves_nothing_running(small: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +96,30 @@ def test_metadata_names_the_version_and_what_the_program_adds(protocol: ModuleTy
     assert metadata["python_version"] == sys.version.split(maxsplit=1)[0]
 
 
+def test_the_state_of_the_gil_is_asked_before_and_after_the_work(report: Report, tmp_path: Path) -> None:
+    program = tmp_path / "switcher.py"
+    program.write_text(
+        "import sys, protocol\n"
+        "def work(loops):\n"
+        "    sys.gil = True\n"
+        "    return 0.1\n"
+        "protocol.run(lambda options: protocol.Work(work, 1, {}), protocol.parse(protocol.new_parser('')))\n"
+    )
+    sabotage = "import sys\nsys.gil = False\nsys._is_gil_enabled = lambda: sys.gil\n"
+    metadata = report(str(program), "--loops", "1", sabotage=sabotage)["metadata"]
+    assert metadata["gil_enabled_at_start"] is False
+    assert metadata["gil_enabled"] is True
+
+
+def test_no_program_loads_an_extension_module_before_the_state_of_the_gil_is_asked(
+    run_program: Run, tmp_path: Path
+) -> None:
+    program = tmp_path / "all.py"
+    program.write_text("import download, import_loop, locks, protocol\nprint(protocol.GIL_AT_START)\n")
+    sabotage = "import sys\nsys._is_gil_enabled = lambda: '_hashlib' in sys.modules\n"
+    assert run_program(str(program), sabotage=sabotage).stdout == "False\n"
+
+
 def test_the_state_of_the_gil_is_asked_after_the_work(protocol: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     work = FakeWork()
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: bool(work.asked), raising=False)
@@ -106,7 +130,17 @@ def test_an_interpreter_that_knows_no_gil_state_reports_none(
     protocol: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    assert protocol.ask_gil() is None
     assert "gil_enabled" not in protocol.measure(FakeWork(), 1, 0, 1, 0.1)["metadata"]
+
+
+@pytest.mark.parametrize(("flag", "enabled"), [(1, False), (0, True)])
+def test_the_nogil_fork_answers_by_its_flag(
+    protocol: ModuleType, monkeypatch: pytest.MonkeyPatch, flag: int, enabled: bool
+) -> None:
+    monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    monkeypatch.setattr(sys, "flags", SimpleNamespace(nogil=flag))
+    assert protocol.ask_gil() is enabled
 
 
 def test_auto_loops_with_no_values_is_a_calibration_alone(report: Report) -> None:

@@ -14,8 +14,9 @@ from docker.errors import APIError, DockerException, NotFound
 from interlock.engine.client import OWNER_LABEL, no_space
 from interlock.engine.context import tar_of
 from interlock.errors import EngineError
-from interlock.model import MOUNT, SCRATCH
+from interlock.model import MOUNT, PRODUCTION, SCRATCH, Surroundings
 
+PREFIX = "/usr/local"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
@@ -88,35 +89,78 @@ def server_url(client: Any, container: Any, network: str) -> str:
 
 @dataclass(frozen=True)
 class CellOptions:
-    """What all cells of a workload have in common: who owns them, what they idle in, and what they are given."""
+    """What a cell is given: who owns it, what it idles in, its volume and network, and its surroundings."""
 
     experiment: str
     idle: list[str]
     volume: str
     network: str | None
+    surroundings: Surroundings = PRODUCTION
 
 
 def start_cell(client: Any, image_id: str, options: CellOptions) -> Any:
     """A container that idles; processes are started in it by `run_process`."""
-    where = {"network": options.network} if options.network else {"network_mode": "none"}
     try:
-        return client.containers.run(
-            image_id,
-            options.idle,
-            entrypoint=[],
-            detach=True,
-            init=True,
-            volumes={options.volume: {"bind": MOUNT, "mode": "ro"}},
-            tmpfs={SCRATCH: ""},
-            labels=_labels(options.experiment),
-            **where,
-        )
+        if options.surroundings.interpreter == "tmpfs":
+            container = _run_with_prefix_in_memory(client, image_id, options)
+        else:
+            container = _run(client, image_id, options, {})
+        if options.surroundings.scratch == "image":
+            _must_work(container, ["mkdir", "-p", SCRATCH])
+        return container
     except DockerException as error:
         todo = "Free some (`docker system df`)." if no_space(str(error)) else "See the engine's log."
         raise EngineError(found=f"the engine cannot start a cell: {error}", todo=todo) from None
 
 
-def run_process(client: Any, container: Any, argv: list[str], deadline_s: float) -> Ended:
+def _run(client: Any, image_id: str, options: CellOptions, more_volumes: Mapping[str, str]) -> Any:
+    """`more_volumes` are places in the container by the volume's name.
+
+    No init process: the launcher is one, and unlike the engine's it makes no system call while it idles.
+    """
+    network = {"network": options.network} if options.network else {"network_mode": "none"}
+    writable = {name: {"bind": place, "mode": "rw"} for name, place in more_volumes.items()}
+    surroundings = options.surroundings
+    return client.containers.run(
+        image_id,
+        options.idle,
+        entrypoint=[],
+        detach=True,
+        volumes={options.volume: {"bind": MOUNT, "mode": "ro"}, **writable},
+        tmpfs={SCRATCH: ""} if surroundings.scratch == "tmpfs" else {},
+        security_opt=["seccomp=unconfined"] if surroundings.seccomp == "unconfined" else [],
+        labels=_labels(options.experiment),
+        **network,
+    )
+
+
+def _run_with_prefix_in_memory(client: Any, image_id: str, options: CellOptions) -> Any:
+    """The container with a copy of the image's /usr/local on a tmpfs.
+
+    The engine's tmpfs mounts start empty and cannot be copied into from outside. A volume that is a tmpfs keeps its
+    content as long as any container mounts it: one fills it and holds it until the cell mounts it as well.
+    """
+    volume = client.volumes.create(
+        driver="local", driver_opts={"type": "tmpfs", "device": "tmpfs"}, labels=_labels(options.experiment)
+    )
+    holder = _run(client, image_id, options, {volume.name: "/prefix"})
+    try:
+        _must_work(holder, ["cp", "-a", f"{PREFIX}/.", "/prefix/"])
+        return _run(client, image_id, options, {volume.name: PREFIX})
+    finally:
+        remove(holder)
+
+
+def _must_work(container: Any, argv: list[str]) -> None:
+    ended = container.exec_run(argv)
+    if ended.exit_code != 0:
+        said = ended.output.decode(errors="replace").strip()
+        raise EngineError(found=f"{argv[0]} failed in a cell: {said}", todo="See workloads/conditions.toml.")
+
+
+def run_process(
+    client: Any, container: Any, argv: list[str], deadline_s: float, environment: Mapping[str, str] | None = None
+) -> Ended:
     """Runs argv in the container to its end. At the deadline the container is killed: nothing in it survives."""
     late = threading.Event()
 
@@ -129,7 +173,9 @@ def run_process(client: Any, container: Any, argv: list[str], deadline_s: float)
     timer.daemon = True
     timer.start()
     try:
-        execution = client.api.exec_create(container.id, argv, stdout=True, stderr=True)["Id"]
+        execution = client.api.exec_create(
+            container.id, argv, stdout=True, stderr=True, environment=dict(environment or {})
+        )["Id"]
         stdout, stderr = client.api.exec_start(execution, demux=True)
         code = client.api.exec_inspect(execution)["ExitCode"]
     except DockerException as error:

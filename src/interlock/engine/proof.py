@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from pathlib import PurePosixPath
 
 from interlock.errors import BuildError
-from interlock.model import Facts, Variant
+from interlock.model import Facts, Subject, Variant
 
 QUESTION = files("interlock").joinpath("inside/facts.py").read_text(encoding="utf-8")
 
@@ -47,3 +48,16 @@ def require_proof(variant: Variant, facts: Facts) -> None:
             found=f"declared '{declared}', but the built image shows '{found}'",
             todo="Correct the build's flags, or declare what it really is.",
         )
+
+
+def broken_mode(subject: Subject, facts: Facts) -> str:
+    """Why the interpreter is not in the subject's mode; empty if it is.
+
+    The loader only complains about a library that it cannot preload, and the program goes on without it.
+    """
+    if subject.gil not in {None, facts.gil}:
+        return f"the mode declares GIL '{subject.gil}', but the interpreter shows '{facts.gil}'"
+    for library in subject.environment.get("LD_PRELOAD", "").replace(":", " ").split():
+        if PurePosixPath(library).name not in facts.loaded_libraries:
+            return f"the mode preloads {library}, but the loader did not take it"
+    return ""

@@ -1,0 +1,80 @@
+/* Counts the system calls of a cell: starts when it says "ready", ends at SIGTERM, prints one JSON object. */
+#define _GNU_SOURCE
+#include "profiler.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_CANNOT = 1, EXIT_USAGE = 2, EXIT_OTHER_TRACER = 3 };
+
+static const struct method *const methods[] = {&bpf_method, &tracepoints_method};
+
+void give_up(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("profiler: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(EXIT_CANNOT);
+}
+
+static _Noreturn void usage(void) {
+    fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY]\n", stderr);
+    exit(EXIT_USAGE);
+}
+
+static const struct method *parse_method(const char *name) {
+    for (size_t index = 0; index < sizeof methods / sizeof *methods; index++)
+        if (name && strcmp(name, methods[index]->name) == 0)
+            return methods[index];
+    usage();
+}
+
+static void refuse_beside_others(const struct target *target) {
+    char tracers[1024];
+    find_tracers(target, tracers, sizeof tracers);
+    if (!*tracers)
+        return;
+    fprintf(stderr, "profiler: %s is tracing on this machine: two tracers spoil each other's counts\n", tracers);
+    exit(EXIT_OTHER_TRACER);
+}
+
+int main(int count, char **arguments) {
+    const struct method *method = NULL;
+    const char *cgroups = "/host/cgroup";
+    pid_t pid = 0;
+    for (int index = 1; index < count; index += 2) {
+        const char *value = arguments[index + 1];
+        if (strcmp(arguments[index], "--method") == 0)
+            method = parse_method(value);
+        else if (strcmp(arguments[index], "--pid") == 0 && value)
+            pid = atoi(value);
+        else if (strcmp(arguments[index], "--cgroups") == 0 && value)
+            cgroups = value;
+        else
+            usage();
+    }
+    if (!method || pid <= 0)
+        usage();
+    /* Blocked before anything is started, so that an early SIGTERM is not lost. */
+    sigset_t ends;
+    int received;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    struct target target;
+    find_target(pid, cgroups, &target);
+    refuse_beside_others(&target);
+    method->start(&target);
+    puts("ready");
+    fflush(stdout);
+    sigwait(&ends, &received);
+    method->print();
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_CANNOT;
+}

@@ -1,0 +1,42 @@
+#ifndef PROFILER_H
+#define PROFILER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The cell that is watched. */
+struct target {
+    pid_t pid;          /* its first process, as the host numbers it */
+    int cgroup;         /* its directory in the cgroup v2 hierarchy, or -1 */
+    int perf_cgroup;    /* its directory where perf counts by cgroup, or -1 */
+    uint64_t device, inode; /* of its PID namespace */
+};
+
+/* A way to count: start, and print after the end. Both end the program with a reason on stderr if they cannot. */
+struct method {
+    const char *name;
+    void (*start)(const struct target *target);
+    void (*print)(void);
+};
+
+extern const struct method bpf_method, tracepoints_method;
+
+_Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Fills *target; gives up if the process is not there or is in no container. */
+void find_target(pid_t pid, const char *cgroups, struct target *target);
+
+/* Writes "name (pid N), ..." of other programs that trace system calls, or the cell; an empty text if there are none. */
+void find_tracers(const struct target *target, char *text, size_t size);
+
+/* Names for output; what has none is written into the buffer as a number. */
+const char *syscall_name(unsigned number, char buffer[16]);
+const char *error_name(unsigned error, char buffer[16]);
+const char *futex_operation_name(unsigned operation);
+
+/* The folder with the kernel's trace events, mounted if it is not there; NULL if it cannot be had. */
+const char *trace_events(void);
+
+#endif

@@ -1,0 +1,230 @@
+"""The profilers in the real engine: known counts come back exactly, of one cell and no other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import instruments, profile
+from interlock.engine import cells, profiler
+from interlock.engine.helpers import ensure_helper
+from interlock.errors import TracerError
+from interlock.model import Built, Catalog, Method, PhaseCounts
+from interlock.probes import best_probe
+
+OWNER = "test-profiler"
+TRUTH = "/interlock/workloads/truth"
+
+# What truth.c does, by its own constants.
+WORKERS, SHORT_THREADS, FORKS, EXECS = 4, 500, 200, 100
+EXPECTED = {
+    "getpid": 225_000,
+    "getppid": SHORT_THREADS,
+    "getuid": FORKS,
+    "getegid": EXECS,
+    "read": 240_000,
+    "futex": 200_000 + 40_000 + 2 * 20,
+    "clone": WORKERS + SHORT_THREADS + FORKS,
+    "vfork": EXECS,
+    "execve": EXECS,
+    "wait4": FORKS + EXECS,
+    "exit": WORKERS + SHORT_THREADS,
+    "exit_group": FORKS + EXECS,
+}
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    program = tmp_path_factory.mktemp("truth") / "truth"
+    source = Path(__file__).with_name("truth.c")
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+    subprocess.run(["gcc", *flags, "-o", str(program), str(source)], check=True)
+    return program.read_bytes()
+
+
+@pytest.fixture
+def image_id(client: Any, root: Path, built: dict[str, Built]) -> str:
+    base = built["cpython-2.7"].base
+    assert base is not None
+    return ensure_helper(client, root, "instruments", base)
+
+
+@pytest.fixture
+def volume(client: Any, root: Path, image_id: str, truth: bytes, nothing_left: None) -> Iterator[str]:
+    programs = {path.name: path.read_bytes() for path in (root / "workloads").glob("*.py")}
+    yield cells.create_instruments_volume(client, OWNER, image_id, {**programs, "truth": truth})
+    cells.clean_up(client, OWNER)
+
+
+def open_cell(client: Any, built: dict[str, Built], volume: str, variant: str = "cpython-2.7") -> Any:
+    options = cells.CellOptions(OWNER, instruments.IDLE, volume, None)
+    return cells.start_cell(client, built[variant].image_id, options)
+
+
+def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
+    ended = cells.run_process(client, cell, [instruments.LAUNCH, "--", *argv], 60, environment)
+    assert ended.exit_code == 0, ended.stderr
+
+
+def count(client: Any, image_id: str, cell: Any, method: Method, *argv: str) -> str:
+    """What the profiler printed of a process in the cell."""
+    with profiler.counting(client, image_id, OWNER, cell, method) as counting:
+        run(client, cell, *argv)
+        counting.stop()
+    return counting.text
+
+
+# The volume has no executable files, and nothing is executed from a tmpfs.
+FETCH_TRUTH = f"cp {TRUTH} /tmp/truth && chmod +x /tmp/truth"
+START_TRUTH = ["sh", "-c", f"{FETCH_TRUTH} && exec /tmp/truth"]
+
+
+def calls(phase: PhaseCounts) -> dict[str, int]:
+    return {name: phase.syscalls[name].calls for name in EXPECTED if name in phase.syscalls}
+
+
+def assert_exact(text: str) -> None:
+    phases = profile.parse_bpf(text)
+    work = phases["work"]
+    assert calls(work) == EXPECTED
+    assert work.syscalls["read"].errors == {"EBADF": 40_000}
+    assert work.syscalls["futex"].errors == {"EAGAIN": 40_000, "ETIMEDOUT": 40}
+    assert {name: (one.calls, one.errors, one.woke_nobody) for name, one in work.futex.items()} == {
+        "wait": (40_020, 40_020, 0),
+        "wake": (200_000, 0, 200_000),
+        "wait_bitset": (20, 20, 0),
+    }
+    assert sum(work.futex_wait_log2_ns.values()) == 40_040
+    # Twenty waits of 2 ms: 2^20 ns is 1 ms.
+    assert sum(waits for log2, waits in work.futex_wait_log2_ns.items() if log2 >= 20) >= 20
+    assert work.locks_waited_for == WORKERS
+    assert [lock.waits for lock in work.locks] == [10_010] * WORKERS
+    assert all(lock.ns >= 5 * 2_000_000 for lock in work.locks)
+    ended = [tasks.ended for name in ("work", "end") if (tasks := phases[name].tasks)]
+    assert sum(ended) == 1 + WORKERS + SHORT_THREADS + FORKS + EXECS
+    assert calls(phases["end"]) == {"exit_group": 1}
+
+
+def test_every_known_count_matches_exactly_and_nothing_is_lost(
+    client: Any, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    text = count(client, image_id, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
+    assert '"filter": "cgroup"' in text
+    assert_exact(text)
+
+
+def test_counts_are_as_exact_where_a_cell_is_told_by_its_pid_namespace(
+    client: Any, built: dict[str, Built], volume: str, image_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine with cgroup v1 alone: the profiler is shown a folder without a cgroup v2 hierarchy."""
+    monkeypatch.setattr(profiler, "HOST_CGROUPS", "/sys/class")
+    text = count(client, image_id, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
+    assert '"filter": "pid namespace"' in text
+    assert_exact(text)
+
+
+def test_two_cells_profiled_at_once_do_not_see_each_other(
+    client: Any, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    texts: list[str] = []
+    both_ready = threading.Barrier(2, timeout=60)
+
+    def profile_one(cell: Any) -> None:
+        with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+            both_ready.wait()
+            run(client, cell, *START_TRUTH)
+            both_ready.wait()
+            counting.stop()
+        texts.append(counting.text)
+
+    opened = [open_cell(client, built, volume) for _ in range(2)]
+    threads = [threading.Thread(target=profile_one, args=(cell,)) for cell in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(texts) == 2
+    for text in texts:
+        assert_exact(text)
+
+
+def test_perfs_tracepoints_count_exactly_once_the_start_of_the_process_is_taken_off(
+    client: Any, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    """Taken off is a process that the engine starts in the same way and that does not start it."""
+    cell = open_cell(client, built, volume)
+    whole, setup = (
+        profile.parse_tracepoints(count(client, image_id, cell, Method.TRACEPOINTS, *argv)).syscalls
+        for argv in (START_TRUTH, ["sh", "-c", FETCH_TRUTH])
+    )
+    for name in ("getegid", "getuid", "getppid", "vfork"):
+        assert whole[name].calls - (setup[name].calls if name in setup else 0) == EXPECTED[name]
+    # The engine's own start is not the same from one time to the next.
+    for name in ("read", "futex", "getpid"):
+        assert abs(whole[name].calls - setup[name].calls - EXPECTED[name]) < 200
+
+
+def test_this_machine_gets_the_best_probe_it_allows(client: Any, image_id: str, nothing_left: None) -> None:
+    probe = best_probe(client, image_id, OWNER)
+    assert list(probe.refused) == list(Method)[: list(Method).index(probe.method)]
+    assert all(probe.refused.values())
+
+
+HOLD_AN_EVENT = """
+import ctypes, struct, sys
+# struct perf_event_attr: a software event (task clock) of this process in user mode.
+attributes = struct.pack("IIQQQQQ", 1, 64, 1, 0, 0, 0, 0b1100000) + bytes(16)
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.syscall(298, attributes, 0, -1, -1, 0) > 0, ctypes.get_errno()
+print("holding", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
+    client: Any, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    cell = open_cell(client, built, volume)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_AN_EVENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as tracer:
+        assert tracer.stdout is not None
+        assert tracer.stdout.readline() == "holding\n"
+        with pytest.raises(TracerError, match=rf"\(pid {tracer.pid}\) is tracing on this machine"):
+            count(client, image_id, cell, Method.BPF, "true")
+        tracer.communicate("")
+
+
+def test_beside_strace_in_the_cell_it_refuses_by_name(
+    client: Any, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    cell = open_cell(client, built, volume)
+    cell.exec_run([*instruments.STRACE, "sleep", "30"], detach=True)
+    with pytest.raises(TracerError, match=r"(strace|ld\.so) \(pid \d+\) is tracing"):
+        count(client, image_id, cell, Method.BPF, "true")
+
+
+def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
+    client: Any, catalog: Catalog, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
+    (mode,) = catalog.variants["cpython-2.7"].modes
+    cell = open_cell(client, built, volume)
+    argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
+    argv += ["--loops", "1", "--warmups", "1", "--values", "1"]
+    found = []
+    for environment in ({}, mode.environment):
+        with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+            run(client, cell, *argv, environment=environment)
+            counting.stop()
+        phases = profile.parse_bpf(counting.text)
+        found.append(phases["work"].syscalls["futex"].calls if "futex" in phases["work"].syscalls else 0)
+        assert phases["startup"].total > 100
+        assert ("futex" in phases["warmup"].syscalls) == bool(environment)
+    assert found == [0, 1_000_000]

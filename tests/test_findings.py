@@ -1,0 +1,117 @@
+"""Findings are shown whole, at any width, and a refuted requirement is an error that names it."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from interlock import findings
+from interlock.claims import Finding, Verdict
+from interlock.errors import ClaimError
+from interlock.model import Claim
+from interlock.statistics import Ratio
+from tests.builders import make_claim, make_experiment
+
+RATIO = Ratio(estimate=0.7634, low=0.7412, high=0.7856, p=0.01, rounds=12)
+
+
+def finding(verdict: Verdict = Verdict.CONFIRMED, claim: Claim | None = None) -> Finding:
+    return Finding(claim or make_claim(), verdict, "because", ratio=RATIO)
+
+
+def shown(*found: Finding, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(findings.terminal(found))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def test_a_row_has_what_was_published_what_was_found_and_the_verdict() -> None:
+    row = shown(finding()).splitlines()[1]
+    assert re.split("  +", row) == ["half", "0.500 ±10 %", "0.763 [0.741, 0.786]", "confirmed"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"), [("at-most", "at most 0.500 ±10 %"), ("at-least", "at least 0.500 ±10 %")]
+)
+def test_a_bound_is_part_of_what_was_published(bound: str, expected: str) -> None:
+    assert expected in shown(finding(claim=make_claim(bound=bound)))
+
+
+def test_an_exact_figure_has_no_tolerance_and_a_count_all_its_digits() -> None:
+    claim = make_claim(metric="futex", against=None, published=1_000_020, tolerance=0)
+    row = shown(Finding(claim, Verdict.CONFIRMED, "because", count=1_000_020.0)).splitlines()[1]
+    assert row.split() == ["half", "1,000,020", "1,000,020", "confirmed"]
+
+
+def test_the_reason_stands_with_the_statement_its_source_what_was_compared_and_the_note() -> None:
+    text = shown(finding(claim=make_claim(note="A note.")), width=200)
+    assert "half: confirmed\n  a takes half the time. (somebody, 2007-10-22)\n" in text
+    assert "  time of a to b in locks / uncontended: because.\n  A note.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"against": "a", "against_benchmark": "queue"}, "time of a in locks / uncontended to a in locks / queue: "),
+        ({"metric": "futex", "against": None}, "futex of a in locks / uncontended: "),
+        ({"metric": "syscalls", "syscalls": ["stat", "statx"]}, "stat, statx of a to b in locks / uncontended: "),
+    ],
+)
+def test_what_was_compared_is_named_whatever_it_is(changes: dict[str, object], expected: str) -> None:
+    assert expected in shown(finding(claim=make_claim(**changes)), width=200)
+
+
+def test_verdicts_are_counted_and_those_that_did_not_occur_left_out() -> None:
+    text = shown(finding(), finding(Verdict.REFUTED), finding(Verdict.REFUTED))
+    assert text.endswith("3 claims: 1 confirmed, 2 refuted")
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_no_name_and_no_line_is_cut_at_any_usual_width(width: int) -> None:
+    claim = make_claim(name="startup-parallel-kernel-share", bound="at-most", note="word " * 60 + "end")
+    text = shown(finding(Verdict.NOT_TESTABLE, claim), width=width)
+    assert text.splitlines()[1].startswith("startup-parallel-kernel-share ")
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    assert text.split().count("word") == 60
+
+
+def test_the_same_can_be_had_as_json() -> None:
+    described = make_experiment()
+    data = json.loads(findings.as_json(described, [finding(), Finding(make_claim(), Verdict.NO_DATA, "none")]))
+    assert data["experiment"] == described.name
+    assert data["host"] == described.host
+    measured, missing = data["findings"]
+    assert Claim.model_validate(measured["claim"]) == make_claim()
+    assert (measured["verdict"], measured["reason"], measured["count"]) == ("confirmed", "because", None)
+    assert measured["ratio"] == {"estimate": 0.7634, "low": 0.7412, "high": 0.7856, "p": 0.01, "rounds": 12}
+    assert (missing["verdict"], missing["ratio"]) == ("no data yet", None)
+
+
+def test_an_interval_without_an_end_is_json_too() -> None:
+    open_ended = Finding(make_claim(), Verdict.NOT_TESTABLE, "one round", ratio=Ratio(0.5, 0.0, math.inf, 1.0, 1))
+    text = findings.as_json(make_experiment(), [open_ended])
+    assert json.loads(text, parse_constant=pytest.fail)["findings"][0]["ratio"]["high"] is None
+
+
+def test_refuted_requirements_are_an_error_that_names_them() -> None:
+    required, other = make_claim(required=True), make_claim(name="third", required=True)
+    found = [finding(Verdict.REFUTED, required), finding(Verdict.REFUTED), finding(Verdict.REFUTED, other)]
+    with pytest.raises(ClaimError) as caught:
+        findings.check_required(Path("results/x"), found)
+    assert caught.value.exit_code == 1
+    assert str(caught.value) == (
+        "results/x, key 'half, third': refuted, and required: because; because. `interlock claims` shows the figures."
+    )
+
+
+@pytest.mark.parametrize("verdict", [Verdict.CONFIRMED, Verdict.NOT_TESTABLE, Verdict.NO_DATA])
+def test_a_requirement_that_is_not_refuted_is_no_error(verdict: Verdict) -> None:
+    findings.check_required(Path("results/x"), [finding(verdict, make_claim(required=True)), finding(Verdict.REFUTED)])
