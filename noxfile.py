@@ -24,9 +24,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """What Interlock itself costs: ratios, printed, never asserted."""
+    """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
     session.install("-e", ".[test]")
-    session.run("pytest", "tests/benchmarks", "--benchmark-enable", *session.posargs)
+    session.run("pytest", "--benchmark-enable", *(session.posargs or ["tests/benchmarks"]))
 
 
 def lint(session: nox.Session) -> None:

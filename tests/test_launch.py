@@ -21,8 +21,12 @@ Launch = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("launch") / "launch"
-    subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", target, SOURCE], check=True)
+    return compiled(tmp_path_factory.mktemp("launch") / "launch")
+
+
+def compiled(target: Path, *definitions: str) -> Path:
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["cc", *flags, *definitions, "-o", target, SOURCE], check=True)
     return target
 
 
@@ -155,6 +159,40 @@ def test_bad_usage_is_explained_with_exit_code_2(launch: Launch, arguments: list
     assert done.returncode == 2
     assert "usage: launch" in done.stderr
     assert done.stdout == ""
+
+
+def test_instructions_are_counted_or_the_system_says_why_not(launch: Launch) -> None:
+    done = launch("--count-instructions", "--", "true")
+    if done.returncode == 0:
+        (cost,) = costs(done)
+        assert cost["instructions"] > 10_000
+    else:
+        assert done.stderr.startswith("launch: cannot count instructions: ")
+        assert costs(done) == []
+
+
+def test_without_the_option_nothing_is_counted(launch: Launch) -> None:
+    (cost,) = costs(launch("--", "true"))
+    assert "instructions" not in cost
+
+
+TOUCH = "import mmap, sys; m = mmap.mmap(-1, 4096 * {pages}); m[:] = bytes(len(m))"
+
+
+def test_the_counter_is_of_the_child_alone_from_its_exec_on_and_of_each_by_itself(tmp_path: Path) -> None:
+    """With page faults for instructions: every kernel counts them, and each page is one."""
+    software = compiled(tmp_path / "launch", "-DEVENT_TYPE=PERF_TYPE_SOFTWARE", "-DEVENT=PERF_COUNT_SW_PAGE_FAULTS")
+    counted = []
+    for pages in (1, 2001):
+        argv = [sys.executable, "-S", "-c", TOUCH.format(pages=pages)]
+        done = subprocess.run(
+            [software, "--count-instructions", "--repeat", "2", "--", *argv], capture_output=True, text=True, check=True
+        )
+        counted.append([cost["instructions"] for cost in costs(done)])
+    one_page, many_pages = counted
+    # The zeros that are copied are as many pages again.
+    for one, many in zip(one_page, many_pages, strict=True):
+        assert pytest.approx(many - one, abs=100) == 4000
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

@@ -26,43 +26,41 @@ UNSTEADY = [1.0, 2.0, 1.0, 2.0, 1.0]
 
 
 def test_rounds_are_enough_when_every_interval_is_narrow() -> None:
-    figures = {"one": {"base": STEADY, "a": STEADY[::-1]}, "two": {"base": STEADY, "a": [2.0] * 5}}
-    assert measure.settled(figures, "base", 0.03)
+    assert measure.settled({"base": STEADY, "a": STEADY[::-1], "b": [2.0] * 5}, "base", 0.03)
 
 
 @pytest.mark.parametrize(
     "figures",
     [
-        {"one": {"base": STEADY, "a": STEADY, "b": UNSTEADY}},
-        {"one": {"base": STEADY, "a": STEADY}, "two": {"base": STEADY, "a": UNSTEADY}},
-        {"one": {"base": STEADY, "a": []}},
+        {"base": STEADY, "a": STEADY, "b": UNSTEADY},
+        {"base": STEADY, "a": []},
     ],
-    ids=["another cell", "another benchmark", "a cell without a figure"],
+    ids=["another cell", "a cell without a figure"],
 )
-def test_one_wide_interval_asks_for_another_round(figures: dict[str, dict[str, list[float]]]) -> None:
+def test_one_wide_interval_asks_for_another_round(figures: dict[str, list[float]]) -> None:
     assert not measure.settled(figures, "base", 0.03)
 
 
 def test_the_wider_the_interval_may_be_the_sooner_rounds_are_enough() -> None:
-    figures = {"one": {"base": STEADY, "a": UNSTEADY}}
+    figures = {"base": STEADY, "a": UNSTEADY}
     assert not measure.settled(figures, "base", 0.1)
     assert measure.settled(figures, "base", 10.0)
 
 
 def test_an_unsteady_round_that_both_met_is_no_reason_to_go_on() -> None:
-    assert measure.settled({"one": {"base": UNSTEADY, "a": [figure * 3 for figure in UNSTEADY]}}, "base", 0.001)
+    assert measure.settled({"base": UNSTEADY, "a": [figure * 3 for figure in UNSTEADY]}, "base", 0.001)
 
 
-@pytest.mark.parametrize("figures", [{}, {"one": {"a": UNSTEADY}}, {"one": {"base": UNSTEADY}}])
-def test_where_no_ratio_can_be_had_none_is_waited_for(figures: dict[str, dict[str, list[float]]]) -> None:
+@pytest.mark.parametrize("figures", [{}, {"a": UNSTEADY}, {"base": UNSTEADY}])
+def test_where_no_ratio_can_be_had_none_is_waited_for(figures: dict[str, list[float]]) -> None:
     assert measure.settled(figures, "base", 0.01)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), st.floats(1e-3, 1e3))
 def test_how_fast_the_machine_is_does_not_decide_the_number_of_rounds(figures: list[float], factor: float) -> None:
     base = [1.0] * len(figures)
-    scaled = {"one": {"base": [factor] * len(figures), "a": [figure * factor for figure in figures]}}
-    assert measure.settled({"one": {"base": base, "a": figures}}, "base", 0.05) == measure.settled(scaled, "base", 0.05)
+    scaled = {"base": [factor] * len(figures), "a": [figure * factor for figure in figures]}
+    assert measure.settled({"base": base, "a": figures}, "base", 0.05) == measure.settled(scaled, "base", 0.05)
 
 
 def printed(value_s: float, loops: str, **metadata: bool) -> str:
@@ -142,6 +140,26 @@ def test_rounds_go_on_until_the_intervals_are_narrow_or_the_limit_is_reached(
     assert len(measure._rounds(stage, engine.cells(), Spent())) == 1 + rounds
     assert {step.total for step in engine.steps} == {2 * (1 + 6)}
     assert engine.steps[0].stage == "round 0 of 3 to 6"
+
+
+def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = Counter[tuple[str, str]]()
+
+    def run_process(_client: Any, container: Any, argv: list[str], *_: Any) -> Ended:
+        name = "wild" if "wild" in argv else "calm"
+        started[name, container.id] += 1
+        answer = unsteady if (name, container.id) == ("wild", "a") else steady
+        return answer(started[name, container.id], argv[argv.index("--loops") + 1])
+
+    monkeypatch.setattr(cells, "run_process", run_process)
+    engine = Engine(base=steady, a=steady)
+    benchmarks = [make_benchmark(name, arguments=[name]) for name in ("wild", "calm")]
+    stage = engine.stage(rounds=3, rounds_limit=6, half_width=0.01)
+    stage = Stage(stage.stand, make_workload(benchmarks=benchmarks), None, None, None)
+    assert len(measure._rounds(stage, engine.cells(), Spent())) == 1 + 6
+    assert started == {("wild", "base"): 7, ("wild", "a"): 7, ("calm", "base"): 4, ("calm", "a"): 4}
 
 
 def test_a_cell_that_timed_out_is_not_waited_for(use: Callable[[Engine], Engine]) -> None:

@@ -13,12 +13,24 @@ from rich.console import Console
 
 from interlock import compare, report
 from interlock.compare import Table
-from interlock.model import BenchmarkValues, Experiment, Metric, Outcome, State
+from interlock.model import (
+    BenchmarkProfile,
+    BenchmarkValues,
+    Experiment,
+    FutexCounts,
+    Instructions,
+    Method,
+    Metric,
+    Outcome,
+    Probe,
+    State,
+)
 from tests.builders import (
     make_benchmark,
     make_built,
     make_cell,
     make_experiment,
+    make_phase,
     make_profile,
     make_settings,
     make_values,
@@ -234,3 +246,48 @@ def test_the_terminals_report_fits_and_holds_every_variant_and_verdict(width: in
     words = stream.getvalue().split()
     for word in ("slower", "difference", "baseline", "unsupported", "unavailable"):
         assert word in words, word
+
+
+def test_the_headline_names_the_probe_what_it_lacks_and_the_harness_share() -> None:
+    probe = Probe(method=Method.STRACE, refused={Method.BPF: "no BPF here"}, no_instructions="no counters")
+    lines = report.headline(make_experiment(probe=probe, measuring_s=200, in_processes_s=188))
+    assert "probe    strace, which perturbs threaded work, not bpf: no BPF here; no counters" in lines
+    assert "harness  6% of the rounds' 200 s was Interlock's own" in lines
+
+
+def profile_row(profile: BenchmarkProfile) -> dict[str, str]:
+    experiment = make_experiment()
+    tables = compare.tables(experiment, {}, {("cpython-3.14t", "locks"): {"uncontended": profile}})
+    (section,) = report.profile_sections(tables)
+    assert section.title == "locks: uncontended, system calls futex/1M"
+    (row,) = section.rows
+    return dict(zip(section.columns, row, strict=True))
+
+
+def test_a_profile_shows_calls_waits_and_wakes_for_nothing_per_unit_of_work() -> None:
+    wait = FutexCounts(calls=3, ns=6_000_000, max_ns=4_000_000, errors=1, woke_nobody=0)
+    wake = FutexCounts(calls=5, ns=1, max_ns=1, errors=0, woke_nobody=4)
+    work = make_phase(futex=8, read=2).model_copy(
+        update={"futex": {"wait_bitset": wait, "wake": wake}, "locks_waited_for": 2}
+    )
+    profile = make_profile(units=1_000_000, phases={"work": work})
+    assert profile_row(profile) == {
+        "variant": "cpython-3.14t",
+        "calls": "10",
+        "failed": "0",
+        "futex wait": "3",
+        "futex wake": "5",
+        "woke nobody": "4",
+        "waited ms": "6",
+        "longest wait ms": "4",
+        "locks waited for": "2",
+        "instructions": "-",
+        "probe": "bpf",
+    }
+
+
+def test_a_profile_of_strace_has_dashes_where_strace_tells_nothing() -> None:
+    phases = {"whole": make_phase(futex=12), "setup": make_phase(futex=2)}
+    counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
+    row = profile_row(counted.model_copy(update={"instructions": Instructions(per_unit=1.5, spread=0, runs=3)}))
+    assert (row["calls"], row["futex wait"], row["probe"], row["instructions"]) == ("10", "-", "strace", "1,500,000")

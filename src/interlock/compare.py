@@ -62,7 +62,7 @@ class Row:
     spread: float | None
     to_baseline: Comparison | None
     to_control: Comparison | None
-    calls_per_unit: float | None
+    profile: BenchmarkProfile | None
     max_rss_bytes: int | None
     notes: tuple[str, ...]
 
@@ -175,18 +175,15 @@ def _control_of(experiment: Experiment, cell: CellResult) -> str | None:
 
 
 def _table(recorded: _Recorded, workload: Workload, benchmark: Benchmark, compared: Mapping[Pair, Comparison]) -> Table:
-    experiment = recorded.experiment
+    place = (workload.name, benchmark.name)
+    cells = [cell for cell in recorded.experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
     return Table(
         workload=workload,
         benchmark=benchmark,
-        baseline=experiment.settings.baseline,
-        rounds=max(0, len(experiment.order.get(workload.name, [])) - 1),  # round 0 calibrates
-        twin=recorded.twin(workload.name, benchmark.name),
-        rows=tuple(
-            _row(recorded, cell, benchmark.name, compared)
-            for cell in experiment.cells
-            if cell.workload == workload.name and cell.mode != TWIN
-        ),
+        baseline=recorded.experiment.settings.baseline,
+        rounds=max((len(recorded.medians(cell.label, *place)) for cell in cells), default=0),
+        twin=recorded.twin(*place),
+        rows=tuple(_row(recorded, cell, benchmark.name, compared) for cell in cells),
     )
 
 
@@ -202,7 +199,7 @@ def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: Mappin
         spread=spread_of(mine) if mine else None,
         to_baseline=compared.get((*place, experiment.settings.baseline)),
         to_control=compared.get((*place, control)) if control else None,
-        calls_per_unit=profile.futex_per_unit if profile else None,
+        profile=profile,
         max_rss_bytes=mine.max_rss_bytes if mine else None,
         notes=_notes(experiment, cell, mine),
     )

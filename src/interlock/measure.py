@@ -151,49 +151,45 @@ def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str
     limit = stand.settings.rounds_limit or least
     total = (limit + 1) * len(open_cells)
     order = []
+    unsettled = workload.benchmarks
     for number in range(limit + 1):
-        if number > least and _settled(stage, open_cells):
+        if number > least:
+            unsettled = [benchmark for benchmark in unsettled if not _settled(stage, open_cells, benchmark)]
+        if not unsettled:
             break
         visit = rng.sample(open_cells, len(open_cells))
         order.append([cell.subject.label for cell in visit])
         for index, cell in enumerate(visit):
             title = f"round {number} of {least}" + (f" to {limit}" if limit > least else "")
             stand.on_step(Step(title, workload.name, cell.subject.label, number * len(visit) + index, total))
-            for benchmark in workload.benchmarks:
+            for benchmark in unsettled:
                 if cell.goes_on(benchmark):
                     _one_process(stage, benchmark, cell, spent, calibrate=number == 0)
     return order
 
 
-def _settled(stage: Stage, open_cells: list[Cell]) -> bool:
+def _settled(stage: Stage, open_cells: list[Cell], benchmark: Benchmark) -> bool:
     """Whether the rounds so far are enough for all that still goes on; what timed out or failed is not waited for."""
     settings = stage.stand.settings
     if settings.half_width is None:
         return False
     figures = {
-        benchmark.name: {
-            cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
-            for cell in open_cells
-            if cell.goes_on(benchmark)
-        }
-        for benchmark in stage.workload.benchmarks
+        cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
+        for cell in open_cells
+        if cell.goes_on(benchmark)
     }
     return settled(figures, settings.baseline, settings.half_width)
 
 
-def settled(figures: Mapping[str, Mapping[str, Sequence[float]]], baseline: str, half_width: float) -> bool:
+def settled(figures: Mapping[str, Sequence[float]], baseline: str, half_width: float) -> bool:
     """Whether every ratio to the baseline has an interval of this half width (a share of it) or less.
 
-    Figures are by benchmark and by label, one for each round. Without the baseline there is no ratio to wait for.
+    Figures are by label, one for each round. Without the baseline there is no ratio to wait for.
     """
-    for by_label in figures.values():
-        if baseline not in by_label:
-            continue
-        for label in by_label.keys() - {baseline}:
-            ratio = ratio_of(by_label[label], by_label[baseline])
-            if ratio is None or not narrow(ratio, half_width):
-                return False
-    return True
+    if baseline not in figures:
+        return True
+    ratios = [ratio_of(figures[label], figures[baseline]) for label in figures if label != baseline]
+    return all(ratio is not None and narrow(ratio, half_width) for ratio in ratios)
 
 
 def _one_process(stage: Stage, benchmark: Benchmark, cell: Cell, spent: Spent, *, calibrate: bool) -> None:

@@ -12,10 +12,12 @@ from rich.text import Text
 
 from interlock import compare
 from interlock.compare import SAME, Comparison, Row, Summary, Table
-from interlock.model import Experiment, Settings, State
+from interlock.model import BenchmarkProfile, Experiment, Method, Metric, Settings, State
 from interlock.statistics import Interval
 
 RSS = "RSS MB"
+FUTEX_WAITS = ("wait", "wait_bitset", "wait_requeue_pi", "lock_pi", "lock_pi2")
+FUTEX_WAKES = ("wake", "wake_bitset", "wake_op")
 NOT_OK = tuple(state.value for state in State if state is not State.OK)
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
@@ -25,7 +27,7 @@ LEGEND = (
     "the baseline's image measured as another variant; its band is its interval, made as wide in the other direction. "
     "'no difference' means that none was shown. The summary is the geometric mean over the workloads, and in each over "
     "its benchmarks, of those that have a ratio. "
-    "Calls are counted in a pass of its own, which perturbs threaded work where strace is the method."
+    "Calls are counted in a pass of its own."
 )
 
 
@@ -51,9 +53,25 @@ def headline(experiment: Experiment) -> list[str]:
         f"settings profile {settings.profile}, {_rounds(settings)}{' (quick)' if settings.quick else ''}, "
         f"seed {settings.seed}, baseline {settings.baseline}",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
+        *_probe(experiment),
         f"repeat   {experiment.command}",
         *(f"warning  {_one_line(warning)}" for warning in experiment.warnings),
     ]
+
+
+def _probe(experiment: Experiment) -> list[str]:
+    """What counted the calls, and how much of the time of the rounds the measured processes had."""
+    lines = []
+    if experiment.probe:
+        probe = experiment.probe
+        refused = "".join(f", not {method}: {reason}" for method, reason in probe.refused.items())
+        perturbs = ", which perturbs threaded work" if probe.method.perturbs else ""
+        counters = f"; {probe.no_instructions}" if probe.no_instructions else ""
+        lines.append(f"probe    {probe.method}{perturbs}{refused}{counters}")
+    if experiment.measuring_s:
+        share = experiment.in_processes_s / experiment.measuring_s
+        lines.append(f"harness  {1 - share:.0%} of the rounds' {experiment.measuring_s:.0f} s was Interlock's own")
+    return lines
 
 
 def _rounds(settings: Settings) -> str:
@@ -92,7 +110,7 @@ def _row(table: Table, row: Row) -> tuple[str, ...]:
     is_baseline = row.label == table.baseline and row.seconds is not None
     ratio = "baseline" if is_baseline else _compared(row.to_baseline)
     control = _compared(row.to_control, named=True)
-    calls = "-" if row.calls_per_unit is None or profile is None else figure(profile.shown(row.calls_per_unit))
+    calls = "-" if row.profile is None or profile is None else figure(profile.shown(row.profile.futex_per_unit))
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
     return row.label, value, ratio, control, calls, rss, _state(row)
 
@@ -130,6 +148,8 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     lines += ["## Summary", "", *_markdown_table(summary_section(experiment, tables)), ""]
     for section in sections(tables):
         lines += [f"## {section.title}", "", *_markdown_table(section), ""]
+    for section in profile_sections(tables):
+        lines += [f"## {section.title}", "", *_markdown_table(section), ""]
     lines += [
         "## Skipped, and why",
         "",
@@ -160,6 +180,63 @@ def image_section(experiment: Experiment) -> Section:
         )
     columns = ("variant", "the interpreter says", "image", "MB", "build s", "state")
     return Section("images", columns, tuple(rows))
+
+
+def profile_sections(tables: Sequence[Table]) -> list[Section]:
+    """What the probe counted per unit of work, for each benchmark that was profiled."""
+    sections_ = []
+    for table in tables:
+        metric = table.benchmark.profile_metric
+        rows = [(row.label, row.profile) for row in table.rows if row.profile]
+        if metric and rows:
+            unit = metric.label.removeprefix("futex ")
+            title = f"{table.workload.name}: {table.benchmark.name}, system calls {unit}"
+            cells = tuple((label, *_profile(metric, profile)) for label, profile in rows)
+            sections_.append(Section(title, PROFILE_COLUMNS, cells))
+    return sections_
+
+
+PROFILE_COLUMNS = (
+    "variant",
+    "calls",
+    "failed",
+    "futex wait",
+    "futex wake",
+    "woke nobody",
+    "waited ms",
+    "longest wait ms",
+    "locks waited for",
+    "instructions",
+    "probe",
+)
+
+
+def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
+    """Counts in the metric's unit of work; a dash where the probe has no such figure."""
+    phase = profile.phases[profile.counted]
+
+    def shown(count: float) -> str:
+        return figure(metric.shown(count / profile.units))
+
+    calls = figure(metric.shown(profile.calls_per_unit(list(phase.syscalls))))
+    failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
+    instructions = figure(metric.shown(profile.instructions.per_unit)) if profile.instructions else "-"
+    if profile.method is not Method.BPF:
+        return calls, "-", "-", "-", "-", "-", "-", "-", instructions, profile.method
+    waits = [counts for name, counts in phase.futex.items() if name in FUTEX_WAITS]
+    wakes = [counts for name, counts in phase.futex.items() if name in FUTEX_WAKES]
+    return (
+        calls,
+        failed,
+        shown(sum(counts.calls for counts in waits)),
+        shown(sum(counts.calls for counts in wakes)),
+        shown(sum(counts.woke_nobody for counts in wakes)),
+        shown(sum(counts.ns for counts in waits) / 1e6),
+        figure(max((counts.max_ns for counts in waits), default=0) / 1e6),
+        str(phase.locks_waited_for),
+        instructions,
+        profile.method,
+    )
 
 
 def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from interlock import catalog as catalogs
-from interlock import render
+from interlock import compare, instruments, render, store
 from interlock.engine import build as building
 from interlock.engine import cells
 from interlock.engine.client import connect
+from interlock.engine.helpers import ensure_helper
 from interlock.engine.image import Options, run_build
 from interlock.model import State
 from interlock.places import Places
@@ -23,6 +24,7 @@ from tests.integration.toys import interlock
 
 ROOT = Path(__file__).parents[2]
 VARIANT = "cpython-2.7-nothreads"
+OWNER = "own-cost"
 FUNCTIONS_END = 'mkdir -p "$BUILD_DIR" "$PREFIX"'
 PLAIN = """
 PREFIX=/opt/plain; mkdir -p "$PREFIX"; cd "$BUILD_DIR"
@@ -48,6 +50,44 @@ def test_a_build_in_which_nothing_changed(benchmark: Any) -> None:
     interlock(ROOT, "build", VARIANT)
     done = benchmark.pedantic(lambda: interlock(ROOT, "build", VARIANT), rounds=3)
     assert "unchanged" in done.stdout
+
+
+def test_reading_an_experiment_and_comparing_it(benchmark: Any) -> None:
+    """The reference: every value read, every ratio with its bootstrap."""
+    folder = store.latest_experiment(ROOT / "results" / "reference")
+
+    def read_and_compare() -> int:
+        described = store.read_experiment(folder)
+        return len(compare.tables(described, *store.read_cells(folder, described)))
+
+    assert benchmark.pedantic(read_and_compare, rounds=5) > 5
+
+
+def test_writing_a_cell(benchmark: Any, tmp_path: Path) -> None:
+    """A file of a cell's size, written whole: temporary file, sync, rename."""
+    folder = store.latest_experiment(ROOT / "results" / "reference")
+    text = max((path.read_text() for path in folder.glob("*/*/*.json")), key=len)
+    benchmark(lambda: store.write_whole(tmp_path / "cell.json", text))
+    assert (tmp_path / "cell.json").read_text() == text
+
+
+def test_a_container_until_a_process_runs_in_it(benchmark: Any) -> None:
+    client = connect()
+    (built,) = building.build(
+        client, catalogs.load(ROOT), [VARIANT], Options(ROOT, Places.here().cache), lambda *_: None
+    )
+    assert built.base is not None
+    image_id = ensure_helper(client, ROOT, "instruments", built.base)
+    volume = cells.create_instruments_volume(client, OWNER, image_id, {})
+
+    def ready() -> int | None:
+        cell = cells.start_cell(client, built.image_id, cells.CellOptions(OWNER, instruments.IDLE, volume, None))
+        return cells.run_process(client, cell, [instruments.LAUNCH, "--", "true"], 30).exit_code
+
+    try:
+        assert benchmark.pedantic(ready, rounds=5) == 0
+    finally:
+        cells.clean_up(client, OWNER)
 
 
 def test_a_cold_build_beside_a_plain_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from interlock import instruments, profile
+from interlock import catalog as catalogs
+from interlock import experiment, instruments, profile, store
 from interlock.engine import cells, profiler
 from interlock.engine.helpers import ensure_helper
 from interlock.errors import TracerError
-from interlock.model import Built, Catalog, Method, PhaseCounts
+from interlock.model import TWIN, Built, Catalog, Method, PhaseCounts, Probe, Settings
 from interlock.probes import best_probe
+from interlock.runs import OK
+from tests.integration.toys import copy_project
 
 OWNER = "test-profiler"
 TRUTH = "/interlock/workloads/truth"
@@ -111,21 +114,32 @@ def assert_exact(text: str) -> None:
     assert calls(phases["end"]) == {"exit_group": 1}
 
 
+UNIFIED = Path("/sys/fs/cgroup/unified")
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "told_by"),
+    [
+        # As the machine has it: cgroup v2, or v1 with v2 mounted beside it.
+        ("/sys/fs/cgroup", "cgroup"),
+        # What a machine with cgroup v2 alone has there.
+        (str(UNIFIED if UNIFIED.exists() else UNIFIED.parent), "cgroup"),
+        # cgroup v1 alone: no cgroup v2 hierarchy is to be seen.
+        ("/sys/class", "pid namespace"),
+    ],
+)
 def test_every_known_count_matches_exactly_and_nothing_is_lost(
-    client: Any, built: dict[str, Built], volume: str, image_id: str
+    client: Any,
+    built: dict[str, Built],
+    volume: str,
+    image_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    cgroups: str,
+    told_by: str,
 ) -> None:
+    monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
     text = count(client, image_id, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
-    assert '"filter": "cgroup"' in text
-    assert_exact(text)
-
-
-def test_counts_are_as_exact_where_a_cell_is_told_by_its_pid_namespace(
-    client: Any, built: dict[str, Built], volume: str, image_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a machine with cgroup v1 alone: the profiler is shown a folder without a cgroup v2 hierarchy."""
-    monkeypatch.setattr(profiler, "HOST_CGROUPS", "/sys/class")
-    text = count(client, image_id, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
-    assert '"filter": "pid namespace"' in text
+    assert f'"filter": "{told_by}"' in text
     assert_exact(text)
 
 
@@ -228,3 +242,52 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
         assert phases["startup"].total > 100
         assert ("futex" in phases["warmup"].syscalls) == bool(environment)
     assert found == [0, 1_000_000]
+
+
+LOCKS = """
+summary = "locks that nobody else wants"
+program = "locks.py"
+unit = "pair"
+deadline_s = 60
+quick = { warmups = 0, values = 1 }
+full = { warmups = 0, values = 1 }
+[[benchmarks]]
+name = "uncontended"
+arguments = ["--what", "uncontended"]
+metric = { label = "ns", scale = 1e9 }
+profile_metric = { label = "futex per pair", scale = 1 }
+profile_loops = 10
+"""
+
+
+@pytest.mark.parametrize("method", Method)
+def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
+    client: Any,
+    root: Path,
+    built: dict[str, Built],
+    tmp_path: Path,
+    nothing_left: None,
+    monkeypatch: pytest.MonkeyPatch,
+    method: Method,
+) -> None:
+    """In the mode that always wakes a pair is two calls: one for the lock, one for the GIL that acquire lets go."""
+    project = copy_project(root, tmp_path / "project", ["cpython-2.7"], [])
+    (project / "workloads/few-locks.toml").write_text(LOCKS)
+    monkeypatch.setattr(experiment, "best_probe", lambda *_: Probe(method=method, no_instructions="not asked for"))
+    label = "cpython-2.7+waking-sem-post"
+    settings = Settings(
+        quick=True, rounds=1, seed=1, baseline="cpython-2.7", profile="standard", variants=["cpython-2.7", label],
+        workloads=["few-locks"], profiled=True,
+    )  # fmt: skip
+    assignment = experiment.Assignment(
+        catalogs.load(project), project, project / "results", [built["cpython-2.7"]], settings, "a test"
+    )
+    folder = experiment.run(client, assignment, lambda _: None)
+    described = store.read_experiment(folder)
+    assert [cell.profile for cell in described.cells if cell.mode != TWIN] == [OK, OK]
+    _, profiles = store.read_cells(folder, described)
+    found = {name: profiles[name, "few-locks"]["uncontended"] for name in ("cpython-2.7", label)}
+    assert found["cpython-2.7"].futex_per_unit < 0.01
+    assert 2 <= found[label].futex_per_unit < 2.2
+    assert {profile.method for profile in found.values()} == {method}
+    assert {profile.perturbed for profile in found.values()} == {method.perturbs}
