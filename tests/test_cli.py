@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from interlock import __version__, cli, store
 from interlock.errors import WorkloadError
 from interlock.model import CellProfile, Outcome, State
-from tests.builders import edit, make_cell, make_experiment, make_profile, make_settings
+from tests.builders import edit, make_cell, make_experiment, make_profile
 
 COMMANDS: dict[str, Any] = vars(typer.main.get_command(cli.app))["commands"]
 PARAMETERS = [(name, parameter) for name, command in COMMANDS.items() for parameter in command.params]
@@ -298,18 +298,6 @@ def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
     folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
     with pytest.raises(WorkloadError, match=r"key 'cpython-3.14t / locks': it crashed"):
         cli._fail_on_failed_cells(folder, store.read_experiment(folder))
-
-
-def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
-    assert cli._command(make_settings(["a", "b"])) == (
-        "nox -s matrix -- --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
-    )
-    variants = make_settings(["a", "a+slow"]).model_copy(update={"conditions": ["c", "d"]})
-    assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in cli._command(variants)
-    adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
-    assert "--rounds" not in cli._command(adaptive)
-    changes = {"quick": False, "profiled": False, "profile": "release"}
-    assert cli._command(make_settings(["a"]).model_copy(update=changes)).endswith(" --seed 7 --no-profile --release")
 
 
 @pytest.mark.parametrize(("names", "expected"), [(None, None), ("a, b,,c ", ["a", "b", "c"]), ("", [])])

@@ -173,3 +173,17 @@ def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -
     settings = assignment(built, "b", ["a", "a+slow", "b"]).settings
     cells = experiment.cells_of("locks", settings, built, measured)
     assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]
+
+
+def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
+    assert experiment.repeat_command(make_settings(["a", "b"])) == (
+        "nox -s matrix -- --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
+    )
+    variants = make_settings(["a", "a+slow"]).model_copy(update={"conditions": ["c", "d"]})
+    assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
+    adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
+    assert "--rounds" not in experiment.repeat_command(adaptive)
+    changes = {"quick": False, "profiled": False, "profile": "release"}
+    assert experiment.repeat_command(make_settings(["a"]).model_copy(update=changes)).endswith(
+        " --seed 7 --no-profile --release"
+    )

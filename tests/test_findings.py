@@ -115,3 +115,12 @@ def test_refuted_requirements_are_an_error_that_names_them() -> None:
 @pytest.mark.parametrize("verdict", [Verdict.CONFIRMED, Verdict.NOT_TESTABLE, Verdict.NO_DATA])
 def test_a_requirement_that_is_not_refuted_is_no_error(verdict: Verdict) -> None:
     findings.check_required(Path("results/x"), [finding(verdict, make_claim(required=True)), finding(Verdict.REFUTED)])
+
+
+def test_the_markdown_has_a_row_and_the_reasons_of_each_claim() -> None:
+    claim = make_claim(note="a | b")
+    text = findings.markdown(make_experiment(), [finding(), finding(Verdict.REFUTED, claim)])
+    assert text.startswith("# Claims on experiment 2026-11-21-a\n\n2 claims: 1 confirmed, 1 refuted.\n")
+    assert "| half | 0.500 ±10 % | 0.763 [0.741, 0.786] | refuted |\n" in text
+    assert text.count("because.\n") == 2
+    assert text.endswith("- a | b\n")

@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from interlock import catalog as catalogs
-from interlock import compare, report, store
+from interlock import claims, compare, findings, report, store
 from interlock.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +24,13 @@ def test_a_reference_report_is_what_its_raw_files_say(folder: Path) -> None:
     experiment = store.read_experiment(folder)
     tables = compare.tables(experiment, *store.read_cells(folder, experiment))
     assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables)
+
+
+@pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
+def test_the_claims_beside_a_reference_are_what_its_raw_files_say(folder: Path) -> None:
+    experiment = store.read_experiment(folder)
+    found = claims.evaluate(catalogs.load_claims(ROOT), experiment, *store.read_cells(folder, experiment))
+    assert (folder / "claims.md").read_text(encoding="utf-8") == findings.markdown(experiment, found)
 
 
 def test_there_is_a_reference_experiment_with_every_variant_and_workload() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import signal
 import sys
 from pathlib import Path
@@ -124,7 +123,7 @@ def matrix(
     with progress.Display(console) as display:
         on_step = progress.MeasureProgress(display, len(wanted))
         assignment = experiment.Assignment(
-            known, places.root, results or places.results, built, settings, _command(settings)
+            known, places.root, results or places.results, built, settings, experiment.repeat_command(settings)
         )
         folder = experiment.run(connect(), assignment, on_step)
     described = _report(folder)
@@ -154,6 +153,7 @@ def claims_command(
         typer.Option("--claims", exists=True, dir_okay=False, help="Their file; workloads/claims.toml by default."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a terminal's table.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Markdown instead of a terminal's table.")] = False,
     results: Results = None,
 ) -> None:
     """Say which published claims an experiment confirms or refutes; exit with 1 if a required one is refuted."""
@@ -163,6 +163,8 @@ def claims_command(
     found = claims.evaluate(published, described, *store.read_cells(folder, described))
     if as_json:
         sys.stdout.write(findings.as_json(described, found) + "\n")
+    elif markdown:
+        sys.stdout.write(findings.markdown(described, found))
     else:
         console.print(Text(report.headline(described)[0], style="dim"), findings.terminal(found), sep="\n")
     findings.check_required(folder, found)
@@ -198,21 +200,6 @@ def _split(names: str | None) -> list[str] | None:
 
 def _profile(release: bool) -> str:
     return "release" if release else "standard"
-
-
-def _command(settings: Settings) -> str:
-    """The command that repeats an experiment, with what was chosen by default written out.
-
-    Except the number of rounds: the intervals decide it anew.
-    """
-    words = ["nox", "-s", "matrix", "--", "--variants", ",".join(settings.variants)]
-    words += ["--workloads", ",".join(settings.workloads)]
-    words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
-    words += ["--quick"] if settings.quick else []
-    words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
-    words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
-    words += [] if settings.profiled else ["--no-profile"]
-    return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
 
 
 def _check_set_up(places: Places, known: Catalog) -> None:

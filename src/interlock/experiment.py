@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,21 @@ def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
     if wanted is not None:
         return Rounds(wanted)
     return QUICK if quick else FULL
+
+
+def repeat_command(settings: Settings) -> str:
+    """The command that repeats an experiment, with what was chosen by default written out.
+
+    Except the number of rounds: the intervals decide it anew.
+    """
+    words = ["nox", "-s", "matrix", "--", "--variants", ",".join(settings.variants)]
+    words += ["--workloads", ",".join(settings.workloads)]
+    words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
+    words += ["--quick"] if settings.quick else []
+    words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
+    words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
+    words += [] if settings.profiled else ["--no-profile"]
+    return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Findings about claims: for a terminal, for programs, and as a gate. Pure: findings in, text or an error out."""
+"""Findings about claims: for a terminal, as Markdown, for programs, and as a gate. Pure: findings in, text or an error out."""
 
 from __future__ import annotations
 
@@ -26,23 +26,48 @@ STYLES = {
 }
 
 
+COLUMNS = ("claim", "published", "ours", "verdict")
+
+
 def terminal(findings: Sequence[Finding]) -> RenderableType:
-    """A table, the number of claims by verdict, and the reasons."""
+    """A table, the reasons, and the number of claims by verdict."""
+    reasons = [part for finding in findings for part in _reason(finding)]
+    return Group(_table(findings), Text(), *reasons, Text(), Text(_total(findings)))
+
+
+def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
+    """The same as Markdown."""
+    lines = [f"# Claims on experiment {experiment.name}", "", _total(findings) + ".", ""]
+    lines += [_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(_line(_cells(finding)) for finding in findings)]
+    for finding in findings:
+        lines += ["", f"**{finding.claim.name}: {finding.verdict.value}**", ""]
+        lines += [f"- {line}" for line in _sentences(finding)]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _total(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.verdict for finding in findings)
     total = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
-    reasons = [part for finding in findings for part in _reason(finding)]
-    return Group(_table(findings), Text(), *reasons, Text(), Text(f"{len(findings)} claims: {total}"))
+    return f"{len(findings)} claims: {total}"
+
+
+def _cells(finding: Finding) -> tuple[str, ...]:
+    return finding.claim.name, _published(finding.claim), finding.figure, finding.verdict.value
 
 
 def _table(findings: Sequence[Finding]) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False)
-    table.add_column("claim", no_wrap=True)
-    table.add_column("published", justify="right")
-    table.add_column("ours", justify="right")
-    table.add_column("verdict")
+    name, published, ours, verdict = COLUMNS
+    table.add_column(name, no_wrap=True)
+    table.add_column(published, justify="right")
+    table.add_column(ours, justify="right")
+    table.add_column(verdict)
     for finding in findings:
-        cells = (finding.claim.name, _published(finding.claim), finding.figure, finding.verdict.value)
-        table.add_row(*map(Text, cells), style=STYLES[finding.verdict])
+        table.add_row(*map(Text, _cells(finding)), style=STYLES[finding.verdict])
     return table
 
 
@@ -53,15 +78,18 @@ def _published(claim: Claim) -> str:
 
 
 def _reason(finding: Finding) -> list[RenderableType]:
+    heading = Text(f"{finding.claim.name}: {finding.verdict.value}", style="bold")
+    return [heading, Padding(Text("\n".join(_sentences(finding))), (0, 0, 0, 2), expand=False)]
+
+
+def _sentences(finding: Finding) -> list[str]:
     """What was claimed, what was compared with it, and what came of it."""
     claim = finding.claim
-    lines = [
+    return [
         f"{claim.statement} ({claim.source.author}, {claim.source.date})",
         f"{_compared(claim)}: {finding.reason}.",
         *([claim.note] if claim.note else []),
     ]
-    heading = Text(f"{claim.name}: {finding.verdict.value}", style="bold")
-    return [heading, Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)]
 
 
 def _compared(claim: Claim) -> str:

@@ -1,0 +1,17 @@
+"""Everything that the project's files say."""
+
+from __future__ import annotations
+
+from interlock.model.common import Data
+from interlock.model.variants import Base, Condition, Profile, Variant
+from interlock.model.workloads import Workload
+
+
+class Catalog(Data):
+    """Everything that variants/ and workloads/ say."""
+
+    bases: dict[str, Base]
+    profiles: dict[str, Profile]
+    variants: dict[str, Variant]
+    workloads: dict[str, Workload]
+    conditions: dict[str, Condition]

@@ -1,0 +1,48 @@
+"""What all data has in common: frozen models, kinds of text, names of places and of variants in a mode."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Place = Annotated[str, StringConstraints(pattern=r"^(https?://|pool/)[A-Za-z0-9._/~+%:@-]+$")]
+PinnedReference = Annotated[str, StringConstraints(pattern=r"^[a-z0-9./:_-]+@sha256:[0-9a-f]{64}$")]
+Seconds = Annotated[float, Field(ge=0)]
+Version = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([abc]|rc)?[0-9]*$")]
+# Goes between double quotes in a shell script: only $PREFIX is expanded there.
+ShellWord = Annotated[str, StringConstraints(pattern=r'^([^"`\\$\n]|\$PREFIX([^A-Za-z0-9_"`\\$\n]|$))*$')]
+PackageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
+EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+# A variant, or variant+mode.
+Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9][a-z0-9.-]*)?$")]
+PublicationDate = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}(-[0-9]{2}){0,2}$")]
+# Inside a cell's container: the instruments and workloads (read-only), and a tmpfs for what workloads write.
+MOUNT = "/interlock"
+SCRATCH = "/scratch"
+TWIN = "twin"
+DEFAULT_BASELINE = "cpython-3.13"
+
+
+class Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def label_of(variant: str, mode: str | None) -> str:
+    """A variant in a mode, as it is named in results, reports and orders."""
+    return variant if mode is None else f"{variant}+{mode}"
+
+
+def split_label(label: str) -> tuple[str, str | None]:
+    """The variant and the mode that `label_of` joined."""
+    variant, joined, mode = label.partition("+")
+    return variant, mode if joined else None
+
+
+def slug(text: str) -> str:
+    """Text as a part of a file or container name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")

@@ -1,0 +1,127 @@
+"""What a probe counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from interlock.model.common import Data
+
+
+class Method(StrEnum):
+    """How system calls were counted, the best one first."""
+
+    BPF = "bpf"
+    TRACEPOINTS = "tracepoints"
+    STRACE_FUTEX = "strace-futex"  # stops a process at its futex calls alone, by seccomp-bpf
+    STRACE = "strace"
+
+    @property
+    def perturbs(self) -> bool:
+        """Whether it changes how often threads wait for each other."""
+        return self in {Method.STRACE_FUTEX, Method.STRACE}
+
+
+class Probe(Data):
+    """The method that an engine's machine allows, why each better one is not, and why instructions are not counted."""
+
+    method: Method
+    refused: dict[Method, str] = {}
+    no_instructions: str = ""
+
+
+class CallCounts(Data):
+    """One system call: calls, errors by errno's name; wall time in it (waiting included) where it was taken."""
+
+    calls: int
+    errors: dict[str, int] = {}
+    ns: int | None = None
+    max_ns: int | None = None
+
+
+class FutexCounts(Data):
+    """One futex operation; a wake that woke nobody was for nothing."""
+
+    calls: int
+    ns: int
+    max_ns: int
+    errors: int
+    woke_nobody: int
+
+
+class LockWaits(Data):
+    """How often and how long threads waited at one address of one process."""
+
+    process: int
+    address: str
+    waits: int
+    ns: int
+
+
+class TaskCounts(Data):
+    """The kernel's own account of the threads that ended in a phase, over all their life."""
+
+    ended: int
+    voluntary_switches: int
+    involuntary_switches: int
+    run_queue_wait_ns: int
+
+
+class PhaseCounts(Data):
+    """The system calls of a part of a process's life; `total` was counted apart from them."""
+
+    total: int
+    syscalls: dict[str, CallCounts]
+    ns: int | None = None
+    futex: dict[str, FutexCounts] = {}
+    futex_wait_log2_ns: dict[int, int] = {}  # n: waits of 2^n to 2^(n+1) ns
+    locks_waited_for: int = 0
+    locks: list[LockWaits] = []  # the ten with the longest wait in all
+    tasks: TaskCounts | None = None
+
+
+class Instructions(Data):
+    """Instructions in user mode per unit of work: the median of some runs, and half their range as a share of it."""
+
+    per_unit: float
+    spread: float
+    runs: int
+
+
+class BenchmarkProfile(Data):
+    """The system calls of one benchmark by phase. Those of the units of work: `counted`, without `deducted`."""
+
+    method: Method
+    perturbed: bool
+    units: Annotated[int, Field(ge=1)]
+    phases: dict[str, PhaseCounts]
+    counted: str
+    deducted: str | None = None
+    instructions: Instructions | None = None
+    no_instructions: str = ""
+
+    def calls_per_unit(self, names: Sequence[str]) -> float:
+        """Calls of these names per unit of work.
+
+        A contended program may make fewer calls in all than its set-up alone did: that is 0, not less.
+        """
+        calls = self._calls(self.counted, names) - (self._calls(self.deducted, names) if self.deducted else 0)
+        return max(0, calls) / self.units
+
+    def _calls(self, phase: str, names: Sequence[str]) -> int:
+        syscalls = self.phases[phase].syscalls
+        return sum(syscalls[name].calls for name in names if name in syscalls)
+
+    @property
+    def futex_per_unit(self) -> float:
+        return self.calls_per_unit(["futex"])
+
+
+class CellProfile(Data):
+    """A file <workload>.profile.json."""
+
+    schema_version: Literal[2] = 2
+    benchmarks: dict[str, BenchmarkProfile]
