@@ -12,6 +12,7 @@ from interlock import experiment
 from interlock.errors import UsageError
 from interlock.measure import Measured, Spent
 from interlock.model import PRODUCTION, Built, CellResult, Gil, Mode, Outcome, Settings, State
+from tests.builders import make_settings
 
 GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
 
@@ -184,6 +185,5 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
     assert "--rounds" not in experiment.repeat_command(adaptive)
     changes = {"quick": False, "profiled": False, "profile": "release"}
-    assert experiment.repeat_command(make_settings(["a"]).model_copy(update=changes)).endswith(
-        " --seed 7 --no-profile --release"
-    )
+    other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
+    assert other.endswith(" --seed 7 --no-profile --release")

@@ -1,4 +1,4 @@
-"""Findings about claims: for a terminal, as Markdown, for programs, and as a gate. Pure: findings in, text or an error out."""
+"""Findings about claims: for a terminal, as Markdown, for programs, and as a gate. Pure."""
 
 from __future__ import annotations
 
