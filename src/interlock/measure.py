@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -149,8 +150,9 @@ def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str
     rng = random.Random(f"{stand.settings.seed}/{workload.name}")  # noqa: S311  an order, not a secret
     least = stand.settings.rounds
     limit = stand.settings.rounds_limit or least
-    total = (limit + 1) * len(open_cells)
+    total = (limit + 1) * len(workload.benchmarks) * len(open_cells)
     order = []
+    done = 0
     unsettled = workload.benchmarks
     for number in range(limit + 1):
         if number > least:
@@ -159,12 +161,13 @@ def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str
             break
         visit = rng.sample(open_cells, len(open_cells))
         order.append([cell.subject.label for cell in visit])
-        for index, cell in enumerate(visit):
-            title = f"round {number} of {least}" + (f" to {limit}" if limit > least else "")
-            stand.on_step(Step(title, workload.name, cell.subject.label, number * len(visit) + index, total))
-            for benchmark in unsettled:
-                if cell.goes_on(benchmark):
-                    _one_process(stage, benchmark, cell, spent, calibrate=number == 0)
+        title = f"round {number} of {least}" + (f" to {limit}" if limit > least else "")
+        # One benchmark after the other: what is compared runs as close together in time as it can.
+        for benchmark, cell in itertools.product(unsettled, visit):
+            stand.on_step(Step(title, workload.name, cell.subject.label, done, total))
+            done += 1
+            if cell.goes_on(benchmark):
+                _one_process(stage, benchmark, cell, spent, calibrate=number == 0)
     return order
 
 
