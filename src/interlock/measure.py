@@ -149,7 +149,7 @@ def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str
     stand, workload = stage.stand, stage.workload
     rng = random.Random(f"{stand.settings.seed}/{workload.name}")  # noqa: S311  an order, not a secret
     least = stand.settings.rounds
-    limit = stand.settings.rounds_limit or least
+    limit = _limit(stage)
     total = (limit + 1) * len(workload.benchmarks) * len(open_cells)
     order = []
     done = 0
@@ -169,6 +169,14 @@ def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str
             if cell.goes_on(benchmark):
                 _one_process(stage, benchmark, cell, spent, calibrate=number == 0)
     return order
+
+
+def _limit(stage: Stage) -> int:
+    """The experiment's, unless the workload has a lower one; exactly as many rounds as were asked for without one."""
+    settings = stage.stand.settings
+    if settings.rounds_limit is None:
+        return settings.rounds
+    return max(settings.rounds, min(settings.rounds_limit, stage.take().rounds_limit or settings.rounds_limit))
 
 
 def _settled(stage: Stage, open_cells: list[Cell], benchmark: Benchmark) -> bool:

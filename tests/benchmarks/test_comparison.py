@@ -16,12 +16,14 @@ from scipy import stats
 
 from interlock import compare, store
 from interlock.model import Experiment
+from interlock.statistics import _freedom, _trimmed
 from tests.builders import edit
 from tests.integration.toys import copy_project, interlock
 
 ROOT = Path(__file__).parents[2]
 BASELINE = "cpython-3.13"
 EXPERIMENTS, INJECTIONS = 20, 10
+WORKLOADS = "locks,startup"
 SHARE_FOUND = 0.8
 MODES = """
 [[modes]]
@@ -42,7 +44,7 @@ MORE_WORK = """\
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A copy of the project, whose 3.13 has two modes, and whose programs can be made to do more than they say."""
-    root = copy_project(ROOT, tmp_path / "project", [BASELINE], ["import-loop", "locks", "startup"])
+    root = copy_project(ROOT, tmp_path / "project", [BASELINE], WORKLOADS.split(","))
     variant = root / f"variants/{BASELINE}.toml"
     variant.write_text(variant.read_text() + MODES)
     edit(root, "workloads/protocol.py", "        self.timed = timed\n", MORE_WORK)
@@ -71,10 +73,10 @@ def comparisons(tables: list[compare.Table], label: str) -> Iterator[tuple[str, 
 def smallest_effect(ratios: Sequence[float], comparisons_in_report: int) -> float:
     """The ratio that this many rounds with this spread find in 80 % of experiments, as a share.
 
-    Of the t-test on log ratios at Holm's first step (Cohen 1988, 'Statistical Power Analysis', chapter 2).
+    Of the trimmed t-test at Holm's first step (Cohen 1988, 'Statistical Power Analysis', chapter 2).
     """
-    logs = [math.log(ratio) for ratio in ratios]
-    freedom = len(logs) - 1
+    logs = _trimmed(ratios)
+    freedom = _freedom(len(logs))
     needed = stats.t.ppf(1 - 0.05 / 2 / comparisons_in_report, freedom) + stats.t.ppf(SHARE_FOUND, freedom)
     return math.expm1(needed * statistics.stdev(logs) / math.sqrt(len(logs)))
 
@@ -83,7 +85,7 @@ def test_equal_images_are_not_told_apart(project: Path, capsys: pytest.CaptureFi
     """Twenty experiments in which the baseline is compared with itself under another name."""
     alarms: list[str] = []
     rounds, widths, alone, in_reference = (defaultdict[str, list[float]](list) for _ in range(4))
-    for number, (_, tables) in enumerate(experiments(project, "same", "import-loop,locks,startup", EXPERIMENTS)):
+    for number, (_, tables) in enumerate(experiments(project, "same", WORKLOADS, EXPERIMENTS)):
         for name, found in comparisons(tables, f"{BASELINE}+same"):
             ratio = found.ratio
             rounds[name].append(ratio.rounds)

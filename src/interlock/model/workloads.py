@@ -10,10 +10,11 @@ from interlock.model.common import Data, FileName, Name
 
 
 class Repetition(Data):
-    """How much one process of a workload measures."""
+    """How much one process of a workload measures, and how many processes at most."""
 
     warmups: Annotated[int, Field(ge=0)]
     values: Annotated[int, Field(ge=1)]
+    rounds_limit: Annotated[int, Field(ge=1)] | None = None  # where the experiment's would take too long
 
 
 class Metric(Data):
