@@ -88,12 +88,9 @@ def test_a_difference_has_a_small_p_an_interval_without_1_and_lies_outside_the_b
     assert Comparison(BASE, (), ratio, p, band).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "band"),
-    [(0.99, 1.04, 1.04), (0.8, 1.04, 1.25), (1.02, 1.05, 1.05), (0.94, 0.96, 1 / 0.94), (0, math.inf, math.inf)],
-)
-def test_the_band_is_the_twins_interval_made_as_wide_in_both_directions(low: float, high: float, band: float) -> None:
-    assert compare.band_of(Interval(1, low, high)) == pytest.approx(band)
+@pytest.mark.parametrize(("estimate", "band"), [(1.0, 1.0), (1.04, 1.04), (0.8, 1.25)])
+def test_the_band_is_the_twins_ratio_in_both_directions(estimate: float, band: float) -> None:
+    assert compare.band_of(Interval(estimate, 0.5, 2.0)) == pytest.approx(band)
 
 
 @pytest.mark.parametrize(("twin", "verdict"), [(1.05, "no difference"), (0.95, "no difference"), (1.01, "slower")])
@@ -119,9 +116,9 @@ def test_a_clear_10_percent_over_8_rounds_is_found() -> None:
 def test_a_p_value_of_3_percent_alone_among_20_is_no_difference() -> None:
     """Its own interval excludes 1: only the number of comparisons speaks against it."""
     others = [f"other-{number}" for number in range(19)]
-    values = {BASE: by_rounds(1, 0), OTHER: by_rounds(1.02, 0.0193)}
+    values = {BASE: by_rounds(1, 0), OTHER: by_rounds(1.02, 0.0125)}
     alone = comparison_of(row_of(table_of(values)))
-    assert alone.ratio.p == pytest.approx(0.03, abs=0.001)
+    assert alone.ratio.p == pytest.approx(0.03, abs=0.005)
     assert alone.verdict == "slower"
     among = comparison_of(
         row_of(table_of(values | {other: by_rounds(1, 0.02) for other in others}, (BASE, OTHER, *others)))

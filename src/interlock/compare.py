@@ -124,10 +124,8 @@ def spread_of(values: BenchmarkValues) -> float:
 
 
 def band_of(twin: Interval | None) -> float:
-    """How far from 1, in either direction, a ratio may lie for equal images: noise has no direction."""
-    if twin is None:
-        return 1.0
-    return max(twin.high, 1 / twin.low if twin.low else float("inf"), 1.0)
+    """How far from 1, in either direction, equal images seemed to be: noise has no direction."""
+    return 1.0 if twin is None else max(twin.estimate, 1 / twin.estimate)
 
 
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
