@@ -56,7 +56,7 @@ def test_the_p_value_of_fewer_than_seven_rounds_is_students() -> None:
 
 
 def test_of_ten_rounds_one_is_trimmed_from_each_end_and_the_p_value_is_yuens() -> None:
-    """By hand: trimmed mean 1.4, Winsorised standard deviation 0.58538, t = 1.4 / (0.58538 / 0.8 / sqrt(10)) = 6.0504."""
+    """By hand: trimmed mean 1.4, Winsorised deviation 0.58538, t = 1.4 / (0.58538 / 0.8 / sqrt(10)) = 6.0504."""
     ratio = statistics.ratio_over([math.exp(gain) for gain in SLEEP])
     assert math.log(ratio.estimate) == pytest.approx(1.4)
     assert ratio.p == pytest.approx(2 * student.sf(6.0504, 7), rel=1e-3)
