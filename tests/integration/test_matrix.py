@@ -91,7 +91,10 @@ def test_an_import_makes_no_futex_call_and_a_contended_queue_does(experiment: Pa
     assert profiles["cpython-2.7", "import-loop"]["function"].futex_per_unit < 1e-4
     assert profiles["cpython-2.7", "locks"]["queue"].futex_per_unit > 0.1
     assert profiles["cpython-2.7-pth", "locks"]["queue"].futex_per_unit < 0.01
-    assert all(profile.perturbed for one in profiles.values() for profile in one.values())
+    assert described.probe is not None
+    counted = [profile for one in profiles.values() for profile in one.values()]
+    assert {profile.method for profile in counted} == {described.probe.method}
+    assert all(profile.instructions or profile.no_instructions for profile in counted)
 
 
 def test_experiment_json_has_what_repeats_and_explains_it(described: Experiment) -> None:
