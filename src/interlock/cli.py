@@ -86,7 +86,7 @@ def matrix(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and values: minutes, wider spreads.")] = False,
     rounds: Annotated[
         int | None,
-        typer.Option(min=2, help="Exactly so many; by default 10 to 40 until ±1 %, if quick 5 to 12 until ±2.5 %."),
+        typer.Option(min=2, help="Exactly so many; by default 10 to 40 until ±1 %, if quick 5 to 20 until ±2.5 %."),
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="What the report compares with (cpython-3.13).")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order of the rounds; a new one by default.")] = None,

@@ -46,7 +46,7 @@ class Rounds:
 
 
 # An interval of fewer than five rounds covers too little: docs/method.md, From values to a statement.
-QUICK, FULL = Rounds(5, 12, 0.025), Rounds(10, 40, 0.01)
+QUICK, FULL = Rounds(5, 20, 0.025), Rounds(10, 40, 0.01)
 
 
 def planned_rounds(quick: bool, wanted: int | None) -> Rounds:

@@ -21,7 +21,7 @@ FUTEX_WAKES = ("wake", "wake_bitset", "wake_op")
 NOT_OK = tuple(state.value for state in State if state is not State.OK)
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
-    "baseline's (or the control's) of the same round, geometric mean over the rounds, a seventh of which is trimmed "
+    "baseline's (or the control's) of the same round, geometric mean over the rounds, a sixth of which is trimmed "
     "from each end [95 % interval, by bootstrap over the rounds], above 1 is slower. 'slower' and 'faster' need all "
     "of: p below 0.05 (trimmed t-test, adjusted by Holm's method for all ratios of this report), an interval "
     "without 1, and a ratio outside the twin's band. The twin is the baseline's image measured as another variant; "

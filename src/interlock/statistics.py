@@ -55,9 +55,9 @@ def ratio_over(ratios: Sequence[float]) -> Ratio:
 def _trimmed(ratios: Sequence[float]) -> list[float]:
     """Numbers whose mean is the trimmed mean of the ratios' logarithms, and whose spread is that mean's uncertainty.
 
-    A shared machine makes one process in twenty or so half as fast again: such a round would move a mean by several
-    per cent, and its variance would hide everything else. So a seventh of the rounds is cut from each end; fewer than
-    seven have no end to cut. The numbers are the mean and, added to it, each round's influence on it: its distance in
+    A shared machine makes one process in twenty or so half as slow again: such a round would move a mean by several
+    per cent, and its variance would hide everything else. So a sixth of the rounds is cut from each end; fewer than
+    six have no end to cut. The numbers are the mean and, added to it, each round's influence on it: its distance in
     the Winsorised sample, divided by the share that is kept (Tukey and McLaughlin, Less Vulnerable Confidence and
     Significance Procedures for Location, Sankhya A 25, 1963). Their t-test is that of Yuen (Biometrika 61, 1974).
     """
@@ -71,7 +71,7 @@ def _trimmed(ratios: Sequence[float]) -> list[float]:
 
 def _cut(rounds: int) -> int:
     """How many rounds are cut from each end."""
-    return rounds // 7
+    return rounds // 6
 
 
 def ratio_of(mine: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
