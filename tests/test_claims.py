@@ -85,9 +85,15 @@ def by_round(*ratios: float) -> dict[str, BenchmarkValues]:
     return {"a": make_values(*([ratio] for ratio in ratios)), "b": make_values(*([1.0] for _ in ratios))}
 
 
+def steadily(ratio: float) -> dict[str, BenchmarkValues]:
+    """The same in each of five rounds, the fewest that decide anything."""
+    return by_round(*[ratio] * 5)
+
+
 def with_cpu(user_s: list[float], sys_s: list[float], units: int = 1) -> BenchmarkValues:
-    figures = {"user_s": user_s, "sys_s": sys_s, "units": [units] * len(sys_s)}
-    return make_values(*([1.0] for _ in sys_s)).model_copy(update=figures)
+    """Processes with these CPU times, and the same twice more: enough rounds to decide."""
+    figures = {"user_s": user_s * 3, "sys_s": sys_s * 3, "units": [units] * len(sys_s) * 3}
+    return make_values(*([1.0] for _ in sys_s * 3)).model_copy(update=figures)
 
 
 @pytest.mark.parametrize(
@@ -107,15 +113,15 @@ def with_cpu(user_s: list[float], sys_s: list[float], units: int = 1) -> Benchma
 )
 def test_a_ratio_is_judged_by_the_tolerance_and_the_bound(bound: str, ratio: float, verdict: Verdict) -> None:
     claim = make_claim(published=0.5, tolerance=0.1, bound=Bound(bound))
-    assert judge(claim, by_round(ratio, ratio, ratio)).verdict is verdict
+    assert judge(claim, steadily(ratio)).verdict is verdict
 
 
 def test_the_reason_says_over_how_many_rounds_and_what_the_claim_allows() -> None:
-    finding = judge(make_claim(published=0.5, tolerance=0.1), by_round(0.8, 0.8))
-    assert finding.reason == "the interval over 2 rounds lies outside the claim's 0.450 to 0.550"
+    finding = judge(make_claim(published=0.5, tolerance=0.1), steadily(0.8))
+    assert finding.reason == "the interval over 5 rounds lies outside the claim's 0.450 to 0.550"
     assert finding.figure == "0.800 [0.800, 0.800]"
-    finding = judge(make_claim(published=0.5, tolerance=0.1, bound="at-most"), by_round(0.3, 0.3))
-    assert finding.reason == "the interval over 2 rounds reaches the claim's at most 0.550"
+    finding = judge(make_claim(published=0.5, tolerance=0.1, bound="at-most"), steadily(0.3))
+    assert finding.reason == "the interval over 5 rounds reaches the claim's at most 0.550"
 
 
 def test_an_interval_that_reaches_the_claim_confirms_it_though_its_estimate_does_not() -> None:
@@ -126,24 +132,31 @@ def test_an_interval_that_reaches_the_claim_confirms_it_though_its_estimate_does
 
 
 def test_an_interval_that_holds_the_claim_and_no_effect_decides_nothing() -> None:
-    finding = judge(make_claim(published=0.8, tolerance=0.1), by_round(0.6, 1.2, 0.7))
+    finding = judge(make_claim(published=0.8, tolerance=0.1), by_round(0.6, 1.2, 0.7, 0.6, 1.2))
     assert finding.verdict is Verdict.NOT_TESTABLE
-    assert finding.reason == ("the interval over 3 rounds is too wide to tell the claim from no effect: more rounds")
+    assert finding.reason == ("the interval over 5 rounds is too wide to tell the claim from no effect: more rounds")
 
 
 def test_an_interval_that_holds_no_effect_but_not_the_claim_refutes_it() -> None:
-    assert judge(make_claim(published=0.5, tolerance=0.1), by_round(0.99, 1.01, 1.0)).verdict is Verdict.REFUTED
+    assert (
+        judge(make_claim(published=0.5, tolerance=0.1), by_round(0.99, 1.01, 1.0, 0.99, 1.01)).verdict
+        is Verdict.REFUTED
+    )
 
 
 def test_a_claim_of_hardly_any_effect_is_confirmed_by_no_effect() -> None:
-    assert judge(make_claim(published=1.018, tolerance=0.05), by_round(0.99, 1.01, 1.0)).verdict is Verdict.CONFIRMED
+    assert (
+        judge(make_claim(published=1.018, tolerance=0.05), by_round(0.99, 1.01, 1.0, 0.99, 1.01)).verdict
+        is Verdict.CONFIRMED
+    )
 
 
 @pytest.mark.parametrize("published", [0.5, 1.0])
-def test_one_round_decides_nothing(published: float) -> None:
-    finding = judge(make_claim(published=published, tolerance=0.1), by_round(published))
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_fewer_than_five_rounds_decide_nothing(published: float, rounds: int) -> None:
+    finding = judge(make_claim(published=published, tolerance=0.1), by_round(*[published] * rounds))
     assert finding.verdict is Verdict.NOT_TESTABLE
-    assert finding.reason.startswith("the interval over 1 round is too wide")
+    assert finding.reason.endswith("covers too little: measure 5 or more")
 
 
 positive = st.floats(min_value=0.01, max_value=100)
@@ -156,7 +169,7 @@ def test_a_ratio_without_spread_is_confirmed_exactly_where_the_claim_allows_it(
     claim = make_claim(published=published, tolerance=tolerance, bound=bound)
     low, high = allowed(claim)
     assert low <= published <= high
-    finding = judge(claim, by_round(ratio, ratio))
+    finding = judge(claim, steadily(ratio))
     assert finding.ratio is not None
     inside = finding.ratio.low <= high and finding.ratio.high >= low
     assert finding.verdict is (Verdict.CONFIRMED if inside else Verdict.REFUTED)
@@ -184,7 +197,7 @@ def test_a_cpu_time_between_two_ticks_counts_as_one() -> None:
 
 
 def test_values_without_cpu_time_are_no_data_yet() -> None:
-    finding = judge(make_claim(metric="sys"), by_round(1.0, 1.0))
+    finding = judge(make_claim(metric="sys"), steadily(1.0))
     assert finding.verdict is Verdict.NO_DATA
     assert finding.reason == "a / locks / uncontended has no values of 'sys'"
 
@@ -227,7 +240,7 @@ def test_two_benchmarks_of_one_variant_are_compared() -> None:
 
 def test_a_mode_is_not_its_variant() -> None:
     claim = make_claim(variant="a+slow", published=3.0, tolerance=0.01)
-    values = by_round(1.0, 1.0) | {"a+slow": make_values([3.0], [3.0])}
+    values = steadily(1.0) | {"a+slow": make_values(*[[3.0]] * 5)}
     assert judge(claim, values).verdict is Verdict.CONFIRMED
 
 
@@ -244,7 +257,7 @@ def test_a_mode_is_not_its_variant() -> None:
     ],
 )
 def test_what_was_not_measured_is_named(changes: dict[str, Any], reason: str) -> None:
-    finding = judge(make_claim(**changes), by_round(1.0, 1.0))
+    finding = judge(make_claim(**changes), steadily(1.0))
     assert (finding.verdict, finding.reason) == (Verdict.NO_DATA, reason)
     assert finding.figure == "-"
 
@@ -253,7 +266,7 @@ def test_what_was_not_measured_is_named(changes: dict[str, Any], reason: str) ->
 def test_a_cell_that_has_no_figure_gives_its_reason(state: State) -> None:
     outcome = Outcome(state=state, reason="it hangs.")
     cells = [make_cell("a"), make_cell("b", outcome=outcome, benchmarks={"uncontended": outcome, "queue": OK})]
-    finding = judge(make_claim(), by_round(1.0, 1.0), cells=cells)
+    finding = judge(make_claim(), steadily(1.0), cells=cells)
     assert finding.verdict is Verdict.NOT_TESTABLE
     assert finding.reason == f"b / locks / uncontended: {state.value}: it hangs"
 
@@ -262,14 +275,14 @@ def test_the_reason_of_a_cell_is_that_of_the_benchmark_in_question() -> None:
     failed = Outcome(state=State.FAILED, reason="it crashed")
     cells = [make_cell("a"), make_cell("b", outcome=failed, benchmarks={"uncontended": OK, "queue": failed})]
     claim = make_claim(published=1.0, tolerance=0.1)
-    assert judge(claim, by_round(1.0, 1.0), cells=cells).verdict is Verdict.CONFIRMED
+    assert judge(claim, steadily(1.0), cells=cells).verdict is Verdict.CONFIRMED
 
 
 @pytest.mark.parametrize("label", ["b", "b+slow"])
 def test_a_variant_that_could_not_be_built_gives_the_reason_of_its_build(label: str) -> None:
     missing = Outcome(state=State.UNAVAILABLE, reason="no source answers")
     images, cells = [make_built("a"), make_built("b", missing)], [make_cell("a")]
-    finding = judge(make_claim(against=label), by_round(1.0, 1.0), images=images, cells=cells)
+    finding = judge(make_claim(against=label), steadily(1.0), images=images, cells=cells)
     assert finding.verdict is Verdict.NOT_TESTABLE
     assert finding.reason == "b: unavailable: no source answers"
 
@@ -292,7 +305,7 @@ def test_a_host_that_lacks_what_a_claim_needs_cannot_test_it_whatever_it_measure
     needs: dict[str, Any], reason: str
 ) -> None:
     claim = make_claim(published=0.1, tolerance=0.1, needs={**needs, "reason": "because"})
-    finding = judge(claim, by_round(1.0, 1.0))
+    finding = judge(claim, steadily(1.0))
     assert (finding.verdict, finding.reason) == (Verdict.NOT_TESTABLE, reason)
     assert finding.figure == "1.00 [1.00, 1.00]"
     assert judge(claim, cells=[]).reason == reason
@@ -301,7 +314,7 @@ def test_a_host_that_lacks_what_a_claim_needs_cannot_test_it_whatever_it_measure
 @pytest.mark.parametrize("needs", [{"min_cores": 2}, {"system": "debian"}])
 def test_a_host_that_has_what_a_claim_needs_tests_it(needs: dict[str, Any]) -> None:
     claim = make_claim(published=0.1, tolerance=0.1, needs={**needs, "reason": "because"})
-    assert judge(claim, by_round(1.0, 1.0)).verdict is Verdict.REFUTED
+    assert judge(claim, steadily(1.0)).verdict is Verdict.REFUTED
 
 
 @pytest.mark.parametrize(

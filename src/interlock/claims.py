@@ -29,6 +29,8 @@ Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
 # A kernel that charges CPU time by its clock's tick (250 Hz by default) reads 0 s for what fits between two of them.
 # No process takes 0 s, and a ratio needs a figure: such a reading counts as one tick, the most it can mean.
 TICK_S = 0.004
+# Of fewer an interval covers less than it says: docs/method.md, From values to a statement.
+FEWEST_ROUNDS = 5
 
 
 class Verdict(StrEnum):
@@ -93,7 +95,7 @@ def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, pr
     """A finding for each claim, in their order.
 
     Confirmed: the 95 % interval of the ratio reaches what the published figure allows with its tolerance and bound.
-    An interval that also holds 1, which the claim does not allow, decides nothing; nor does a single round.
+    An interval that also holds 1, which the claim does not allow, decides nothing; nor do fewer than five rounds.
     """
     evidence = _Evidence(experiment, values, profiles)
     return [_finding(claim, evidence) for claim in claims]
@@ -229,7 +231,9 @@ def _judge(claim: Claim, measured: Ratio | float) -> _Said:
     agrees = measured.low <= high and measured.high >= low
     no_effect_too = measured.low <= 1 <= measured.high and not low <= 1 <= high
     rounds = f"the interval over {measured.rounds} round{'' if measured.rounds == 1 else 's'}"
-    if math.isinf(measured.high) or (agrees and no_effect_too):
+    if measured.rounds < FEWEST_ROUNDS:
+        return _Said(Verdict.NOT_TESTABLE, f"{rounds} covers too little: measure {FEWEST_ROUNDS} or more")
+    if agrees and no_effect_too:
         return _Said(Verdict.NOT_TESTABLE, f"{rounds} is too wide to tell the claim from no effect: more rounds")
     return _said(agrees, f"{rounds} {'reaches' if agrees else 'lies outside'} {_allowed(claim)}")
 
