@@ -233,7 +233,7 @@ def test_a_ratio_to_no_call_is_none() -> None:
 
 def test_two_benchmarks_of_one_variant_are_compared() -> None:
     claim = make_claim(against="a", against_benchmark="queue", published=2.0, tolerance=0.01)
-    values = {("a", "locks"): {"uncontended": make_values([4.0], [4.0]), "queue": make_values([2.0], [2.0])}}
+    values = {("a", "locks"): {"uncontended": make_values(*[[4.0]] * 5), "queue": make_values(*[[2.0]] * 5)}}
     (finding,) = evaluate([claim], experiment(), values, {})
     assert finding.verdict is Verdict.CONFIRMED
 
