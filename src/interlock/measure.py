@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import random
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,10 @@ from interlock.model import (
 from interlock.profiling import profile_pass
 from interlock.runs import OK, command_run, gil_note, gil_outcome, process_figures, program_run, suite_of, worst
 from interlock.stage import Cell, Stage, Stand, Start, Step, interpreter_argv, open_container, run_in
-from interlock.statistics import narrow, ratio_of
+from interlock.statistics import TRIMMED, narrow, ratio_of
+
+# Of a process's cell; neighbours that share a core make it 1.3 to 1.8.
+SLOW = 1.2
 
 
 @dataclass
@@ -129,16 +133,39 @@ def _gil_at_start(subject: Subject, facts: Mapping[str, Facts]) -> Gil | None:
 
 
 def _watched_rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> tuple[list[list[str]], list[str]]:
-    """The order of each round, and what disturbed the machine while they ran, the workload named."""
+    """The order of each round, and what disturbed them, the workload named."""
     before = None if stability.engine_is_elsewhere() else stability.sample()
     start_s = time.monotonic()
     order = _rounds(stage, open_cells, spent)
     spent.wall_s = time.monotonic() - start_s
-    if before is None:
-        return order, []
-    containers = [cell.container.id for cell in open_cells] + ([stage.server.id] if stage.server else [])
-    found = stability.disturbances(before, stability.sample(), containers, spent.cpu_s)
+    found = []
+    if before is not None:
+        containers = [cell.container.id for cell in open_cells] + ([stage.server.id] if stage.server else [])
+        found = stability.disturbances(before, stability.sample(), containers, spent.cpu_s)
+    for benchmark in stage.workload.benchmarks:
+        found += unsteady(benchmark.name, list(_figures(open_cells, benchmark).values()))
     return order, [f"{stage.workload.name}: {sentence}" for sentence in found]
+
+
+def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[float]]:
+    """By label, one for each process, of the cells that still go on in this benchmark."""
+    return {
+        cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
+        for cell in open_cells
+        if cell.goes_on(benchmark)
+    }
+
+
+def unsteady(benchmark: str, cells_figures: Sequence[Sequence[float]]) -> list[str]:
+    """A warning, if more processes than trimming takes out took far longer than the median of their cell."""
+    slow = [figure > SLOW * statistics.median(figures) for figures in cells_figures for figure in figures]
+    if not slow or sum(slow) <= TRIMMED * len(slow):
+        return []
+    return [
+        f"{sum(slow) / len(slow):.0%} of the processes of '{benchmark}' took over {SLOW:g} times the median of their "
+        "cell, which is more than trimming takes out (a neighbour that no counter shows, or unsteady work): "
+        "repeat at another time, or with more rounds."
+    ]
 
 
 def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str]]:
@@ -184,11 +211,7 @@ def _settled(stage: Stage, open_cells: list[Cell], benchmark: Benchmark) -> bool
     settings = stage.stand.settings
     if settings.half_width is None:
         return False
-    figures = {
-        cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
-        for cell in open_cells
-        if cell.goes_on(benchmark)
-    }
+    figures = _figures(open_cells, benchmark)
     return settled(figures, settings.baseline, settings.half_width)
 
 

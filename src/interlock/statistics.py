@@ -16,6 +16,8 @@ Key = TypeVar("Key", bound=Hashable)
 RESAMPLES = 9_999
 # A report that is made again says the same.
 SEED = 2015
+# Of the rounds, from each end.
+TRIMMED = 1 / 6
 # Logarithms this close are equal but for the rounding of doubles.
 ROUNDING = 1e-12
 
@@ -71,7 +73,7 @@ def _trimmed(ratios: Sequence[float]) -> list[float]:
 
 def _cut(rounds: int) -> int:
     """How many rounds are cut from each end."""
-    return rounds // 6
+    return int(TRIMMED * rounds)
 
 
 def ratio_of(mine: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
