@@ -77,7 +77,7 @@ def test_the_disk_of_an_engine_elsewhere_is_not_looked_at(
 
 def test_an_engine_that_does_not_answer_comes_first_and_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    checks = doctor.examine(catalog.load(ROOT).bases["trixie"], tmp_path)
+    checks = doctor.examine(ROOT, catalog.load(ROOT).bases["trixie"], tmp_path)
     assert (checks[0].subject, checks[0].verdict) == ("engine", Verdict.PROBLEM)
     assert checks[0].found.startswith("no container engine answers")
     assert checks[0].mend.startswith("Start Docker")

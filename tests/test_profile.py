@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.errors import WorkloadError
-from interlock.model import Method
+from interlock.model import Method, PhaseCounts
 from interlock.profile import by_difference, by_phases, parse_bpf, parse_strace, parse_tracepoints
 from tests.builders import make_phase
 
@@ -168,8 +168,33 @@ def test_fewer_calls_than_the_set_up_made_are_0() -> None:
     assert by_difference(Method.TRACEPOINTS, make_phase(futex=3), make_phase(futex=5), units=10).futex_per_unit == 0
 
 
+def timed(**calls: int) -> PhaseCounts:
+    return make_phase(**calls).model_copy(update={"ns": 1})
+
+
 def test_where_phases_are_told_apart_a_program_is_its_work_and_a_command_all_it_does() -> None:
-    phases = {"startup": make_phase(futex=7, execve=1), "work": make_phase(futex=30)}
+    phases = {"startup": timed(futex=7, execve=1), "work": timed(futex=30)}
     assert by_phases(phases, 10, command=False).futex_per_unit == 3.0
     assert by_phases(phases, 1, command=True).futex_per_unit == 7
     assert not by_phases(phases, 10, command=False).perturbed
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [{"startup": make_phase(), "work": make_phase()}, {"startup": timed(read=1), "work": make_phase(futex=0)}],
+    ids=["nothing at all", "a program that marks no phase"],
+)
+def test_a_process_that_the_profiler_did_not_see_has_no_profile(phases: dict[str, PhaseCounts]) -> None:
+    with pytest.raises(WorkloadError, match="the profiler saw no call of the process in its phase 'work'"):
+        by_phases(phases, 10, command=False)
+
+
+def test_no_table_means_no_call_where_only_some_calls_were_asked_for() -> None:
+    assert parse_strace("", may_be_none=True).total == 0
+
+
+def test_strace_of_futex_calls_knows_of_no_others() -> None:
+    profile = by_difference(Method.STRACE_FUTEX, make_phase(futex=3), make_phase(), units=1)
+    assert profile.knows(["futex"])
+    assert not profile.knows(["futex", "read"])
+    assert by_difference(Method.STRACE, make_phase(futex=3), make_phase(), units=1).knows(["read"])

@@ -141,6 +141,7 @@ static int open_instructions(void) {
         .type = EVENT_TYPE,
         .size = sizeof attributes,
         .config = EVENT,
+        .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
         .disabled = 1,
         .inherit = 1,
         .enable_on_exec = 1,
@@ -155,10 +156,15 @@ static int open_instructions(void) {
 
 /* All that ended children have executed since the counter was opened. */
 static unsigned long long read_counter(int counter) {
-    unsigned long long value;
-    if (read(counter, &value, sizeof value) != sizeof value)
+    struct {
+        unsigned long long value, enabled, running;
+    } counted;
+    if (read(counter, &counted, sizeof counted) != sizeof counted)
         die("cannot read the counter", errno);
-    return value;
+    /* Shared with others, it stood still in between. */
+    if (counted.running < counted.enabled)
+        die("cannot count instructions", EBUSY);
+    return counted.value;
 }
 
 static struct process run(char **program, const posix_spawn_file_actions_t *actions) {

@@ -209,8 +209,10 @@ def _count(claim: Claim, evidence: _Evidence) -> float | _Said:
         profile = evidence.profiles.get(side.key, {}).get(side.benchmark)
         if profile is None:
             return _without_profile(side, evidence.experiment)
-        futex = claim.metric is ClaimMetric.FUTEX
-        counts.append(profile.futex_per_unit if futex else profile.calls_per_unit(claim.syscalls))
+        names = claim.syscalls or ["futex"]
+        if not profile.knows(names):
+            return _Said(Verdict.NOT_TESTABLE, f"the probe of {side} counted futex calls alone")
+        counts.append(profile.calls_per_unit(names))
     if len(counts) == 1:
         return counts[0] * claim.scale
     mine, theirs = counts

@@ -101,7 +101,7 @@ def matrix(
     under = _split(conditions) and catalog.select_names(known.conditions, _split(conditions), "condition")
     if baseline is not None:
         labels += catalog.select_names(known.variants, [baseline], "variant")
-    _check_set_up(places, known)
+    _check_set_up(places, known, profile)
     names = list(dict.fromkeys(split_label(label)[0] for label in labels))
     built = _build(places, known, names, _profile(release), force=False)
     chosen = experiment.choose_baseline(baseline, built)
@@ -174,7 +174,7 @@ def claims_command(
 def doctor_command() -> None:
     """Say what this machine can and cannot do, and how to mend each."""
     places, known = _project()
-    checks = doctor.examine(next(iter(known.bases.values())), places.results)
+    checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results)
     _show(checks)
     raise typer.Exit(1 if doctor.blocking(checks) else 0)
 
@@ -202,8 +202,8 @@ def _profile(release: bool) -> str:
     return "release" if release else "standard"
 
 
-def _check_set_up(places: Places, known: Catalog) -> None:
-    checks = doctor.examine(next(iter(known.bases.values())), places.results)
+def _check_set_up(places: Places, known: Catalog, profiled: bool) -> None:
+    checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results, profiled=profiled)
     _show([check for check in checks if check.verdict is not doctor.Verdict.OK])
     for check in doctor.blocking(checks):
         raise EngineError(key=check.subject, found=check.found, todo=check.mend)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import DockerException
 
 from interlock import host
 from interlock.engine.base import debian_mirrors, find_base
+from interlock.engine.cells import clean_up
 from interlock.engine.client import connect, engine_facts
-from interlock.errors import InterlockError
+from interlock.engine.helpers import find_helper
+from interlock.errors import InterlockError, TracerError
 from interlock.model import Base, Method, Probe
 from interlock.probes import best_probe
 from interlock.stability import engine_is_elsewhere
 
 WANTED_DISK_BYTES = 10 * 10**9
-INSTRUMENTS = "interlock/instruments:latest"
 SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
 PROBES = {
     Method.BPF: "BPF: every system call with its time, futex operations and waits; does not perturb",
@@ -46,15 +48,16 @@ class Check:
     mend: str = ""
 
 
-def examine(base: Base, results: Path) -> list[Check]:
-    """All checks; those that need the engine are left out when it does not answer."""
+def examine(root: Path, base: Base, results: Path, *, profiled: bool = True) -> list[Check]:
+    """All checks; those that need the engine are left out when it does not answer, the probe's if none is wanted."""
     checks = list(_machine(results))
     try:
         client = connect()
     except InterlockError as error:
         return [Check("engine", Verdict.PROBLEM, error.found, error.todo), *checks]
+    probes = _probes(client, root, base) if profiled else ()
     engine = engine_facts(client)
-    return [*_engine(engine), *checks, _base(client, base), *_probes(client), *_engine_disk(engine)]
+    return [*_engine(engine), *checks, _base(client, base), *probes, *_engine_disk(engine)]
 
 
 def blocking(checks: list[Check]) -> list[Check]:
@@ -146,16 +149,21 @@ def _answers(question: Callable[[], object]) -> bool:
     return True
 
 
-def _probes(client: Any) -> Iterator[Check]:
-    try:
-        image = client.images.get(INSTRUMENTS)
-    except ImageNotFound:
-        yield Check("probe", Verdict.OK, "will be tried when the first matrix has built the instruments")
+def _probes(client: Any, root: Path, base: Base) -> Iterator[Check]:
+    image_id = find_helper(client, root, "instruments", base)
+    if image_id is None:
+        yield Check("probe", Verdict.OK, "will be tried when the next matrix has built the instruments")
         return
+    # A name of its own, so that whatever is interrupted here can be told from an experiment's and removed.
+    owner = f"doctor-{uuid.uuid4().hex[:12]}"
     try:
-        yield from probe_checks(best_probe(client, image.id, "doctor"))
+        yield from probe_checks(best_probe(client, image_id, owner))
+    except TracerError as error:
+        yield Check("probe", Verdict.PROBLEM, error.found, error.todo)
     except InterlockError as error:
         yield Check("probe", Verdict.WARNING, error.found, error.todo)
+    finally:
+        clean_up(client, owner)
 
 
 def probe_checks(probe: Probe) -> Iterator[Check]:
@@ -166,6 +174,7 @@ def probe_checks(probe: Probe) -> Iterator[Check]:
     mend = "" if not probe.refused else "The engine must allow SYS_ADMIN and the host's PIDs to a container of its own."
     yield Check("probe", Verdict.WARNING if probe.refused else Verdict.OK, found, mend)
     if probe.no_instructions:
-        yield Check("counters", Verdict.WARNING, probe.no_instructions, "Measure on hardware, or a guest with a PMU.")
+        mend = "Set it, or do without." if "sysctl" in probe.no_instructions else "Measure on hardware, or do without."
+        yield Check("counters", Verdict.WARNING, probe.no_instructions, mend)
     else:
         yield Check("counters", Verdict.OK, "instructions in user mode can be counted")

@@ -47,10 +47,15 @@ def parse_tracepoints(text: str) -> PhaseCounts:
     return check_total(PhaseCounts(total=data["total"], syscalls=syscalls))
 
 
-def parse_strace(stderr: str) -> PhaseCounts:
-    """The table of `strace -c -U calls,errors,name`, the last one if a program printed something like it."""
+def parse_strace(stderr: str, *, may_be_none: bool = False) -> PhaseCounts:
+    """The table of `strace -c -U calls,errors,name`, the last one if a program printed something like it.
+
+    `may_be_none`: strace prints no table if none of the calls that it was asked for was made.
+    """
     lines = stderr.splitlines()
     starts = [index for index, line in enumerate(lines) if line.split() == ["calls", "errors", "syscall"]]
+    if not starts and may_be_none:
+        return PhaseCounts(total=0, syscalls={})
     if not starts:
         raise WorkloadError(
             found=f"strace printed no table: {' / '.join(lines[-2:])}",
@@ -77,8 +82,13 @@ def check_total(phase: PhaseCounts) -> PhaseCounts:
 
 
 def by_phases(phases: dict[str, PhaseCounts], units: int, *, command: bool) -> BenchmarkProfile:
-    """The profile of a probe that told the phases apart."""
+    """The profile of a probe that told the phases apart; WorkloadError if it saw nothing of the process."""
     counted = COMMAND_PHASE if command else PROGRAM_PHASE
+    if phases[COMMAND_PHASE].total == 0 or not phases[counted].ns:
+        raise WorkloadError(
+            found=f"the profiler saw no call of the process in its phase '{counted}'",
+            todo="See `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
+        )
     return BenchmarkProfile(method=Method.BPF, perturbed=False, units=units, phases=phases, counted=counted)
 
 

@@ -53,7 +53,11 @@ def _profile(stage: Stage, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile
     found = by(stage, benchmark, cell, probe.method)
     if probe.no_instructions:
         return found.model_copy(update={"no_instructions": probe.no_instructions})
-    return found.model_copy(update={"instructions": _instructions(stage, benchmark, cell, found.units)})
+    # What the counter lacks is no reason to lose the system calls.
+    try:
+        return found.model_copy(update={"instructions": _instructions(stage, benchmark, cell, found.units)})
+    except InterlockError as error:
+        return found.model_copy(update={"no_instructions": str(error)})
 
 
 def _units(benchmark: Benchmark, output: ProgramOutput | None) -> int:
@@ -68,16 +72,30 @@ def _by_phases(stage: Stage, benchmark: Benchmark, cell: Cell, method: Method) -
 
 
 def _by_difference(stage: Stage, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
-    """With units of work and, for a program, once more without, to tell the set-up from the work."""
+    """With units of work and, for a program, once more without, to tell the set-up from the work.
+
+    Of a command perf counts the engine's start of the process as well: that of one which does nothing is taken off.
+    """
     count = _traced if method.perturbs else _by_tracepoints
     whole, output = count(stage, benchmark, cell, method, benchmark.profile_loops)
-    setup = NOTHING if output is None else count(stage, benchmark, cell, method, NO_WORK)[0]
+    if output is not None:
+        setup = count(stage, benchmark, cell, method, NO_WORK)[0]
+    else:
+        setup = NOTHING if method.perturbs else _start_alone(stage, cell, method)
     return profile.by_difference(method, whole, setup, _units(benchmark, output))
 
 
 def _by_tracepoints(stage: Stage, benchmark: Benchmark, cell: Cell, method: Method, loops: int) -> Counted:
     text, output = _watched(stage, benchmark, cell, method, loops)
     return profile.parse_tracepoints(text), output
+
+
+def _start_alone(stage: Stage, cell: Cell, method: Method) -> PhaseCounts:
+    stand = stage.stand
+    with counting(stand.client, stand.instruments_image_id, stand.experiment, cell.container, method) as profiler:
+        cells.run_process(stand.client, cell.container, [instruments.LAUNCH, "--", "true"], stage.workload.deadline_s)
+        profiler.stop()
+    return profile.parse_tracepoints(profiler.text)
 
 
 def _watched(
@@ -100,7 +118,7 @@ def _traced(stage: Stage, benchmark: Benchmark, cell: Cell, method: Method, loop
     outcome, output, ended = run_in(stage, cell, benchmark, Start(argv, {}, may_idle=loops == NO_WORK))
     if outcome.state is not State.OK:
         raise WorkloadError(found=f"under strace: {outcome.reason}", todo="See `interlock doctor`.")
-    return profile.parse_strace(ended.stderr), output
+    return profile.parse_strace(ended.stderr, may_be_none=method is Method.STRACE_FUTEX), output
 
 
 def _argv(stage: Stage, benchmark: Benchmark, cell: Cell, loops: int) -> list[str]:
@@ -119,6 +137,8 @@ def _instructions(stage: Stage, benchmark: Benchmark, cell: Cell, units: int) ->
     finally:
         cells.remove(counter.container)
     median = statistics.median(runs)
+    if min(runs) <= 0:
+        raise WorkloadError(found="the counter shows no instructions for the work", todo="See `interlock doctor`.")
     return Instructions(per_unit=median, spread=(max(runs) - min(runs)) / 2 / median, runs=COUNTER_RUNS)
 
 

@@ -218,7 +218,8 @@ def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
     def shown(count: float) -> str:
         return figure(metric.shown(count / profile.units))
 
-    calls = figure(metric.shown(profile.calls_per_unit(list(phase.syscalls))))
+    names = list(phase.syscalls)
+    calls = figure(metric.shown(profile.calls_per_unit(names))) if profile.knows([*names, "any other"]) else "-"
     failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
     instructions = figure(metric.shown(profile.instructions.per_unit)) if profile.instructions else "-"
     if profile.method is not Method.BPF:

@@ -6,16 +6,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock import catalog as catalogs
-from interlock import experiment, instruments, profile, store
+from interlock import experiment, instruments, probes, profile, store
 from interlock.engine import cells, profiler
 from interlock.engine.helpers import ensure_helper
-from interlock.errors import TracerError
+from interlock.errors import EngineError, TracerError
 from interlock.model import TWIN, Built, Catalog, Method, PhaseCounts, Probe, Settings
 from interlock.probes import best_probe
 from interlock.runs import OK
@@ -184,10 +185,53 @@ def test_perfs_tracepoints_count_exactly_once_the_start_of_the_process_is_taken_
         assert abs(whole[name].calls - setup[name].calls - EXPECTED[name]) < 200
 
 
-def test_this_machine_gets_the_best_probe_it_allows(client: Any, image_id: str, nothing_left: None) -> None:
+def test_this_machine_has_bpf_and_says_whether_it_counts_instructions(
+    client: Any, image_id: str, nothing_left: None
+) -> None:
+    """The rest of this file needs BPF; a machine that refuses it must not pass by its fallbacks."""
     probe = best_probe(client, image_id, OWNER)
-    assert list(probe.refused) == list(Method)[: list(Method).index(probe.method)]
-    assert all(probe.refused.values())
+    assert (probe.method, probe.refused) == (Method.BPF, {})
+    assert probe.no_instructions == "" or "instructions" in probe.no_instructions
+
+
+FALLBACKS = [[], [Method.BPF], [Method.BPF, Method.TRACEPOINTS], [Method.BPF, Method.TRACEPOINTS, Method.STRACE_FUTEX]]
+
+
+@pytest.mark.parametrize(("refused", "left"), zip(FALLBACKS, Method, strict=True))
+def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reason(
+    client: Any, image_id: str, nothing_left: None, monkeypatch: pytest.MonkeyPatch, refused: list[Method], left: Method
+) -> None:
+    if Method.BPF in refused:
+        monkeypatch.setattr(probes, "counting", refusing(refused))
+    if Method.STRACE_FUTEX in refused:
+        monkeypatch.setattr(probes, "STRACE_FUTEX", ["/interlock/no-such-strace"])
+    probe = best_probe(client, image_id, OWNER)
+    assert (probe.method, list(probe.refused)) == (left, refused)
+    assert all(reason and "\n" not in reason for reason in probe.refused.values())
+
+
+def refusing(methods: list[Method]) -> Any:
+    @contextmanager
+    def counting(client: Any, image_id: str, owner: str, cell: Any, method: Method) -> Iterator[None]:
+        if method in methods:
+            raise EngineError(found=f"{method} is refused", todo="Nothing.")
+        yield
+
+    return counting
+
+
+def test_each_start_of_a_row_is_counted_and_the_launcher_never(
+    client: Any, built: dict[str, Built], volume: str, image_id: str
+) -> None:
+    cell = open_cell(client, built, volume)
+    with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+        argv = [instruments.LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
+        assert cells.run_process(client, cell, argv, 60).exit_code == 0
+        counting.stop()
+    startup = profile.parse_bpf(counting.text)["startup"]
+    assert startup.syscalls["exit_group"].calls == 3
+    assert "wait4" not in startup.syscalls
+    assert "execve" not in startup.syscalls
 
 
 HOLD_AN_EVENT = """

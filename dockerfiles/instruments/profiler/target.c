@@ -35,6 +35,21 @@ static const char *path_if(char *line, const char *controller) {
     return wanted && strcmp(path, "/") != 0 && strncmp(path, "/..", 3) != 0 ? path : NULL;
 }
 
+/* Where a runtime leaves its containers in the hierarchy's root or in the engine's own group, their path is that of
+ * many others, this profiler among them: it would count everybody. */
+static bool is_mine_too(const char *controller, const char *path) {
+    char line[PATH_MAX + 256];
+    bool found = false;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && !found && fgets(line, sizeof line, file)) {
+        const char *mine = path_if(line, controller);
+        found = mine && strcmp(mine, path) == 0;
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
 static void find_cgroups(const char *cgroups, struct target *target) {
     char name[64], line[PATH_MAX + 256], unified[PATH_MAX], perf[PATH_MAX];
     snprintf(name, sizeof name, "/proc/%d/cgroup", target->pid);
@@ -48,10 +63,10 @@ static void find_cgroups(const char *cgroups, struct target *target) {
         char copy[sizeof line];
         strcpy(copy, line);
         const char *path = path_if(copy, "");
-        if (path && is_cgroup2(unified))
+        if (path && !is_mine_too("", path) && is_cgroup2(unified))
             target->cgroup = open_below(unified, path);
         path = path_if(line, "perf_event");
-        if (path)
+        if (path && !is_mine_too("perf_event", path))
             target->perf_cgroup = open_below(perf, path);
     }
     fclose(file);

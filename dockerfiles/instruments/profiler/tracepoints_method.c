@@ -25,6 +25,7 @@ struct event {
 
 static struct event events[MAX_EVENTS];
 static size_t event_count;
+static struct event all_calls = {.name = "raw_syscalls/sys_enter"};
 static long cpus;
 
 const char *trace_events(void) {
@@ -43,7 +44,7 @@ static int open_event(uint64_t id, int cgroup, int cpu) {
 
 static bool read_id(const char *folder, const char *name, uint64_t *id) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/syscalls/%s/id", folder, name);
+    snprintf(path, sizeof path, "%s/%s/id", folder, name);
     FILE *file = fopen(path, "re");
     bool found = file && fscanf(file, "%" SCNu64, id) == 1;
     if (file)
@@ -51,18 +52,29 @@ static bool read_id(const char *folder, const char *name, uint64_t *id) {
     return found;
 }
 
-static void add_event(const char *folder, const char *name, const struct target *target) {
-    uint64_t id;
-    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || !read_id(folder, name, &id) || event_count == MAX_EVENTS)
-        return;
-    struct event *event = &events[event_count++];
-    snprintf(event->name, sizeof event->name, "%s", name + strlen(PREFIX));
+static void open_on_each_cpu(struct event *event, uint64_t id, const struct target *target) {
     event->descriptors = calloc(cpus, sizeof *event->descriptors);
+    if (!event->descriptors)
+        give_up("out of memory");
     for (int cpu = 0; cpu < cpus; cpu++) {
         event->descriptors[cpu] = open_event(id, target->perf_cgroup, cpu);
-        if (event->descriptors[cpu] < 0)
-            give_up("perf cannot count %s of the cell: %s", name, strerror(errno));
+        /* A CPU that is switched off runs nothing. */
+        if (event->descriptors[cpu] < 0 && errno != ENODEV)
+            give_up("perf cannot count %s of the cell: %s", event->name, strerror(errno));
     }
+}
+
+static void add_event(const char *folder, const char *name, const struct target *target) {
+    char path[PATH_MAX];
+    uint64_t id;
+    snprintf(path, sizeof path, "syscalls/%s", name);
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || !read_id(folder, path, &id))
+        return;
+    if (event_count == MAX_EVENTS)
+        give_up("this kernel has more than %d system calls", MAX_EVENTS);
+    struct event *event = &events[event_count++];
+    snprintf(event->name, sizeof event->name, "%s", name + strlen(PREFIX));
+    open_on_each_cpu(event, id, target);
 }
 
 static void start(const struct target *target) {
@@ -78,7 +90,11 @@ static void start(const struct target *target) {
         give_up("the kernel's trace events cannot be mounted: %s", strerror(errno));
     if (target->perf_cgroup < 0)
         give_up("perf needs a cgroup to count by, and the cell has none that can be seen");
-    cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    cpus = sysconf(_SC_NPROCESSORS_CONF);
+    uint64_t id;
+    if (!read_id(folder, all_calls.name, &id))
+        give_up("this kernel has no trace events for system calls");
+    open_on_each_cpu(&all_calls, id, target);
     snprintf(path, sizeof path, "%s/syscalls", folder);
     DIR *directory = opendir(path);
     if (!directory)
@@ -93,22 +109,31 @@ static const char *call_name(const char *name) {
     return strncmp(name, "new", 3) == 0 && strcmp(name, "newfstatat") != 0 ? name + 3 : name;
 }
 
+static uint64_t read_calls(const struct event *event) {
+    uint64_t calls = 0, value;
+    for (int cpu = 0; cpu < cpus; cpu++) {
+        if (event->descriptors[cpu] < 0)
+            continue;
+        if (read(event->descriptors[cpu], &value, sizeof value) != sizeof value)
+            give_up("the count of %s cannot be read: %s", event->name, strerror(errno));
+        calls += value;
+    }
+    return calls;
+}
+
+/* A few calls have no event of their own on some kernels (rt_sigreturn): they are in the total alone. */
 static void print(void) {
-    const char *comma = "";
-    uint64_t total = 0;
+    uint64_t total = read_calls(&all_calls), named = 0;
     printf("{\"schema_version\": 1, \"method\": \"tracepoints\", \"syscalls\": {");
     for (size_t index = 0; index < event_count; index++) {
-        uint64_t calls = 0, value;
-        for (int cpu = 0; cpu < cpus; cpu++)
-            if (read(events[index].descriptors[cpu], &value, sizeof value) == sizeof value)
-                calls += value;
-        if (!calls)
-            continue;
-        printf("%s\"%s\": %" PRIu64, comma, call_name(events[index].name), calls);
-        total += calls;
-        comma = ", ";
+        uint64_t calls = read_calls(&events[index]);
+        if (calls)
+            printf("\"%s\": %" PRIu64 ", ", call_name(events[index].name), calls);
+        named += calls;
     }
-    printf("}, \"total\": %" PRIu64 "}\n", total);
+    if (named > total)
+        give_up("the calls by name are %" PRIu64 ", more than the %" PRIu64 " of all", named, total);
+    printf("\"unnamed\": %" PRIu64 "}, \"total\": %" PRIu64 "}\n", total - named, total);
 }
 
 const struct method tracepoints_method = {"tracepoints", start, print};

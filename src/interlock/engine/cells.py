@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docker.errors import APIError, DockerException, NotFound
+from requests.exceptions import RequestException
 
 from interlock.engine.client import OWNER_LABEL, no_space
 from interlock.engine.context import tar_of
@@ -20,6 +21,8 @@ PREFIX = "/usr/local"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
+CONFLICT = 409
+REMOVAL_S = 30
 
 
 @dataclass(frozen=True)
@@ -194,9 +197,17 @@ def _text(data: bytes | None) -> str:
 
 
 def remove(container: Any) -> None:
-    """Gone, with what belongs to it alone; one that is gone already is fine."""
-    with suppress(NotFound):
+    """Gone, with what belongs to it alone; one that is gone already, or is going, is fine."""
+    try:
         container.remove(force=True, v=True)
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        # A removal that was interrupted goes on in the engine.
+        with suppress(APIError, RequestException):
+            container.wait(condition="removed", timeout=REMOVAL_S)
 
 
 def remove_network(client: Any, name: str) -> None:
@@ -205,11 +216,25 @@ def remove_network(client: Any, name: str) -> None:
 
 
 def clean_up(client: Any, experiment: str) -> None:
-    """Removes every container, network and volume of the experiment."""
+    """Removes every container, network and volume of the experiment; EngineError names what stays, if anything does."""
     owned = {"label": f"{OWNER_LABEL}={experiment}"}
-    for container in client.containers.list(all=True, filters=owned):
-        remove(container)
-    for network in client.networks.list(filters=owned):
+    stays = []
+    for kind, gone in ((client.containers, remove), (client.networks, _remove), (client.volumes, _remove_volume)):
+        found = kind.list(all=True, filters=owned) if kind is client.containers else kind.list(filters=owned)
+        for one in found:
+            try:
+                gone(one)
+            except DockerException as error:
+                stays.append(f"{one.id} ({error})")
+    if stays:
+        raise EngineError(found=f"cannot be removed: {'; '.join(stays)}", todo="Remove it with the engine's tools.")
+
+
+def _remove(network: Any) -> None:
+    with suppress(NotFound):
         network.remove()
-    for volume in client.volumes.list(filters=owned):
+
+
+def _remove_volume(volume: Any) -> None:
+    with suppress(NotFound):
         volume.remove(force=True)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from docker.errors import DockerException
+from docker.types import LogConfig, Ulimit
+from requests.exceptions import RequestException
 
 from interlock.engine.cells import remove
 from interlock.engine.client import OWNER_LABEL
@@ -16,7 +18,8 @@ from interlock.model import MOUNT, Method
 
 PROFILER = f"{MOUNT}/profiler/profiler"
 HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
-READY_S = 60  # perf's tracepoints take some ten seconds to open
+# perf's tracepoints, one for each call and CPU, take some ten seconds to open and to close on two cores.
+READY_S, READY_S_PER_CPU = 30, 15
 EXIT_OTHER_TRACER = 3
 SIGNAL_STOP = "SIGTERM"
 
@@ -24,14 +27,18 @@ SIGNAL_STOP = "SIGTERM"
 class Counting:
     """A profiler at work; `text` is what it printed after `stop`."""
 
-    def __init__(self, container: Any) -> None:
+    def __init__(self, container: Any, limit_s: float) -> None:
         self._container = container
+        self._limit_s = limit_s
         self.text = ""
 
     def stop(self) -> None:
-        self._container.kill(SIGNAL_STOP)
-        self._container.wait(timeout=READY_S)
-        self.text = self._container.logs(stderr=False).decode()
+        with _said_plainly("the profiler did not end well"):
+            self._container.kill(SIGNAL_STOP)
+            code = self._container.wait(timeout=self._limit_s)["StatusCode"]
+            self.text = self._container.logs(stderr=False).decode()
+        if code != 0:
+            _explain(self._container)
 
 
 @contextmanager
@@ -41,43 +48,59 @@ def counting(client: Any, image_id: str, owner: str, cell: Any, method: Method) 
     The profiler sees the host's processes, because it looks for other tracers, and needs SYS_ADMIN for BPF and perf;
     the cell needs nothing. TracerError names another tracer; EngineError says why this method is not to be had.
     """
-    cell.reload()
-    profiler = _start(client, image_id, owner, ["--method", method.value, "--pid", str(cell.attrs["State"]["Pid"])])
+    with _said_plainly("the engine does not start the profiler"):
+        cell.reload()
+        limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
+        profiler = _create(client, image_id, owner, ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])])
     try:
-        _wait_until_ready(profiler)
-        yield Counting(profiler)
+        with _said_plainly("the engine does not start the profiler"):
+            profiler.start()
+            _wait_until_ready(profiler, limit_s)
+        yield Counting(profiler, limit_s)
     finally:
         remove(profiler)
 
 
-def _start(client: Any, image_id: str, owner: str, arguments: list[str]) -> Any:
+@contextmanager
+def _said_plainly(what: str) -> Iterator[None]:
     try:
-        return client.containers.run(
-            image_id,
-            [PROFILER, *arguments, "--cgroups", CGROUPS],
-            detach=True,
-            pid_mode="host",
-            cgroupns="host",
-            network_mode="none",
-            cap_add=["SYS_ADMIN", "SYS_PTRACE"],
-            security_opt=["apparmor=unconfined"],
-            volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
-            labels={OWNER_LABEL: owner},
-        )
-    except DockerException as error:
-        raise EngineError(found=f"the engine does not start the profiler: {error}", todo="See its log.") from None
+        yield
+    except (DockerException, RequestException) as error:
+        raise EngineError(found=f"{what}: {error}", todo="See the engine's log.") from None
 
 
-def _wait_until_ready(profiler: Any) -> None:
-    limit = time.monotonic() + READY_S
+def _create(client: Any, image_id: str, owner: str, arguments: list[str]) -> Any:
+    return client.containers.create(
+        image_id,
+        [PROFILER, *arguments, "--cgroups", CGROUPS],
+        pid_mode="host",
+        cgroupns="host",
+        network_mode="none",
+        cap_add=["SYS_ADMIN", "SYS_PTRACE"],
+        # What keeps containers from mounting tracefs and from looking at processes outside.
+        security_opt=["apparmor=unconfined", "label=disable"],
+        # Kernels before 5.11 charge BPF's maps to it.
+        ulimits=[Ulimit(name="memlock", soft=-1, hard=-1)],
+        # What it prints is read back, whatever the engine does with logs.
+        log_config=LogConfig(type="json-file"),
+        volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
+        labels={OWNER_LABEL: owner},
+    )
+
+
+def _wait_until_ready(profiler: Any, limit_s: float) -> None:
+    limit = time.monotonic() + limit_s
     while b"ready" not in profiler.logs(stderr=False):
         profiler.reload()
-        if profiler.status == "exited" or time.monotonic() > limit:
+        if profiler.status == "exited":
             _explain(profiler)
+        if time.monotonic() > limit:
+            raise EngineError(found=f"the profiler was not ready after {limit_s:g} s", todo="Try a quieter machine.")
         time.sleep(0.02)
 
 
 def _explain(profiler: Any) -> None:
+    profiler.reload()
     said = profiler.logs(stdout=False).decode(errors="replace").strip().splitlines() or ["it said nothing"]
     reason = said[-1].removeprefix("profiler: ")
     if profiler.attrs["State"]["ExitCode"] == EXIT_OTHER_TRACER:

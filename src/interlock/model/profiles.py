@@ -103,6 +103,10 @@ class BenchmarkProfile(Data):
     instructions: Instructions | None = None
     no_instructions: str = ""
 
+    def knows(self, names: Sequence[str]) -> bool:
+        """Whether calls of these names were counted at all."""
+        return self.method is not Method.STRACE_FUTEX or set(names) <= {"futex"}
+
     def calls_per_unit(self, names: Sequence[str]) -> float:
         """Calls of these names per unit of work.
 
