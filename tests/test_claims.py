@@ -32,6 +32,7 @@ from tests.builders import (
     make_cell,
     make_claim,
     make_experiment,
+    make_phase,
     make_profile,
     make_values,
     make_workload,
@@ -121,20 +122,23 @@ def test_the_reason_says_over_how_many_rounds_and_what_the_claim_allows() -> Non
     assert finding.reason == "the interval over 5 rounds lies outside the claim's 0.450 to 0.550"
     assert finding.figure == "0.800 [0.800, 0.800]"
     finding = judge(make_claim(published=0.5, tolerance=0.1, bound="at-most"), steadily(0.3))
-    assert finding.reason == "the interval over 5 rounds reaches the claim's at most 0.550"
+    assert finding.reason == "the ratio over 5 rounds lies within the claim's at most 0.550"
 
 
-def test_an_interval_that_reaches_the_claim_confirms_it_though_its_estimate_does_not() -> None:
+def test_an_interval_that_reaches_the_claim_while_the_ratio_does_not_decides_nothing() -> None:
     finding = judge(make_claim(published=0.5, tolerance=0.0), by_round(0.45, 0.55, 0.45, 0.55, 0.6))
     assert finding.ratio is not None
     assert finding.ratio.low < 0.5 < finding.ratio.estimate
-    assert finding.verdict is Verdict.CONFIRMED
+    assert finding.verdict is Verdict.NOT_TESTABLE
+    assert (
+        finding.reason == "the interval over 5 rounds reaches the claim's 0.500 and more besides: measure more rounds"
+    )
 
 
 def test_an_interval_that_holds_the_claim_and_no_effect_decides_nothing() -> None:
     finding = judge(make_claim(published=0.8, tolerance=0.1), by_round(0.6, 1.2, 0.7, 0.6, 1.2))
     assert finding.verdict is Verdict.NOT_TESTABLE
-    assert finding.reason == ("the interval over 5 rounds is too wide to tell the claim from no effect: more rounds")
+    assert finding.reason.endswith("reaches the claim's 0.720 to 0.880 and more besides: measure more rounds")
 
 
 def test_an_interval_that_holds_no_effect_but_not_the_claim_refutes_it() -> None:
@@ -223,6 +227,15 @@ def test_named_system_calls_are_counted_and_two_counts_have_a_ratio() -> None:
     finding = judge(claim, profiles={"a": make_profile(0.5), "b": make_profile(2.0)})
     assert finding.verdict is Verdict.CONFIRMED
     assert finding.count == 0.25
+
+
+def test_calls_that_the_probe_did_not_count_are_not_0() -> None:
+    phases = {"whole": make_phase(futex=3), "setup": make_phase()}
+    probe = make_profile(method="strace-futex", phases=phases, counted="whole", deducted="setup")
+    claim = make_claim(metric="syscalls", syscalls=["stat"], against=None, published=0, bound="at-most")
+    finding = judge(claim, profiles={"a": probe})
+    assert finding.verdict is Verdict.NOT_TESTABLE
+    assert finding.reason == "the probe of a / locks / uncontended counted futex calls alone"
 
 
 def test_a_ratio_to_no_call_is_none() -> None:

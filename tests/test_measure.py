@@ -64,12 +64,11 @@ def test_how_fast_the_machine_is_does_not_decide_the_number_of_rounds(figures: l
 
 
 def test_more_slow_processes_than_trimming_takes_out_are_warned_of() -> None:
-    calm, disturbed = [1.0, 1.01, 0.99, 1.0, 1.02, 1.0], [2.0, 2.0, 2.9, 2.0, 3.1, 2.0]
-    assert measure.unsteady("queue", [calm, calm]) == []
-    assert measure.unsteady("queue", [calm, disturbed]) == []
-    (warning,) = measure.unsteady("queue", [disturbed, disturbed])
-    assert warning.startswith("33% of the processes of 'queue' took over 1.2 times the median of their cell")
-    assert measure.unsteady("queue", [[], []]) == []
+    calm, disturbed = [1.0, 1.01, 0.99, 1.0, 1.3, 1.0], [2.0, 2.0, 2.9, 2.0, 3.1, 2.0]
+    assert measure.unsteady("queue", {"a": calm, "b": calm[::-1], "c": []}) == []
+    (warning,) = measure.unsteady("queue", {"a": calm, "b": disturbed})
+    assert warning.startswith("in 'queue' more processes than trimming takes out were 1.2 times as slow")
+    assert "(b)" in warning
 
 
 def printed(value_s: float, loops: str, **metadata: bool) -> str:

@@ -168,8 +168,8 @@ def _parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefi
 def _explain(item: type[BaseModel], kind: str, message: str, value: Any) -> tuple[str, str]:
     """pydantic's error as what was found and what to do."""
     if kind == "missing":
-        keys = "docs/claims.md" if item is ClaimsFile else "variants/variant.schema.json"
-        return "the key is missing", f"Add it ({keys} has all of them)."
+        places = {VariantFile: "variants/variant.schema.json", ClaimsFile: "docs/claims.md"}
+        return "the key is missing", f"Add it ({places.get(item, 'src/interlock/model/')} has all of them)."
     if kind == "extra_forbidden":
         return f"unknown key (its value is {value!r})", "Remove it or correct its spelling."
     if kind == "value_error":

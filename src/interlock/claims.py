@@ -94,8 +94,9 @@ class _Said:
 def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, profiles: Profiles) -> list[Finding]:
     """A finding for each claim, in their order.
 
-    Confirmed: the 95 % interval of the ratio reaches what the published figure allows with its tolerance and bound.
-    An interval that also holds 1, which the claim does not allow, decides nothing; nor do fewer than five rounds.
+    Confirmed: the ratio lies in what the published figure allows with its tolerance and bound. Refuted: its 95 %
+    interval lies outside. An interval that reaches it while the ratio does not, or that also holds 1, which the claim does not
+    allow, decides nothing; nor do fewer than five rounds.
     """
     evidence = _Evidence(experiment, values, profiles)
     return [_finding(claim, evidence) for claim in claims]
@@ -230,14 +231,15 @@ def _judge(claim: Claim, measured: Ratio | float) -> _Said:
     if not isinstance(measured, Ratio):
         agrees = low <= measured <= high
         return _said(agrees, f"{number(measured)} lies {'within' if agrees else 'outside'} {_allowed(claim)}")
-    agrees = measured.low <= high and measured.high >= low
-    no_effect_too = measured.low <= 1 <= measured.high and not low <= 1 <= high
     rounds = f"the interval over {measured.rounds} round{'' if measured.rounds == 1 else 's'}"
     if measured.rounds < FEWEST_ROUNDS:
         return _Said(Verdict.NOT_TESTABLE, f"{rounds} covers too little: measure {FEWEST_ROUNDS} or more")
-    if agrees and no_effect_too:
-        return _Said(Verdict.NOT_TESTABLE, f"{rounds} is too wide to tell the claim from no effect: more rounds")
-    return _said(agrees, f"{rounds} {'reaches' if agrees else 'lies outside'} {_allowed(claim)}")
+    if measured.low > high or measured.high < low:
+        return _said(False, f"{rounds} lies outside {_allowed(claim)}")
+    no_effect_too = measured.low <= 1 <= measured.high and not low <= 1 <= high
+    if no_effect_too or not low <= measured.estimate <= high:
+        return _Said(Verdict.NOT_TESTABLE, f"{rounds} reaches {_allowed(claim)} and more besides: measure more rounds")
+    return _said(True, f"the ratio over {measured.rounds} rounds lies within {_allowed(claim)}")
 
 
 def _said(agrees: bool, reason: str) -> _Said:

@@ -143,7 +143,7 @@ def _watched_rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> tuple
         containers = [cell.container.id for cell in open_cells] + ([stage.server.id] if stage.server else [])
         found = stability.disturbances(before, stability.sample(), containers, spent.cpu_s)
     for benchmark in stage.workload.benchmarks:
-        found += unsteady(benchmark.name, list(_figures(open_cells, benchmark).values()))
+        found += unsteady(benchmark.name, _figures(open_cells, benchmark))
     return order, [f"{stage.workload.name}: {sentence}" for sentence in found]
 
 
@@ -156,16 +156,20 @@ def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[flo
     }
 
 
-def unsteady(benchmark: str, cells_figures: Sequence[Sequence[float]]) -> list[str]:
-    """A warning, if more processes than trimming takes out took far longer than the median of their cell."""
-    slow = [figure > SLOW * statistics.median(figures) for figures in cells_figures for figure in figures]
-    if not slow or sum(slow) <= TRIMMED * len(slow):
+def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
+    """A warning that names the cells with more slow processes than trimming takes out of their rounds."""
+    disturbed = [label for label, one in figures.items() if one and _slow(one) > TRIMMED * len(one)]
+    if not disturbed:
         return []
     return [
-        f"{sum(slow) / len(slow):.0%} of the processes of '{benchmark}' took over {SLOW:g} times the median of their "
-        "cell, which is more than trimming takes out (a neighbour that no counter shows, or unsteady work): "
-        "repeat at another time, or with more rounds."
+        f"in '{benchmark}' more processes than trimming takes out were {SLOW:g} times as slow as their cell's median "
+        f"({', '.join(disturbed)}): a neighbour that no counter shows, or unsteady work; repeat at another time, or "
+        "with more rounds."
     ]
+
+
+def _slow(figures: Sequence[float]) -> int:
+    return sum(figure > SLOW * statistics.median(figures) for figure in figures)
 
 
 def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str]]:

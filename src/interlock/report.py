@@ -12,7 +12,7 @@ from rich.text import Text
 
 from interlock import compare
 from interlock.compare import SAME, Comparison, Row, Summary, Table
-from interlock.model import BenchmarkProfile, Experiment, Method, Metric, Settings, State
+from interlock.model import BenchmarkProfile, Experiment, Method, Metric, State
 from interlock.statistics import Interval
 
 RSS = "RSS MB"
@@ -21,13 +21,14 @@ FUTEX_WAKES = ("wake", "wake_bitset", "wake_op")
 NOT_OK = tuple(state.value for state in State if state is not State.OK)
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
-    "baseline's (or the control's) of the same round, geometric mean over the rounds, a sixth of which is trimmed "
-    "from each end [95 % interval, by bootstrap over the rounds], above 1 is slower. 'slower' and 'faster' need all "
-    "of: p below 0.05 (trimmed t-test, adjusted by Holm's method for all ratios of this report), an interval "
-    "without 1, and a ratio outside the twin's band. The twin is the baseline's image measured as another variant; "
-    "its band is the ratio that it shows, in both directions. 'no difference' means that none was shown. The "
-    "summary is the geometric mean over the workloads, and in each over its benchmarks, of those that have a ratio. "
-    "Calls are counted in a pass of its own."
+    "baseline's (or the control's) of the same round, geometric mean over the rounds, up to a sixth of which is "
+    "trimmed from each end (rounded down: none of five, one of ten) [95 % interval, by bootstrap over the rounds], "
+    "above 1 is slower. 'slower' and 'faster' need all of: p below 0.05 (trimmed t-test, adjusted by Holm's method "
+    "for all ratios of this report), an interval without 1, and a ratio outside the twin's band. The twin is the "
+    "baseline's image measured as another variant; its band is the ratio that it shows, in both directions, also "
+    "for ratios to the control; without a twin it is 1. 'no difference' means that none was shown. The summary is "
+    "the geometric mean over the workloads, and in each over its benchmarks, of those that have a ratio. Calls are "
+    "counted in a pass of its own."
 )
 
 
@@ -50,7 +51,7 @@ def headline(experiment: Experiment) -> list[str]:
         f"Linux {host['kernel']}, {host['system']}",
         f"engine   Docker API {engine['version']}, storage driver {engine['storage_driver']}, "
         f"base image from {' and '.join(sorted(origins)) or 'nowhere'}",
-        f"settings profile {settings.profile}, {_rounds(settings)}{' (quick)' if settings.quick else ''}, "
+        f"settings profile {settings.profile}, {_rounds(experiment)}{' (quick)' if settings.quick else ''}, "
         f"seed {settings.seed}, baseline {settings.baseline}",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
         *_probe(experiment),
@@ -74,10 +75,14 @@ def _probe(experiment: Experiment) -> list[str]:
     return lines
 
 
-def _rounds(settings: Settings) -> str:
+def _rounds(experiment: Experiment) -> str:
+    settings = experiment.settings
     if settings.rounds_limit is None or settings.half_width is None:
         return f"{settings.rounds} rounds"
-    return f"rounds {settings.rounds} to {settings.rounds_limit} until ±{100 * settings.half_width:g} %"
+    takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
+    lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
+    but = f" ({', '.join(lower)})" if lower else ""
+    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until ±{100 * settings.half_width:g} %"
 
 
 def sections(tables: Sequence[Table]) -> list[Section]:
@@ -123,8 +128,8 @@ def _compared(comparison: Comparison | None, *, named: bool = False) -> str:
 
 
 def _interval(interval: Interval) -> str:
-    bounds = "one round" if math.isinf(interval.high) else f"{interval.low:.2f}, {interval.high:.2f}"
-    return f"{interval.estimate:.2f}x [{bounds}]"
+    bounds = "one round" if math.isinf(interval.high) else f"{interval.low:.3f}, {interval.high:.3f}"
+    return f"{interval.estimate:.3f}x [{bounds}]"
 
 
 def _state(row: Row) -> str:

@@ -126,6 +126,10 @@ def read_experiment(folder: Path) -> Experiment:
 def _read_model(path: Path, model: type[Item]) -> Item:
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(
+            file=str(path), found=f"cannot be read: {error}", todo="Restore it or remove the experiment."
+        ) from None
     except ValidationError as error:
         first = error.errors()[0]
         raise StoreError(
@@ -143,7 +147,7 @@ def read_values(path: Path) -> dict[str, BenchmarkValues]:
     try:
         suite = pyperf.BenchmarkSuite.load(str(path))
         return {benchmark.get_name().split(" ", 1)[1]: _values(benchmark) for benchmark in suite.get_benchmarks()}
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise StoreError(
             file=str(path),
             found=f"not a pyperf file of this tool ({type(error).__name__}: {error})",

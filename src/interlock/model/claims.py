@@ -49,6 +49,12 @@ class Needs(Data):
     system: str | None = None  # a part of the operating system's name
     reason: Annotated[str, Field(min_length=1)]
 
+    @model_validator(mode="after")
+    def _names_something(self) -> Needs:
+        if self.min_cores == 1 and self.system is None:
+            raise ValueError("name 'min_cores' or 'system': a reason alone prevents nothing")
+        return self
+
 
 class Claim(Data):
     """A published figure, and which of an experiment's figures it is compared with."""
@@ -63,9 +69,9 @@ class Claim(Data):
     variant: Label
     against: Label | None = None  # none of a count
     against_benchmark: str | None = None  # the claim's own without it
-    scale: Annotated[float, Field(gt=0)] = 1.0  # units of work that a count was published for
-    published: Annotated[float, Field(ge=0)]
-    tolerance: Annotated[float, Field(ge=0)]  # a share of the published figure
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0  # units of work that a count was published for
+    published: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)]  # a share of the published figure
     bound: Bound = Bound.EXACT
     needs: Needs | None = None
     required: bool = False
@@ -75,6 +81,10 @@ class Claim(Data):
     def _says_what_is_compared(self) -> Claim:
         if self.against is None and (not self.metric.counted or self.against_benchmark is not None):
             raise ValueError("a ratio needs 'against': the variant that it is a ratio to")
+        if self.against is not None and self.scale != 1:
+            raise ValueError("'scale' belongs to a count: a ratio needs none")
+        if self.published == 0 and self.bound is Bound.AT_LEAST:
+            raise ValueError("'at-least' 0 is always true")
         if self.against is not None and self.published == 0:
             raise ValueError("a ratio of 0 cannot be measured")
         if self.against == self.variant and self.against_benchmark in {None, self.benchmark}:
