@@ -70,9 +70,9 @@ def test_the_spread_is_half_the_range_as_a_share_of_the_median() -> None:
 @pytest.mark.parametrize(
     ("ratio", "p", "band", "verdict"),
     [
-        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.049, 1.0, "slower"),
-        (Ratio(0.9, 0.85, 0.95, 0.001, 8), 0.049, 1.0, "faster"),
-        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.05, 1.0, "no difference"),
+        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.0099, 1.0, "slower"),
+        (Ratio(0.9, 0.85, 0.95, 0.001, 8), 0.0099, 1.0, "faster"),
+        (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.01, 1.0, "no difference"),
         (Ratio(1.1, 0.99, 1.15, 0.001, 8), 0.001, 1.0, "no difference"),
         (Ratio(1.1, 1.05, 1.15, 0.001, 8), 0.001, 1.11, "no difference"),
         # The estimate decides, not the interval's end.
@@ -113,12 +113,12 @@ def test_a_clear_10_percent_over_8_rounds_is_found() -> None:
     assert comparison_of(row_of(table_of(values))).verdict == "slower"
 
 
-def test_a_p_value_of_3_percent_alone_among_20_is_no_difference() -> None:
+def test_a_p_value_of_3_per_mille_alone_among_20_is_no_difference() -> None:
     """Its own interval excludes 1: only the number of comparisons speaks against it."""
     others = [f"other-{number}" for number in range(19)]
-    values = {BASE: by_rounds(1, 0), OTHER: by_rounds(1.02, 0.0125)}
+    values = {BASE: by_rounds(1, 0), OTHER: by_rounds(1.02, 0.0075)}
     alone = comparison_of(row_of(table_of(values)))
-    assert alone.ratio.p == pytest.approx(0.03, abs=0.005)
+    assert alone.ratio.p == pytest.approx(0.003, abs=0.001)
     assert alone.verdict == "slower"
     among = comparison_of(
         row_of(table_of(values | {other: by_rounds(1, 0.02) for other in others}, (BASE, OTHER, *others)))

@@ -23,6 +23,7 @@ from interlock.model import (
     Metric,
     Outcome,
     Probe,
+    Repetition,
     State,
 )
 from tests.builders import (
@@ -104,16 +105,16 @@ def test_a_figure_is_within_half_a_percent_of_its_number(number: float) -> None:
 
 def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
     lock, rate = report.sections(example()[1])
-    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.00x [0.99, 1.01])"
-    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.00x [0.98, 1.02])"
+    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.000x [0.992, 1.008])"
+    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.000x [0.984, 1.016])"
     assert lock.columns[:4] == ("variant", "ns per lock", "ratio to cpython-3.13", "ratio to control")
     baseline, _, slower, missing = lock.rows
     assert baseline == ("cpython-3.13", "100 ±0%", "baseline", "-", "-", "10", "ok")
     assert slower == (
         "cpython-3.14t",
         "150 ±1%",
-        "1.50x [1.49, 1.51] slower",
-        "1.50x [1.49, 1.51] slower than cpython-3.13",
+        "1.500x [1.488, 1.512] slower",
+        "1.500x [1.488, 1.512] slower than cpython-3.13",
         "2",
         "10",
         "ok",
@@ -121,8 +122,8 @@ def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
     assert missing == ("nogil-3.9", "-", "-", "-", "-", "-", "unavailable")
     assert rate.rows[2][1:4] == (
         "248 ±2%",
-        "1.01x [0.99, 1.03] no difference",
-        "1.01x [0.99, 1.03] no difference from cpython-3.13",
+        "1.010x [0.994, 1.026] no difference",
+        "1.010x [0.994, 1.026] no difference from cpython-3.13",
     )
 
 
@@ -131,7 +132,7 @@ def test_one_round_has_no_interval_and_no_twin_no_band() -> None:
     experiment = make_experiment(VARIANTS[:2], order={"locks": [VARIANTS[:2]] * 2})
     (section,) = report.sections(compare.tables(experiment, values, {}))
     assert section.title.endswith("(1 round, no twin)")
-    assert section.rows[1][2] == "1.00x [one round] no difference"
+    assert section.rows[1][2] == "1.000x [one round] no difference"
 
 
 def test_the_summary_says_over_how_many_benchmarks_its_figure_is() -> None:
@@ -140,7 +141,7 @@ def test_the_summary_says_over_how_many_benchmarks_its_figure_is() -> None:
     assert section.columns[3:] == ("slower", "faster", "no difference")
     assert section.rows == (
         ("cpython-2.7-nothreads", "-", "0 of 2", "0", "0", "0"),
-        ("cpython-3.14t", "1.23x [1.22, 1.24]", "2 of 2", "1", "0", "1"),
+        ("cpython-3.14t", "1.231x [1.218, 1.242]", "2 of 2", "1", "0", "1"),
         ("nogil-3.9", "-", "0 of 2", "0", "0", "0"),
     )
 
@@ -163,6 +164,13 @@ def test_the_headline_tells_what_ended_the_rounds_and_what_disturbed_them() -> N
     lines = report.headline(make_experiment(VARIANTS, settings=settings, warnings=["a neighbour\nstole 5 %"]))
     assert "settings profile standard, rounds 5 to 10 until ±3 % (quick), seed 7, baseline cpython-3.13" in lines
     assert lines[-1] == "warning  a neighbour stole 5 %"
+
+
+def test_the_headline_names_workloads_with_a_lower_round_limit() -> None:
+    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10, "half_width": 0.03})
+    workload = make_workload(quick=Repetition(warmups=1, values=2, rounds_limit=8))
+    text = "\n".join(report.headline(make_experiment(VARIANTS, settings=settings, workloads={"locks": workload})))
+    assert "rounds 5 to 10 (locks at most 8) until ±3 % (quick)" in text
 
 
 def markdown_tables(text: str) -> dict[str, list[str]]:

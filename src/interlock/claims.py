@@ -94,9 +94,9 @@ class _Said:
 def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, profiles: Profiles) -> list[Finding]:
     """A finding for each claim, in their order.
 
-    Confirmed: the ratio lies in what the published figure allows with its tolerance and bound. Refuted: its 95 %
-    interval lies outside. An interval that reaches it while the ratio does not, or that also holds 1, which the claim does not
-    allow, decides nothing; nor do fewer than five rounds.
+    Confirmed: the ratio lies in what the published figure allows with its tolerance and bound. Refuted: its 95
+    % interval lies outside. An interval that reaches it while the ratio does not, or that also holds 1, which
+    the claim does not allow, decides nothing; nor do fewer than five rounds.
     """
     evidence = _Evidence(experiment, values, profiles)
     return [_finding(claim, evidence) for claim in claims]

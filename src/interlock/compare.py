@@ -28,7 +28,8 @@ Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
 # Workload, benchmark, label, and the label that it is compared with.
 Pair = tuple[str, str, str, str]
 
-SIGNIFICANT = 0.05
+# One report in a hundred calls equals different: at 5 % it would be one in twenty.
+SIGNIFICANT = 0.01
 SLOWER, FASTER, SAME = "slower", "faster", "no difference"
 
 

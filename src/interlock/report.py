@@ -23,7 +23,7 @@ LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
     "baseline's (or the control's) of the same round, geometric mean over the rounds, up to a sixth of which is "
     "trimmed from each end (rounded down: none of five, one of ten) [95 % interval, by bootstrap over the rounds], "
-    "above 1 is slower. 'slower' and 'faster' need all of: p below 0.05 (trimmed t-test, adjusted by Holm's method "
+    "above 1 is slower. 'slower' and 'faster' need all of: p below 0.01 (trimmed t-test, adjusted by Holm's method "
     "for all ratios of this report), an interval without 1, and a ratio outside the twin's band. The twin is the "
     "baseline's image measured as another variant; its band is the ratio that it shows, in both directions, also "
     "for ratios to the control; without a twin it is 1. 'no difference' means that none was shown. The summary is "

@@ -59,9 +59,10 @@ def _trimmed(ratios: Sequence[float]) -> list[float]:
 
     A shared machine makes one process in twenty or so half as slow again: such a round would move a mean by several
     per cent, and its variance would hide everything else. So up to a sixth of the rounds, rounded down, is cut from
-    each end. The numbers are the mean and, added to it, each round's distance in the Winsorised sample, stretched so that
-    their t-test is that of the trimmed mean (Tukey and McLaughlin, Less Vulnerable Confidence and Significance
-    Procedures for Location, Sankhya A 25, 1963) with the variance of Yuen (Biometrika 61, 1974), for one sample.
+    each end. The numbers are the mean and, added to it, each round's distance in the Winsorised sample, stretched
+    so that their t-test is that of the trimmed mean (Tukey and McLaughlin, Less Vulnerable Confidence and
+    Significance Procedures for Location, Sankhya A 25, 1963) with the variance of Yuen (Biometrika 61, 1974), for
+    one sample.
     """
     logs = [math.log(ratio) for ratio in ratios]
     size, cut = len(logs), _cut(len(logs))
