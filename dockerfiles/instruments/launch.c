@@ -135,16 +135,15 @@ static void prepare_actions(posix_spawn_file_actions_t *actions, bool discard_st
         die("cannot prepare the child's files", error);
 }
 
-/* A counter that children inherit and that starts at their exec; this process itself executes nothing. */
+/* A counter that children inherit. It counts this process too, some thousand instructions a start: switched on at the
+ * child's exec it would miss whole children, because Linux may swap the counters of two processes that inherit alike. */
 static int open_instructions(void) {
     struct perf_event_attr attributes = {
         .type = EVENT_TYPE,
         .size = sizeof attributes,
         .config = EVENT,
         .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-        .disabled = 1,
         .inherit = 1,
-        .enable_on_exec = 1,
         .exclude_kernel = 1,
         .exclude_hv = 1,
     };

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from docker.errors import DockerException
-from docker.types import LogConfig, Ulimit
+from docker.types import LogConfig
 from requests.exceptions import RequestException
 
 from interlock.engine.cells import remove
@@ -79,8 +79,6 @@ def _create(client: Any, image_id: str, owner: str, arguments: list[str]) -> Any
         cap_add=["SYS_ADMIN", "SYS_PTRACE"],
         # What keeps containers from mounting tracefs and from looking at processes outside.
         security_opt=["apparmor=unconfined", "label=disable"],
-        # Kernels before 5.11 charge BPF's maps to it.
-        ulimits=[Ulimit(name="memlock", soft=-1, hard=-1)],
         # What it prints is read back, whatever the engine does with logs.
         log_config=LogConfig(type="json-file"),
         volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
