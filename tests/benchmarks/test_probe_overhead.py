@@ -28,7 +28,7 @@ from interlock.places import Places
 
 ROOT = Path(__file__).parents[2]
 OWNER = "probe-overhead"
-ROUNDS = 7
+ROUNDS = 5
 READS = 500_000
 LOOP = """
 #include <fcntl.h>
