@@ -91,10 +91,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 Way = tuple[Callable[[], AbstractContextManager[Any]], list[str]]
 
 
-def interleaved(bench: Bench, cell: Any, argv: list[str], ways: dict[str, Way]) -> dict[str, list[float]]:
+def interleaved(
+    bench: Bench, cell: Any, argv: list[str], ways: dict[str, Way], rounds: int = ROUNDS
+) -> dict[str, list[float]]:
     """Each way's wall times divided by that of the first way in the same round."""
     ratios = defaultdict[str, list[float]](list)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         walls = {}
         for name, (context, tracer) in ways.items():
             with context():
@@ -120,10 +122,21 @@ def test_what_a_probe_costs_its_cell(bench: Bench, capsys: pytest.CaptureFixture
         "bpf": (lambda: bench.probe(Method.BPF), []),
         "strace-futex": (nullcontext, instruments.STRACE_FUTEX),
         "strace": (nullcontext, instruments.STRACE),
-        "tracepoints": (lambda: bench.probe(Method.TRACEPOINTS), []),
     }
     for title, argv in PROGRAMS.items():
         ratios = interleaved(bench, bench.watched, argv, ways)
+        with capsys.disabled():
+            show(title, ratios)
+
+
+def test_what_perfs_tracepoints_cost_their_cell(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fewer rounds: to open and to close them takes half a minute each time."""
+    ways: dict[str, Way] = {
+        "without": (nullcontext, []),
+        "tracepoints": (lambda: bench.probe(Method.TRACEPOINTS), []),
+    }
+    for title, argv in PROGRAMS.items():
+        ratios = interleaved(bench, bench.watched, argv, ways, rounds=2)
         with capsys.disabled():
             show(title, ratios)
 

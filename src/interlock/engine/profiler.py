@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from docker.errors import DockerException
@@ -58,6 +58,10 @@ def counting(client: Any, image_id: str, owner: str, cell: Any, method: Method) 
             _wait_until_ready(profiler, limit_s)
         yield Counting(profiler, limit_s)
     finally:
+        # perf's events take longer to close than the engine waits for a container that it removes.
+        with suppress(DockerException, RequestException):
+            profiler.kill()
+            profiler.wait(timeout=limit_s)
         remove(profiler)
 
 
