@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { BUFFER_BYTES = 1 << 20 };
 enum { EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 127, EXIT_SIGNAL_BASE = 128 };
 
 /* Another event at compile time, for tests on machines without hardware counters. */
@@ -202,8 +203,6 @@ static void print(const struct process *process, bool counted) {
         printf("\"instructions\": %llu, ", process->instructions);
     printf("\"exit_code\": %d, ", exit_code(process->status));
     printf("\"signal\": %d}}\n", WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0);
-    if (fflush(stdout) != 0)
-        die("cannot write to stdout", errno);
 }
 
 int main(int count, char **arguments) {
@@ -211,6 +210,8 @@ int main(int count, char **arguments) {
         return idle();
     struct options options = parse(arguments + 1);
     posix_spawn_file_actions_t actions;
+    /* Said at the end: whoever reads a line at once would run beside the next process. */
+    setvbuf(stdout, NULL, _IOFBF, BUFFER_BYTES);
     prepare_actions(&actions, options.discard_stdout);
     if (options.last_cpu)
         pin_to_last_cpu();
@@ -226,5 +227,7 @@ int main(int count, char **arguments) {
         print(&process, counter >= 0);
         code = exit_code(process.status);
     }
+    if (fflush(stdout) != 0)
+        die("cannot write to stdout", errno);
     return code;
 }

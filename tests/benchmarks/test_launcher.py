@@ -26,7 +26,7 @@ from interlock.places import Places
 
 ROOT = Path(__file__).parents[2]
 OWNER = "launcher-cost"
-STARTS, ROUNDS = 200, 7
+STARTS, ROUNDS = 200, 5
 BARE = """
 #include <spawn.h>
 #include <stdio.h>
