@@ -4,6 +4,8 @@
  * process that calls posix_spawn into the peak of the child.
  */
 #define _GNU_SOURCE
+#include "profiler/counts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -29,10 +31,6 @@ enum { EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 127, EXIT_SIGNAL_BASE
 #define EVENT_TYPE PERF_TYPE_HARDWARE
 #define EVENT PERF_COUNT_HW_INSTRUCTIONS
 #endif
-
-/* Understood by a profiler (profiler/counts.h) and by nobody else: start-up begins at the program's exec, and what the
- * launcher itself does is never counted. */
-enum { PHASE_MARK = 0x7fff0000, FROM_EXEC = 8, OUTSIDE = 0, STARTUP = 1 };
 
 extern char **environ;
 
@@ -170,6 +168,7 @@ static unsigned long long read_counter(int counter) {
 static struct process run(char **program, const posix_spawn_file_actions_t *actions) {
     struct process process = {0};
     pid_t pid;
+    /* For a profiler: start-up begins at the program's exec, and what the launcher itself does is never counted. */
     close(PHASE_MARK | FROM_EXEC | STARTUP);
     clock_gettime(CLOCK_MONOTONIC, &process.start);
     int error = posix_spawnp(&pid, program[0], actions, NULL, program, environ);

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
 
 from interlock.model import (
-    BenchmarkProfile,
     BenchmarkValues,
     Bound,
+    CellKey,
     CellResult,
     Claim,
     ClaimMetric,
     Experiment,
     Outcome,
+    Profiles,
     State,
+    Values,
     split_label,
 )
 from interlock.statistics import Ratio, ratio_of
-
-CellKey = tuple[str, str]
-Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
-Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
 
 # A kernel that charges CPU time by its clock's tick (250 Hz by default) reads 0 s for what fits between two of them.
 # No process takes 0 s, and a ratio needs a figure: such a reading counts as one tick, the most it can mean.
@@ -94,9 +91,9 @@ class _Said:
 def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, profiles: Profiles) -> list[Finding]:
     """A finding for each claim, in their order.
 
-    Confirmed: the ratio lies in what the published figure allows with its tolerance and bound. Refuted: its 95
-    % interval lies outside. An interval that reaches it while the ratio does not, or that also holds 1, which
-    the claim does not allow, decides nothing; nor do fewer than five rounds.
+    Confirmed: the ratio lies in what the published figure allows with its tolerance and bound. Refuted: its 95 %
+    interval lies outside. An interval that reaches it while the ratio does not, or that also holds 1, which the
+    claim does not allow, decides nothing; nor do fewer than five rounds.
     """
     evidence = _Evidence(experiment, values, profiles)
     return [_finding(claim, evidence) for claim in claims]
@@ -195,7 +192,7 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Ratio | _Said:
 def _by_process(metric: ClaimMetric, values: BenchmarkValues) -> list[float]:
     """One figure for each process. CPU time is of the whole process, so it is divided by the work of its values."""
     if metric is ClaimMetric.TIME:
-        return [median(process) for process in values.processes]
+        return values.medians
     cpu = [(user or TICK_S, system or TICK_S) for user, system in zip(values.user_s, values.sys_s, strict=True)]
     if metric is ClaimMetric.SYS_SHARE:
         return [system / (user + system) for user, system in cpu]

@@ -16,15 +16,14 @@ from interlock.model import (
     Experiment,
     Gil,
     Outcome,
+    Profiles,
     State,
+    Values,
     Workload,
     label_of,
 )
 from interlock.statistics import Interval, Ratio, by_round, geometric_mean, holm, ratio_of, ratio_over
 
-CellKey = tuple[str, str]
-Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
-Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
 # Workload, benchmark, label, and the label that it is compared with.
 Pair = tuple[str, str, str, str]
 
@@ -105,7 +104,7 @@ class _Recorded:
 
     def medians(self, label: str, workload: str, benchmark: str) -> list[float]:
         values = self.of(label, workload, benchmark)
-        return process_medians(values) if values else []
+        return values.medians if values else []
 
     def twin(self, workload: str, benchmark: str) -> Ratio | None:
         baseline = self.experiment.settings.baseline
@@ -113,14 +112,9 @@ class _Recorded:
         return ratio_of(twin, self.medians(baseline, workload, benchmark))
 
 
-def process_medians(values: BenchmarkValues) -> list[float]:
-    """One figure for each process: values within a process are not independent of each other."""
-    return [median(process) for process in values.processes]
-
-
 def spread_of(values: BenchmarkValues) -> float:
     """Half the range of the processes' medians, as a share of their median."""
-    medians = process_medians(values)
+    medians = values.medians
     return (max(medians) - min(medians)) / 2 / median(medians)
 
 
@@ -194,7 +188,7 @@ def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: Mappin
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
-        seconds=median(process_medians(mine)) if mine else None,
+        seconds=median(mine.medians) if mine else None,
         spread=spread_of(mine) if mine else None,
         to_baseline=compared.get((*place, experiment.settings.baseline)),
         to_control=compared.get((*place, control)) if control else None,

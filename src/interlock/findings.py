@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from interlock import markdown as md
 from interlock.claims import Finding, Verdict, number
 from interlock.errors import ClaimError
 from interlock.model import Bound, Claim, Experiment
@@ -38,15 +39,11 @@ def terminal(findings: Sequence[Finding]) -> RenderableType:
 def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
     """The same as Markdown."""
     lines = [f"# Claims on experiment {experiment.name}", "", _total(findings) + ".", ""]
-    lines += [_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(_line(_cells(finding)) for finding in findings)]
+    lines += md.table(COLUMNS, map(_cells, findings))
     for finding in findings:
         lines += ["", f"**{finding.claim.name}: {finding.verdict.value}**", ""]
         lines += [f"- {line}" for line in _sentences(finding)]
     return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
 def _total(findings: Sequence[Finding]) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock import compare
+from interlock import markdown as md
 from interlock.compare import SAME, Comparison, Row, Summary, Table
 from interlock.model import BenchmarkProfile, Experiment, Method, Metric, State
 from interlock.statistics import Interval
@@ -164,6 +165,10 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     return "\n".join(lines)
 
 
+def _markdown_table(section: Section) -> list[str]:
+    return md.table(section.columns, section.rows)
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -266,13 +271,6 @@ def _summary(summary: Summary) -> tuple[str, ...]:
         f"{sum(counts)} of {sum(counts) + summary.missing}",
         *map(str, counts),
     )
-
-
-def _markdown_table(section: Section) -> list[str]:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    return [line(section.columns), line(["---"] * len(section.columns)), *(line(row) for row in section.rows)]
 
 
 def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:

@@ -14,7 +14,7 @@ import pyperf
 from pydantic import BaseModel, ValidationError
 
 from interlock.errors import StoreError
-from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil, label_of
+from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil, Profiles, Values, label_of
 
 Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
@@ -177,9 +177,7 @@ def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
     return _read_model(path, CellProfile).benchmarks
 
 
-def read_cells(
-    folder: Path, experiment: Experiment
-) -> tuple[dict[tuple[str, str], dict[str, BenchmarkValues]], dict[tuple[str, str], dict[str, BenchmarkProfile]]]:
+def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
     """Values and profiles of an experiment, by (variant[+mode], workload) and then by benchmark."""
     values, profiles = {}, {}
     for cell in experiment.cells:

@@ -36,7 +36,4 @@ const char *syscall_name(unsigned number, char buffer[16]);
 const char *error_name(unsigned error, char buffer[16]);
 const char *futex_operation_name(unsigned operation);
 
-/* The folder with the kernel's trace events, mounted if it is not there; NULL if it cannot be had. */
-const char *trace_events(void);
-
 #endif

@@ -28,7 +28,8 @@ static size_t event_count;
 static struct event all_calls = {.name = "raw_syscalls/sys_enter"};
 static long cpus;
 
-const char *trace_events(void) {
+/* The folder with the kernel's trace events, mounted if it is not there; NULL if it cannot be had. */
+static const char *trace_events(void) {
     static const char *const there[] = {"/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"};
     for (size_t index = 0; index < sizeof there / sizeof *there; index++)
         if (access(there[index], R_OK | X_OK) == 0)

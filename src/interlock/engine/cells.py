@@ -218,14 +218,17 @@ def remove_network(client: Any, name: str) -> None:
 def clean_up(client: Any, experiment: str) -> None:
     """Removes every container, network and volume of the experiment; EngineError names what stays, if anything does."""
     owned = {"label": f"{OWNER_LABEL}={experiment}"}
+    found = [
+        *((container, remove) for container in client.containers.list(all=True, filters=owned)),
+        *((network, _remove) for network in client.networks.list(filters=owned)),
+        *((volume, _remove_volume) for volume in client.volumes.list(filters=owned)),
+    ]
     stays = []
-    for kind, gone in ((client.containers, remove), (client.networks, _remove), (client.volumes, _remove_volume)):
-        found = kind.list(all=True, filters=owned) if kind is client.containers else kind.list(filters=owned)
-        for one in found:
-            try:
-                gone(one)
-            except DockerException as error:
-                stays.append(f"{one.id} ({error})")
+    for one, gone in found:
+        try:
+            gone(one)
+        except DockerException as error:
+            stays.append(f"{one.id} ({error})")
     if stays:
         raise EngineError(found=f"cannot be removed: {'; '.join(stays)}", todo="Remove it with the engine's tools.")
 

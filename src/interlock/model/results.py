@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from statistics import median
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from interlock.model.common import Data, EnvironmentName, Seconds, label_of
-from interlock.model.profiles import Probe
+from interlock.model.profiles import BenchmarkProfile, Probe
 from interlock.model.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.model.workloads import Workload
 
@@ -184,3 +186,14 @@ class BenchmarkValues(Data):
     units: list[int] = []  # of work within one value, one for each process
     max_rss_bytes: int
     gil_after: Gil | None = None
+
+    @property
+    def medians(self) -> list[float]:
+        """One figure for each process: values within a process are not independent of each other."""
+        return [median(process) for process in self.processes]
+
+
+# What an experiment's files hold, by variant[+mode] and workload, and then by benchmark.
+CellKey = tuple[str, str]
+Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
+Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
