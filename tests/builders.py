@@ -16,6 +16,7 @@ from interlock.model import (
     CallCounts,
     CellResult,
     Claim,
+    Download,
     Experiment,
     Facts,
     Gil,
@@ -35,19 +36,64 @@ from interlock.model import (
 
 ROOT = Path(__file__).parents[1]
 OK = Outcome(state=State.OK)
-# The variants that the project promises.
+# The variants that the project promises; those of them that are not here yet leave COMING when their files come.
 PROMISED = [
+    "cpython-2.5",
+    "cpython-2.5-pth",
     "cpython-2.7",
+    "cpython-2.7-mutex",
     "cpython-2.7-nothreads",
     "cpython-2.7-pth",
     "cpython-2.7-pth-plain",
+    "cpython-3.10",
+    "cpython-3.11",
+    "cpython-3.11-deepfrozen",
+    "cpython-3.12",
     "cpython-3.13",
+    "cpython-3.13-frozen",
+    "cpython-3.13-frozen-static",
+    "cpython-3.13-nothreads",
+    "cpython-3.13-without-pymalloc",
+    "cpython-3.13-zip",
     "cpython-3.13t",
     "cpython-3.14",
+    "cpython-3.14-jit",
+    "cpython-3.14-nothreads",
+    "cpython-3.14-tailcall",
     "cpython-3.14t",
+    "cpython-3.15",
+    "cpython-3.15t",
+    "cpython-3.6",
+    "cpython-3.7",
+    "cpython-3.8",
     "cpython-3.9",
+    "cpython-3.9-oxidized",
+    "debian-3.13",
     "nogil-3.9",
+    "official-3.13",
+    "pyenv-3.10",
+    "pyenv-3.12",
+    "pyenv-3.6",
+    "pyenv-3.7",
+    "pyenv-3.8",
+    "pypy-3.11",
 ]
+COMING = {
+    "cpython-3.11-deepfrozen",
+    "cpython-3.13-frozen",
+    "cpython-3.13-frozen-static",
+    "cpython-3.13-nothreads",
+    "cpython-3.13-without-pymalloc",
+    "cpython-3.13-zip",
+    "cpython-3.14-jit",
+    "cpython-3.14-nothreads",
+    "cpython-3.14-tailcall",
+    "cpython-3.9-oxidized",
+}
+# A variant's interpreter from elsewhere than a source: `make_variant(**changes, interpreter=None)`.
+FROM_IMAGE: dict[str, Any] = {"image": {"reference": f"python:x@sha256:{'1' * 64}"}, "interpreter": None}
+FROM_PREFIX: dict[str, Any] = {"prefix": {"places": ["/opt/python"]}, "interpreter": None}
+FROM_PACKAGES: dict[str, Any] = {"packages": {"names": ["python3"], "python": "/usr/bin/python3"}, "interpreter": None}
 METRIC = Metric(label="ns per lock", scale=1e9)
 PROFILE_METRIC = Metric(label="futex/1M", scale=1e6)
 
@@ -59,6 +105,7 @@ def make_variant(name: str = "cpython-3.13", **changes: Any) -> Variant:
         "version": "3.13.1",
         "base": "trixie",
         "tag": name.removeprefix("cpython-"),
+        "support": {"phase": "bugfix", "end_of_life": "2029-10-31"},
         "proof": Proof(thread_flavour=ThreadFlavour.PTHREAD, gil=Gil.ON, thread_library="libc.so.6"),
         "interpreter": make_source(),
     }
@@ -68,6 +115,11 @@ def make_variant(name: str = "cpython-3.13", **changes: Any) -> Variant:
 def make_source(file: str = "Python-3.13.1.tgz", **changes: Any) -> Source:
     data: dict[str, Any] = {"file": file, "sha256": "a" * 64, "places": [f"https://example.org/{file}"]}
     return Source.model_validate(data | changes)
+
+
+def make_download(file: str = "wheel-1.0-cp39-cp39-linux_x86_64.whl", **changes: Any) -> Download:
+    data: dict[str, Any] = {"file": file, "sha256": "b" * 64, "places": [f"https://example.org/{file}"]}
+    return Download.model_validate(data | changes)
 
 
 def make_facts(**changes: Any) -> Facts:

@@ -18,6 +18,7 @@ from interlock.model import (
     ClaimsFile,
     Condition,
     Profile,
+    Texts,
     Variant,
     VariantFile,
     Workload,
@@ -27,6 +28,10 @@ from interlock.model import (
 
 Item = TypeVar("Item", bound=BaseModel)
 SHARED_FILES = ("bases", "profiles")
+# The folder of variants/ in which what a key names must be.
+NAMED_IN = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
+# As a name: all there are.
+EVERYTHING = "all"
 NO_WORKLOADS = ("claims", "conditions")
 
 
@@ -50,11 +55,13 @@ def load(root: Path) -> Catalog:
     bases = _load_table(root, "variants/bases.toml", Base, lambda _: {})
     profiles = _load_table(root, "variants/profiles.toml", Profile, lambda name: {"name": name})
     conditions = _load_table(root, "workloads/conditions.toml", Condition, lambda name: {"name": name})
-    variants = {
-        path.stem: _validate(root, path, Variant, VariantFile, path.stem)
-        for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
-        if path.stem not in SHARED_FILES
-    }
+    variants = _fill_in(
+        {
+            path.stem: _validate(root, path, Variant, VariantFile, path.stem)
+            for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
+            if path.stem not in SHARED_FILES
+        }
+    )
     workloads = {
         path.stem: _validate(root, path, Workload, WorkloadFile, path.stem)
         for path in sorted((root / "workloads").glob("*.toml"), key=lambda path: path.stem)
@@ -76,20 +83,30 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
     return list(_parse(root, path, ClaimsFile, _read_toml(root, path)).claims.values())
 
 
-def templates(root: Path) -> dict[str, str]:
-    """The templates of generated files, by file name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "dockerfiles").glob("*.j2"))}
+def texts(root: Path) -> Texts:
+    """What generated files are made of."""
+    parts = root / "variants"
+    scripts = ("*.j2", "fetch.sh")
+    return Texts(
+        templates={path.name: _text(path) for glob in scripts for path in sorted((root / "dockerfiles").glob(glob))},
+        patches=_texts(parts / "patches"),
+        steps=_texts(parts / "steps"),
+        keys=_texts(parts / "keys"),
+    )
 
 
-def patches(root: Path) -> dict[str, str]:
-    """The patches that variants may name, by file name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "variants/patches").glob("*"))}
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.name: _text(path) for path in sorted(folder.glob("*"))}
 
 
 def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
     """The wanted names in the order given, or all known ones; UsageError names what does not exist."""
     known = list(known)
-    if not wanted:
+    if not wanted or wanted == [EVERYTHING]:
         return known
     for name in wanted:
         if name not in known:
@@ -105,6 +122,7 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
 
     Raises UsageError for a variant or a mode that does not exist.
     """
+    wanted = None if wanted == [EVERYTHING] else wanted
     for label in wanted or []:
         name, mode = split_label(label)
         select_names(variants, [name], "variant")
@@ -177,6 +195,27 @@ def _explain(item: type[BaseModel], kind: str, message: str, value: Any) -> tupl
     return f"found {value!r}", f"{message}."
 
 
+def _fill_in(variants: dict[str, Variant]) -> dict[str, Variant]:
+    """The variants, of which each that shares another's build has that build in it."""
+    return {name: _with_build(variant, variants) for name, variant in variants.items()}
+
+
+def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
+    if variant.build_of is None:
+        return variant
+    lender = variants.get(variant.build_of)
+    if lender is None or lender.interpreter is None or lender.finish is not None:
+        raise CatalogError(
+            file=f"variants/{variant.name}.toml",
+            key="build_of",
+            found=f"'{variant.build_of}' has no build to share",
+            todo="Name a variant with [interpreter] and without [finish].",
+        )
+    shared = ("interpreter", "libraries", "build_packages", "release")
+    filled = {key: getattr(lender, key) for key in shared}
+    return variant.model_copy(update={**filled, "build_of": None, "lender": lender.name})
+
+
 def _check_references(catalog: Catalog) -> None:
     bases, profiles, variants = set(catalog.bases), set(catalog.profiles), set(catalog.variants)
     for variant in catalog.variants.values():
@@ -212,7 +251,7 @@ def _check_sums(catalog: Catalog) -> None:
     """One file name has one sum, whichever variants use it: a slip in one of several copies is caught."""
     seen: dict[str, tuple[str, str]] = {}
     for variant in catalog.variants.values():
-        for part in variant.parts:
+        for part in variant.downloads:
             sha256, owner = seen.setdefault(part.file, (part.sha256, variant.name))
             if sha256 != part.sha256:
                 raise CatalogError(
@@ -249,12 +288,22 @@ def _check_modes(catalog: Catalog) -> None:
 
 def _check_files(root: Path, catalog: Catalog) -> None:
     for variant in catalog.variants.values():
-        for part in variant.parts:
-            for patch in part.patches:
-                _must_exist(root, f"variants/{variant.name}.toml", "patches", f"variants/patches/{patch}")
+        for key, names in _named_files(variant).items():
+            for name in names:
+                _must_exist(root, f"variants/{variant.name}.toml", key, f"variants/{NAMED_IN[key]}/{name}")
     for workload in catalog.workloads.values():
         if workload.program is not None:
             _must_exist(root, f"workloads/{workload.name}.toml", "program", f"workloads/{workload.program}")
+
+
+def _named_files(variant: Variant) -> dict[str, list[str]]:
+    """What a variant names of variants/, by key."""
+    return {
+        "patches": [name for part in variant.parts for name in part.patches],
+        "prepare": [name for part in variant.parts for name in part.prepare],
+        "signature.key": [part.signature.key for part in variant.downloads if part.signature],
+        "finish.steps": variant.finish.steps if variant.finish else [],
+    }
 
 
 def _must_exist(root: Path, file: str, key: str, path: str) -> None:

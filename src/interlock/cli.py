@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from interlock import __version__, catalog, claims, compare, doctor, experiment, findings, progress, report, store
 from interlock.engine import build as building
+from interlock.engine import verify as verifying
 from interlock.engine.client import connect
 from interlock.engine.image import Options
 from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
@@ -33,6 +35,7 @@ INTERRUPTED = 130
 
 Names = Annotated[str | None, typer.Option(help="Comma-separated names; all of them without this option.")]
 Release = Annotated[bool, typer.Option("--release", help="The profile 'release' (PGO and LTO) instead of 'standard'.")]
+Variants = Annotated[list[str] | None, typer.Argument(help="Variants; all of them by default.")]
 Folder = Annotated[Path | None, typer.Argument(help="An experiment's folder; the latest by default.")]
 Results = Annotated[Path | None, typer.Option(help="Folder of the experiments; the project's results/ by default.")]
 
@@ -57,14 +60,22 @@ def render(
 
 @app.command()
 def build(
-    variants: Annotated[list[str] | None, typer.Argument(help="Variants; all of them by default.")] = None,
+    variants: Variants = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every variant, as without any name.")] = False,
     release: Release = False,
     force: Annotated[bool, typer.Option("--force", help="Build again what is unchanged, from nothing.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Build each twice and compare the interpreter's layer, bit by bit.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write builds.json into: sizes, times and states, for docs/variants.md."),
+    ] = None,
 ) -> None:
     """Build variants into proved, tagged images; what is unchanged is left alone."""
     places, known = _project()
-    names = catalog.select_names(known.variants, variants, "variant")
-    built = _build(places, known, names, _profile(release), force)
+    names = catalog.select_names(known.variants, None if everything else variants, "variant")
+    built = _build(places, known, names, _profile(release), force, verify)
     table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = "unchanged" if image.reused else image.outcome.state.value
@@ -216,7 +227,7 @@ def _show(checks: list[doctor.Check]) -> None:
 
 
 def _generated(places: Places, known: Catalog) -> dict[str, str]:
-    return generated_files(known, catalog.templates(places.root), catalog.patches(places.root))
+    return generated_files(known, catalog.texts(places.root))
 
 
 def _render(places: Places, known: Catalog) -> None:
@@ -224,16 +235,20 @@ def _render(places: Places, known: Catalog) -> None:
         console.print(Text(f"render  {path}"))
 
 
-def _build(places: Places, known: Catalog, names: list[str], profile: str, force: bool) -> list[Built]:
+def _build(
+    places: Places, known: Catalog, names: list[str], profile: str, force: bool, verify: bool = False
+) -> list[Built]:
     client = connect()
     # A variant that was edited a moment ago is built as it is now.
     _render(places, known)
-    options = Options(places.root, places.cache, profile, force)
+    options = Options(places.root, places.cache, profile, rebuild=str(time.time_ns()) if force else "")
     known_s = store.read_durations(places.cache, profile)
     usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:
         say = progress.BuildProgress(display, len(names), usual_s)
         built = building.build(client, known, names, options, say)
+        if verify:
+            built = [verifying.verify(client, known, name, options, say) for name in names]
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
     store.write_durations(places.cache, profile, {**known_s, **fresh})
     return built

@@ -32,6 +32,9 @@ from interlock.statistics import TRIMMED, narrow, ratio_of
 # Of a process's cell; neighbours that share a core make it 1.3 to 1.8.
 SLOW = 1.2
 
+# An interpreter that has not said by then what it is hangs: in some modes its first thread does.
+ANSWER_S = 20
+
 
 @dataclass
 class Spent:
@@ -109,7 +112,7 @@ def _ask_facts(stage: Stage, cell: Cell) -> Facts | None:
     """None of an interpreter that does not answer: its benchmarks will say what is wrong with it."""
     subject = cell.subject
     argv = instruments.with_options(["python", "-c", proof.QUESTION], subject.options)
-    ended = cells.run_process(stage.stand.client, cell.container, argv, 60, subject.environment)
+    ended = cells.run_process(stage.stand.client, cell.container, argv, ANSWER_S, subject.environment)
     if ended.timed_out:
         cell.container = open_container(stage, subject)
     try:

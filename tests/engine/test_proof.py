@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from interlock.engine.proof import QUESTION, broken_mode, contradictions, parse_facts, require_proof
 from interlock.errors import BuildError
-from interlock.model import Gil, Subject, ThreadFlavour
+from interlock.model import Facts, Gil, Subject, ThreadFlavour
 from tests.builders import make_facts, make_variant
 
 OUTPUT = """\
@@ -78,6 +79,62 @@ def test_an_interpreter_that_cannot_start_threads_says_so() -> None:
     assert facts.thread_error == "RuntimeError: no threads here"
 
 
+def asked(prelude: str) -> Facts:
+    """What the interpreter that runs this says of itself after the prelude has made it another one."""
+    done = subprocess.run([sys.executable, "-c", prelude + QUESTION], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return parse_facts(done.stdout)
+
+
+def without_header(path: str) -> str:
+    return f"import sysconfig\nsysconfig.get_config_h_filename = lambda: {path!r}\n"
+
+
+def test_an_interpreter_without_its_pyconfig_has_posix_threads(tmp_path: Path) -> None:
+    assert asked(without_header(f"{tmp_path}/pyconfig.h")).thread_flavour is ThreadFlavour.PTHREAD
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("#define HAVE_PTH 1\n", ThreadFlavour.GNU_PTH),
+        ("/* #undef HAVE_PTH */\n", ThreadFlavour.PTHREAD),
+        ("#define HAVE_PTHREAD_H 1\n", ThreadFlavour.PTHREAD),
+    ],
+)
+def test_an_interpreter_on_pth_is_known_by_its_pyconfig(tmp_path: Path, line: str, expected: ThreadFlavour) -> None:
+    (tmp_path / "pyconfig.h").write_text(f"#define HAVE_ALARM 1\n{line}", encoding="utf-8")
+    assert asked(without_header(f"{tmp_path}/pyconfig.h")).thread_flavour is expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"CC": "gcc -O2", "CFLAGS": "-g -O3"}, "-O3"),
+        ({"CC": "gcc", "CFLAGS": "-O0 -Os"}, "-Os"),
+        ({"CFLAGS": "-O2"}, "-O2"),
+        ({"CC": "gcc"}, "unknown"),
+        ({}, "unknown"),
+    ],
+)
+def test_the_last_level_that_the_compiler_was_told_counts_and_none_is_unknown(
+    flags: dict[str, str], expected: str
+) -> None:
+    facts = asked(f"import sysconfig\nsysconfig.get_config_var = {flags!r}.get\n")
+    assert facts.optimisation == expected
+
+
+def test_another_implementation_says_its_name() -> None:
+    assert asked("import sys\nsys.implementation.name = 'pypy'\n").implementation == "pypy"
+
+
+@pytest.mark.parametrize("level", ["-O2", "unknown"])
+def test_an_image_with_the_level_that_its_proof_names_contradicts_nothing(level: str) -> None:
+    proof = {"thread_flavour": "pthread", "gil": "on", "thread_library": "libc.so.6", "optimisation": level}
+    assert contradictions(make_variant(proof=proof), make_facts(optimisation=level)) == []
+    assert contradictions(make_variant(proof=proof), make_facts()) == [("proof.optimisation", level, "-O3")]
+
+
 def test_an_image_that_is_what_it_declares_contradicts_nothing() -> None:
     assert contradictions(make_variant(), make_facts()) == []
     require_proof(make_variant(), make_facts(version="3.13.1+"))
@@ -90,7 +147,8 @@ def test_an_image_that_is_what_it_declares_contradicts_nothing() -> None:
         ({"thread_flavour": "free-threaded"}, ("proof.thread_flavour", "pthread", "free-threaded")),
         ({"gil": "off"}, ("proof.gil", "on", "off")),
         ({"loaded_libraries": ["a.so", "b.so"]}, ("proof.thread_library", "libc.so.6", "a.so b.so")),
-        ({"optimisation": "-O2"}, ("interpreter.environment", "-O3 (every profile's level)", "-O2")),
+        ({"optimisation": "-O2"}, ("proof.optimisation", "-O3", "-O2")),
+        ({"implementation": "pypy"}, ("proof.implementation", "cpython", "pypy")),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -99,13 +157,16 @@ def test_what_an_image_does_not_show_is_named(changes: dict[str, Any], expected:
 
 
 def test_every_contradiction_is_found() -> None:
-    facts = make_facts(version="1", thread_flavour="none", gil="off", loaded_libraries=[], optimisation="none")
+    facts = make_facts(
+        version="1", implementation="pypy", thread_flavour="none", gil="off", loaded_libraries=[], optimisation="none"
+    )
     assert [key for key, _, _ in contradictions(make_variant(), facts)] == [
         "version",
+        "proof.implementation",
         "proof.thread_flavour",
         "proof.gil",
         "proof.thread_library",
-        "interpreter.environment",
+        "proof.optimisation",
     ]
 
 

@@ -30,19 +30,32 @@ def ensure_base(client: Any, base: Base, cache: Path, say: Callable[[str], None]
         return found
     say(f"pulling {base.reference}")
     try:
-        client.api.pull(base.reference)
-        return BaseImage(reference=base.reference, origin="registry", image_id=client.images.get(base.reference).id)
+        return pull(client, base.reference)
     except (APIError, NotFound) as error:
-        say(f"no registry has it ({_short(error)}): debootstrap makes {base.suite}")
-        return _bootstrap(client, base, cache, _short(error))
+        reason = short(error)
+        say(f"no registry has it ({reason}): debootstrap makes {base.suite}")
+        return _bootstrap(client, base, cache, reason)
+
+
+def pull(client: Any, reference: str) -> BaseImage:
+    """An image that its registry has; docker's own error if there is none."""
+    client.api.pull(reference)
+    return BaseImage(reference=reference, origin="registry", image_id=client.images.get(reference).id)
+
+
+def find_pulled(client: Any, reference: str) -> BaseImage | None:
+    """An image that came from a registry if this engine has it."""
+    try:
+        return BaseImage(reference=reference, origin="registry", image_id=client.images.get(reference).id)
+    except ImageNotFound:
+        return None
 
 
 def find_base(client: Any, base: Base) -> BaseImage | None:
     """The base if this engine has it, without asking anybody else."""
-    try:
-        return BaseImage(reference=base.reference, origin="registry", image_id=client.images.get(base.reference).id)
-    except ImageNotFound:
-        pass
+    pulled = find_pulled(client, base.reference)
+    if pulled is not None:
+        return pulled
     tag = _local_tag(base)
     try:
         image = client.images.get(tag)
@@ -58,7 +71,8 @@ def _local_tag(base: Base) -> str:
     return f"interlock/base:{base.suite}-{base.reference.rsplit(':', 1)[1][:12]}"
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """The engine's own words for what went wrong."""
     return str(getattr(error, "explanation", None) or error).strip().splitlines()[-1]
 
 

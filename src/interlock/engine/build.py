@@ -11,14 +11,15 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from docker.errors import APIError, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound
 
-from interlock.engine.base import ensure_base
+from interlock.engine.base import ensure_base, find_pulled, pull, short
 from interlock.engine.context import content_hash, read_context
 from interlock.engine.image import Options, Plan, Say, ask_facts, build_aside, build_image, find_image
+from interlock.engine.prefix import find_prefix, identity, packed_files
 from interlock.engine.proof import require_proof
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
-from interlock.model import Built, Catalog, Outcome, State, Variant
+from interlock.model import BaseImage, Built, Catalog, Outcome, SourceKind, State, Variant
 
 # Two stages that all variants share: built once before the variants are built side by side.
 SHARED_STAGES = ("toolchain", "runtime")
@@ -37,27 +38,57 @@ def build(client: Any, catalog: Catalog, names: list[str], options: Options, say
         if options.profile not in variant.profiles:
             results[name] = _ended(variant, options.profile, State.UNSUPPORTED, f"no profile '{options.profile}'")
             continue
-        plan = make_plan(client, catalog, variant, options, say)
-        found = None if options.force else find_built(client, plan)
+        try:
+            plan = make_plan(client, catalog, variant, options, say)
+        except SourceUnavailableError as error:
+            results[name] = _ended(variant, options.profile, State.UNAVAILABLE, error.found)
+            say(name, State.UNAVAILABLE.value)
+            continue
+        found = None if options.rebuild else find_built(client, plan)
         if found is None:
             todo.append(plan)
         else:
             results[name] = found
             say(name, "unchanged")
-    for result in _build_side_by_side(client, todo, options, say):
-        results[result.variant] = result
+    # What shares another's build comes after it: the engine then has that build in its cache.
+    for borrows in (False, True):
+        wave = [plan for plan in todo if (plan.variant.lender is not None) == borrows]
+        for result in _build_side_by_side(client, wave, options, say):
+            results[result.variant] = result
     return [results[name] for name in names]
 
 
 def make_plan(client: Any, catalog: Catalog, variant: Variant, options: Options, say: Say) -> Plan:
-    """What would be built now. The base is made here if it is missing."""
-    base = ensure_base(client, catalog.bases[variant.base], options.cache, lambda text: say("base", text))
+    """What would be built now. The base is made here if it is missing; SourceUnavailableError says what is not here."""
     files = read_context(options.root / "dockerfiles" / variant.name)
     if "Dockerfile" not in files:
         raise BuildError(
             file=f"dockerfiles/{variant.name}/Dockerfile", found="the file is missing", todo="Run `interlock render`."
         )
-    return Plan(variant, options.profile, files, base, content_hash(files, base.image_id, options.profile))
+    parent = _parent(client, catalog, variant, options, say)
+    prefix = find_prefix(variant, variant.prefix) if variant.prefix else None
+    packed = {"prefix": identity(prefix, packed_files(prefix)).encode()} if prefix else {}
+    identified = content_hash(files | packed, parent.image_id, options.profile)
+    return Plan(variant, options.profile, files, parent, identified, prefix)
+
+
+def _parent(client: Any, catalog: Catalog, variant: Variant, options: Options, say: Say) -> BaseImage:
+    if variant.image is None:
+        return ensure_base(client, catalog.bases[variant.base], options.cache, lambda text: say("base", text))
+    reference = variant.image.reference
+    found = find_pulled(client, reference)
+    if found is not None:
+        return found
+    say(variant.name, f"pulling {reference}")
+    try:
+        return pull(client, reference)
+    except DockerException as error:
+        raise SourceUnavailableError(
+            file=f"variants/{variant.name}.toml",
+            key="image.reference",
+            found=f"no registry has {reference}: {short(error)}",
+            todo="Make the registry reachable.",
+        ) from None
 
 
 def find_built(client: Any, plan: Plan) -> Built | None:
@@ -82,7 +113,9 @@ def _build_side_by_side(client: Any, plans: list[Plan], options: Options, say: S
     if not plans:
         return
     workers = worker_count(len(plans))
-    _build_shared_stages(client, plans[0], say)
+    compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
+    if compiled:
+        _build_shared_stages(client, compiled[0], say)
     todo = deque(plans)
     done: SimpleQueue[Built | BaseException] = SimpleQueue()
 

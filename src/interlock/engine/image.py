@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,12 +11,17 @@ from typing import Any
 from docker.errors import DockerException, ImageNotFound
 
 from interlock.engine.context import tar_of
+from interlock.engine.downloads import local_files, mirror_url
 from interlock.engine.log import EXIT_CODE, MIRROR, STEP, build_failure, engine_failure
+from interlock.engine.prefix import pack, packed_files
 from interlock.engine.proof import QUESTION, parse_facts
-from interlock.errors import BuildError, EngineError
-from interlock.model import BaseImage, Facts, Variant
+from interlock.errors import BuildError
+from interlock.model import BaseImage, Facts, SourceKind, Variant
 
 HASH_LABEL = "interlock.hash"
+
+# What a Dockerfile calls its parent image.
+BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind in SourceKind}
 
 Say = Callable[[str, str], None]
 
@@ -32,6 +35,7 @@ class Plan:
     files: dict[str, bytes]
     base: BaseImage
     content_hash: str
+    prefix: Path | None = None  # of this machine, if the variant is packed from one
 
     @property
     def tag(self) -> str:
@@ -45,24 +49,25 @@ class Options:
     root: Path
     cache: Path
     profile: str = "standard"
-    force: bool = False
+    # A new one builds again what is unchanged; the same for all variants, so that a shared build is done once.
+    rebuild: str = ""
 
 
 def build_image(client: Any, plan: Plan, options: Options, jobs: int, say: Say) -> str:
     """The id of the image, not yet proved and without a tag; what went wrong as an error."""
-    mirror, sources = source_mirror(plan.variant)
     arguments = {
-        "BASE": plan.base.reference,
+        BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
         "PROFILE": plan.profile,
         "JOBS": str(jobs),
-        MIRROR: mirror,
-        "REBUILD": str(time.time_ns()) if options.force else "",
+        MIRROR: mirror_url(),
+        "REBUILD": options.rebuild,
     }
+    packed = {"prefix.tar": pack(plan.prefix, packed_files(plan.prefix))} if plan.prefix else {}
     name = plan.variant.name
     log: list[str] = []
     image_id = run_build(
         client,
-        plan.files | sources,
+        plan.files | local_files(plan.variant, options.cache) | packed,
         log,
         lambda step: say(name, step),
         buildargs=arguments,
@@ -72,20 +77,6 @@ def build_image(client: Any, plan: Plan, options: Options, jobs: int, say: Say) 
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
-
-
-def source_mirror(variant: Variant) -> tuple[str, dict[str, bytes]]:
-    """What build.sh is told of INTERLOCK_SOURCE_MIRROR, and the files that a local one puts into the context."""
-    mirror = os.environ.get(MIRROR, "")
-    if not mirror or "://" in mirror:
-        return mirror, {}
-    folder = Path(mirror)
-    if not folder.is_dir():
-        raise EngineError(
-            key=MIRROR, found=f"'{mirror}' is neither a URL nor a directory", todo="Correct it or unset it."
-        )
-    files = [part.file for part in variant.parts if (folder / part.file).is_file()]
-    return "file:///interlock", {f"sources/{file}": (folder / file).read_bytes() for file in files}
 
 
 def run_build(

@@ -28,14 +28,15 @@ def contradictions(variant: Variant, facts: Facts) -> list[tuple[str, str, str]]
     proof = variant.proof
     checks = [
         ("version", variant.version, facts.version.rstrip("+")),
+        ("proof.implementation", proof.implementation, facts.implementation),
         ("proof.thread_flavour", proof.thread_flavour.value, facts.thread_flavour.value),
         ("proof.gil", proof.gil.value, facts.gil.value),
     ]
     wrong = [(key, declared, found) for key, declared, found in checks if declared != found]
     if proof.thread_library is not None and proof.thread_library not in facts.loaded_libraries:
         wrong.append(("proof.thread_library", proof.thread_library, " ".join(facts.loaded_libraries)))
-    if facts.optimisation != "-O3":
-        wrong.append(("interpreter.environment", "-O3 (every profile's level)", facts.optimisation))
+    if facts.optimisation != proof.optimisation:
+        wrong.append(("proof.optimisation", proof.optimisation, facts.optimisation))
     return wrong
 
 

@@ -33,7 +33,11 @@ def thread_error():
 
 
 def has_pth():
-    header = open(get_config_h_filename())
+    """From pyconfig.h, which Debian's interpreter and PyPy do not bring along."""
+    try:
+        header = open(get_config_h_filename())
+    except IOError:
+        return False
     try:
         return "#define HAVE_PTH 1\n" in header.readlines()
     finally:
@@ -68,7 +72,7 @@ def optimisation():
     """The -O level that counts: the last one on the compiler's command line."""
     words = ("%s %s" % (get_config_var("CC"), get_config_var("CFLAGS"))).split()
     levels = [word for word in words if word.startswith("-O")]
-    return levels and levels[-1] or "none"
+    return levels and levels[-1] or "unknown"
 
 
 error = thread_error()

@@ -7,6 +7,15 @@ from interlock.model.variants import Base, Condition, Profile, Variant
 from interlock.model.workloads import Workload
 
 
+class Texts(Data):
+    """The texts that generated files are made of, by file name."""
+
+    templates: dict[str, str]
+    patches: dict[str, str] = {}
+    steps: dict[str, str] = {}
+    keys: dict[str, str] = {}
+
+
 class Catalog(Data):
     """Everything that variants/ and workloads/ say."""
 

@@ -10,7 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Place = Annotated[str, StringConstraints(pattern=r"^(https?://|pool/)[A-Za-z0-9._/~+%:@-]+$")]
+# An address, a path below pool/ of the Debian archive, or pip/NAME==VERSION, which the package index that pip uses has.
+Place = Annotated[str, StringConstraints(pattern=r"^(https?://|pool/|pip/)[A-Za-z0-9._/~+%:@=-]+$")]
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/+-]+$")]
+# A folder of this machine: absolute, below the home folder, or below what an environment variable names.
+MachinePath = Annotated[str, StringConstraints(pattern=r"^(/|~/|\$[A-Z][A-Z0-9_]*/)[A-Za-z0-9._/+-]+$")]
 PinnedReference = Annotated[str, StringConstraints(pattern=r"^[a-z0-9./:_-]+@sha256:[0-9a-f]{64}$")]
 Seconds = Annotated[float, Field(ge=0)]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([abc]|rc)?[0-9]*$")]
@@ -20,6 +24,7 @@ PackageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.+-]*$"
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 # A variant, or variant+mode.
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9][a-z0-9.-]*)?$")]
+Date = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 PublicationDate = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}(-[0-9]{2}){0,2}$")]
 # Inside a cell's container: the instruments and workloads (read-only), and a tmpfs for what workloads write.
 MOUNT = "/interlock"

@@ -8,9 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from interlock.model.common import (
+    AbsolutePath,
     Data,
+    Date,
     EnvironmentName,
     FileName,
+    MachinePath,
     Name,
     PackageName,
     PinnedReference,
@@ -39,14 +42,29 @@ class Profile(Data):
     optimise: ShellWord
 
 
-class Source(Data):
-    """A source archive: one SHA-256 and the places to try, in this order."""
+class Signature(Data):
+    """An OpenPGP signature of a source: where it is, and the key in variants/keys/ that must have made it."""
+
+    places: Annotated[list[Place], Field(min_length=1)]
+    key: FileName
+
+
+class Download(Data):
+    """A file that a build fetches: one SHA-256 and the places to try, in this order."""
 
     file: FileName
     sha256: Sha256
+    sum_from: Annotated[str, StringConstraints(min_length=1)] | None = None  # who published the sum
     places: Annotated[list[Place], Field(min_length=1)]
-    patches: list[FileName] = []
-    environment: dict[EnvironmentName, ShellWord] = {}
+    signature: Signature | None = None
+
+
+class Source(Download):
+    """A source archive and how it is configured."""
+
+    patches: list[FileName] = []  # of variants/patches/
+    prepare: list[FileName] = []  # scripts of variants/steps/ that run in the source tree before configure
+    environment: dict[EnvironmentName, ShellWord] = {}  # of configure
     configure: list[ShellWord] = []
 
 
@@ -55,6 +73,57 @@ class Library(Source):
 
     name: Name
     parallel: bool = True
+
+
+class Finish(Data):
+    """What is done to an installed interpreter: scripts of variants/steps/, in order, and the files that they need."""
+
+    steps: Annotated[list[FileName], Field(min_length=1)]
+    downloads: list[Download] = []
+
+
+class ExistingImage(Data):
+    """An image that others publish."""
+
+    reference: PinnedReference
+
+
+class Prefix(Data):
+    """An interpreter that is installed on this machine; the first place that exists is packed."""
+
+    places: Annotated[list[MachinePath], Field(min_length=1)]
+
+
+class Packages(Data):
+    """An interpreter that Debian packages."""
+
+    names: Annotated[list[PackageName], Field(min_length=1)]
+    python: AbsolutePath
+
+
+class SourceKind(StrEnum):
+    """Where a variant's interpreter comes from."""
+
+    SOURCE = "source"
+    IMAGE = "image"
+    PREFIX = "prefix"
+    PACKAGES = "packages"
+
+
+class SupportPhase(StrEnum):
+    """Of a release line, in the words of Python's developer guide."""
+
+    PRERELEASE = "prerelease"
+    BUGFIX = "bugfix"
+    SECURITY = "security"
+    END_OF_LIFE = "end-of-life"
+
+
+class Support(Data):
+    """Whether anybody still mends this interpreter, and until when (planned, unless it is over)."""
+
+    phase: SupportPhase
+    end_of_life: Date | None = None  # none where upstream names no day
 
 
 class ThreadFlavour(StrEnum):
@@ -75,6 +144,8 @@ class Proof(Data):
     thread_flavour: ThreadFlavour
     gil: Gil
     thread_library: str | None = None
+    optimisation: Annotated[str, StringConstraints(pattern=r"^(-O.|unknown)$")] = "-O3"
+    implementation: Name = "cpython"
 
     @model_validator(mode="after")
     def _library_belongs_to_threads(self) -> Proof:
@@ -119,17 +190,28 @@ class Condition(Surroundings):
 
 
 class VariantFile(Data):
-    """One file variants/<name>.toml; its JSON Schema is variants/variant.schema.json."""
+    """One file variants/<name>.toml; its JSON Schema is variants/variant.schema.json.
+
+    Exactly one of interpreter, image, prefix, packages and build_of says where the interpreter comes from.
+    """
 
     summary: Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
     version: Version
     base: Name
     tag: Name
     control: Name | None = None
+    support: Support
     proof: Proof
+    interpreter: Source | None = None
+    build_of: Name | None = None  # the variant whose build this one shares and then finishes in another way
+    image: ExistingImage | None = None
+    prefix: Prefix | None = None
+    packages: Packages | None = None
     libraries: list[Library] = []
-    interpreter: Source
+    build_packages: list[PackageName] = []  # besides the base's
+    finish: Finish | None = None
     release: ProfileFlags | None = None
+    differences: dict[Name, Annotated[str, StringConstraints(min_length=1)]] = {}  # from the contract, with reasons
     modes: list[Mode] = []
 
     @model_validator(mode="after")
@@ -140,20 +222,53 @@ class VariantFile(Data):
                 raise ValueError(f"two modes have the name '{name}'")
         return self
 
+    @model_validator(mode="after")
+    def _the_interpreter_comes_from_one_place(self) -> VariantFile:
+        kinds = ("interpreter", "image", "prefix", "packages", "build_of")
+        found = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(found) != 1:
+            raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(found) or 'none'}")
+        if self.interpreter is None:
+            only = ("libraries", "build_packages", "release", *(() if self.build_of else ("finish",)))
+            for key in only:
+                if getattr(self, key):
+                    raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {found[0]}")
+        if self.build_of is not None and self.finish is None:
+            raise ValueError("build_of needs [finish]: what it does that the other variant does not")
+        return self
+
 
 class Variant(VariantFile):
-    """A variant with its name, which is its file's."""
+    """A variant with its name, which is its file's; of `build_of` the other's build is filled in."""
 
     name: Name
+    lender: Name | None = None  # whose build this one shares
 
     @property
     def major(self) -> str:
         return self.version.split(".", 1)[0]
 
     @property
+    def kind(self) -> SourceKind:
+        for kind in (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES):
+            if getattr(self, kind) is not None:
+                return kind
+        return SourceKind.SOURCE
+
+    @property
     def parts(self) -> list[Source]:
-        """Everything that is fetched and built, in order."""
-        return [*self.libraries, self.interpreter]
+        """Everything that is built, in order."""
+        return [*self.libraries, *([self.interpreter] if self.interpreter else [])]
+
+    @property
+    def downloads(self) -> list[Download]:
+        """Everything that is fetched, in order."""
+        return [*self.parts, *(self.finish.downloads if self.finish else [])]
+
+    @property
+    def build_name(self) -> str:
+        """The variant whose build this is."""
+        return self.lender or self.name
 
     @property
     def labels(self) -> list[str]:

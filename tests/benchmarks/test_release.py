@@ -1,0 +1,138 @@
+"""The release build of 3.13 beside Debian's own python3.13: how many times as fast, by program. Printed, not asserted.
+
+Needs the engine, an empty machine and about 15 minutes, and pyperformance (`pip install 'interlock[benchmarks]'`). The
+images are the release build, which is built if it is not there, and one of Interlock's base with Debian's package;
+beside them come the release build with frame pointers and a build in the style of the official image, if this engine
+has them. INTERLOCK_RELEASE_IMAGES="release=TAG debian=TAG official=TAG ..." names others instead; the first is what
+is asked about, "debian" what all are compared with.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import catalog as catalogs
+from interlock import statistics as ratios
+from interlock.engine import build as building
+from interlock.engine import cells
+from interlock.engine.client import connect
+from interlock.engine.image import Options
+from interlock.places import Places
+from tests.benchmarks.pyperformance import Program, Task, calibrate, run, start_containers
+
+ROOT = Path(__file__).parents[2]
+OWNER = "release"
+RELEASE, DEBIAN = "release", "debian"
+IMAGES_VARIABLE = "INTERLOCK_RELEASE_IMAGES"
+BESIDE = {
+    "frames": "interlock/python:3.13-frames-trixie-release",
+    "official": "python:3.13.5-slim-trixie",
+    "official style": "interlock/python:3.13-official-trixie-release",
+}
+ROUNDS = 6
+SEED = 3135
+DEBIANS_OWN = """
+FROM {base}
+RUN apt-get update && apt-get install -y --no-install-recommends python3.13 && rm -rf /var/lib/apt/lists/*
+"""
+# All of pyperformance that needs the standard library alone, in Program.parse's words, but for what starts processes
+# (2to3, concurrent_imap), uses the network or sleeps (asyncio_tcp, async_tree_io), takes half a second or more for one
+# loop (bpe_tokeniser, gc_collect, mdp, pprint), and what only repeats another (more of async_tree, base64 and so on).
+PROGRAMS = """
+argparse/argparse_subparsers async_generators async_tree barnes_hut base64 chaos comprehensions coroutines
+decimal_factorial decimal_pi deepcopy deltablue fannkuch float gc_traversal generators go hexiom json_dumps json_loads
+logging logging:1 logging:2 meteor_contest nbody nqueens pathlib pickle pickle/unpickle pickle/pickle_pure_python
+pidigits pyflate python_startup python_startup/python_startup_no_site raytrace regex_compile regex_dna regex_effbot
+regex_v8 richards scimark scimark:1 scimark:2 scimark:3 scimark:4 spectral_norm sqlite_synth telco
+typing_runtime_protocols unpack_sequence xml_etree xml_etree:1 xml_etree:2 xml_etree:3
+"""
+
+# Seconds per loop, one for each round, by task and image.
+Timings = dict[str, dict[str, list[float]]]
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    connected = connect()
+    try:
+        yield connected
+    finally:
+        cells.clean_up(connected, OWNER)
+
+
+def images(client: Any) -> dict[str, str]:
+    """Image ids and tags by name, in the order of the table's columns."""
+    named = os.environ.get(IMAGES_VARIABLE)
+    if named:
+        return dict(pair.split("=", maxsplit=1) for pair in named.split())
+    options = Options(ROOT, Places.here().cache, profile="release")
+    (built,) = building.build(client, catalogs.load(ROOT), ["cpython-3.13"], options, lambda *_: None)
+    assert built.base is not None, built.outcome
+    debians = DEBIANS_OWN.format(base=built.base.reference).encode()
+    image, _ = client.images.build(fileobj=io.BytesIO(debians), rm=True)
+    there = {name: tag for name, tag in BESIDE.items() if client.images.list(tag)}
+    return {RELEASE: built.image_id, DEBIAN: image.id, **there}
+
+
+def interleaved(client: Any, containers: Mapping[str, Any], tasks: list[Task]) -> Timings:
+    """Each task once in each container and round: the images of one task straight after each other, in any order."""
+    timings: Timings = defaultdict(lambda: defaultdict(list))
+    shuffle = random.Random(SEED)
+    for number in range(ROUNDS):
+        for task in shuffle.sample(tasks, len(tasks)):
+            for name in shuffle.sample(list(containers), len(containers)):
+                timings[task.title][name].append(run(client, containers[name], task, seed=number))
+    return timings
+
+
+def times_as_fast(timings: Timings, name: str) -> dict[str, ratios.Ratio]:
+    found = {title: ratios.ratio_of(of[DEBIAN], of[name]) for title, of in timings.items()}
+    return {title: ratio for title, ratio in found.items() if ratio}
+
+
+def by_program(timings: Timings, tasks: list[Task], name: str) -> list[list[list[float]]]:
+    """A program counts once, however many of its timings were taken."""
+    groups: dict[str, list[list[float]]] = defaultdict(list)
+    for task in tasks:
+        of = timings[task.title]
+        groups[task.program.folder].append(ratios.by_round(of[DEBIAN], of[name]))
+    return list(groups.values())
+
+
+def show(timings: Timings, tasks: list[Task], columns: list[str]) -> None:
+    found = {name: times_as_fast(timings, name) for name in columns}
+    print(f"\n\nTimes as fast as Debian's python3.13, 95 % interval, of {ROUNDS} rounds")
+    print(f"{'':28}{'Debian, ms':>12}", *(f"{name:>22}" for name in columns))
+    for title in sorted(timings):
+        cells_ = (f"{_shown(found[name][title]):>22}" for name in columns)
+        print(f"{title:28}{statistics.median(timings[title][DEBIAN]) * 1e3:12.4g}", *cells_)
+    for name in columns:
+        groups = by_program(timings, tasks, name)
+        mean = ratios.geometric_mean(groups)
+        if mean:
+            print(f"{name}: geometric mean of {len(groups)} programs {_shown(mean)}")
+        below = sorted((ratio.estimate, title) for title, ratio in found[name].items() if ratio.high < 1)
+        print(f"{name}: surely below 1.00:", ", ".join(f"{title} {ratio:.3f}" for ratio, title in below) or "none")
+
+
+def _shown(ratio: ratios.Interval) -> str:
+    return f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
+
+
+def test_the_release_build_beside_debians_own_python(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Loops are decided once, by Debian's interpreter; what calibration takes warms the other containers' files up."""
+    programs = [Program.parse(word) for word in PROGRAMS.split()]
+    containers = start_containers(client, OWNER, images(client), programs)
+    tasks = [calibrate(client, containers[DEBIAN], program) for program in programs]
+    timings = interleaved(client, containers, tasks)
+    with capsys.disabled():
+        show(timings, tasks, [name for name in containers if name != DEBIAN])
