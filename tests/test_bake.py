@@ -19,7 +19,7 @@ BAKED: dict[str, Any] = json.loads(bake.bake_file(KNOWN))
 TARGETS: dict[str, Any] = {name: target for name, target in BAKED["target"].items() if name != bake.COMMON}
 GROUPS: dict[str, list[str]] = {name: group["targets"] for name, group in BAKED["group"].items()}
 BUILDABLE = [one for one in KNOWN.variants.values() if one.kind in (SourceKind.SOURCE, SourceKind.PACKAGES)]
-HAS_BUILDX = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode == 0
+HAS_BUILDX = not subprocess.call(["sh", "-c", "docker buildx version > /dev/null 2>&1"])
 
 
 def buildx(*words: str, **variables: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock import catalog
 from interlock.errors import CatalogError, UsageError
-from interlock.model import MOUNT, PRODUCTION, Mode, Surroundings
+from interlock.model import MOUNT, PRODUCTION, Finish, Mode, Surroundings
 from tests.builders import PROMISED, ROOT, edit, make_variant
 
 PTH = "variants/cpython-2.7-pth.toml"
@@ -37,8 +37,10 @@ def refusal(project: Path) -> str:
     return str(caught.value)
 
 
-def test_the_real_catalog_has_every_promised_variant() -> None:
-    assert set(PROMISED) <= set(catalog.load(ROOT).variants)
+def test_the_real_catalog_has_every_promised_variant_and_no_other() -> None:
+    assert set(PROMISED) >= COMING
+    assert sorted(PROMISED) == PROMISED
+    assert catalog.load(ROOT).variants.keys() - COMING == set(PROMISED) - COMING
 
 
 def test_the_variant_on_pth_carries_its_library_its_control_and_its_proof() -> None:
@@ -58,8 +60,7 @@ def test_every_control_has_the_version_series_of_its_variant() -> None:
 
 
 def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None:
-    (mode,) = catalog.load(ROOT).variants["cpython-2.7"].modes
-    assert mode.name == "waking-sem-post"
+    (mode,) = (one for one in catalog.load(ROOT).variants["cpython-2.7"].modes if one.name == "waking-sem-post")
     library = Path(mode.environment["LD_PRELOAD"])
     assert library.parent == Path(MOUNT)
     assert (ROOT / "dockerfiles/instruments" / library.with_suffix(".c").name).is_file()
@@ -118,20 +119,22 @@ def test_two_variants_with_one_tag_are_both_named(project: Path) -> None:
             "key 'control': 'cpython-2.8' does not exist. Name one of: ",
         ),
         ('base = "trixie"', 'base = "potato"', "key 'base': 'potato' does not exist. Name one of: trixie."),
+        ('family = "gnu-pth"', 'family = "pth"', "key 'family': 'pth' does not exist. Name one of: already-there, "),
     ],
 )
 def test_a_reference_to_nothing_names_what_exists(project: Path, old: str, new: str, expected: str) -> None:
     edit(project, PTH, old, new)
     text = refusal(project)
     assert text.startswith(f"{PTH}, {expected}")
-    assert "trixie" in text or "cpython-2.7-nothreads" in text
+    assert "trixie" in text or "cpython-2.7-nothreads" in text or "gnu-pth" in text
 
 
 def test_invalid_toml_is_named_with_its_line(project: Path) -> None:
     edit(project, PTH, "[proof]", "[proof")
     text = refusal(project)
     assert text.startswith(f"{PTH}: not valid TOML: ")
-    assert "line 7" in text
+    lines = (project / PTH).read_text(encoding="utf-8").splitlines()
+    assert f"line {lines.index('[proof') + 1}" in text
     assert text.endswith("Correct the syntax there.")
 
 
@@ -153,7 +156,7 @@ def test_a_patch_that_is_there_is_accepted_and_read(project: Path) -> None:
     (project / "variants/patches/mend.patch").write_text("--- a\n", encoding="utf-8")
     edit(project, PTH, "parallel = false", 'patches = ["mend.patch"]\nparallel = false')
     assert catalog.load(project).variants["cpython-2.7-pth"].libraries[0].patches == ["mend.patch"]
-    assert catalog.patches(project)["mend.patch"] == "--- a\n"
+    assert catalog.texts(project).patches["mend.patch"] == "--- a\n"
 
 
 def test_a_patch_that_the_catalog_accepts_is_read_whatever_its_ending(project: Path) -> None:
@@ -161,7 +164,150 @@ def test_a_patch_that_the_catalog_accepts_is_read_whatever_its_ending(project: P
     (project / "variants/patches/mend.diff").write_text("--- a\n", encoding="utf-8")
     edit(project, PTH, "parallel = false", 'patches = ["mend.diff"]\nparallel = false')
     catalog.load(project)
-    assert catalog.patches(project) == {"mend.diff": "--- a\n"}
+    assert catalog.texts(project).patches["mend.diff"] == "--- a\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "file"),
+    [
+        ("parallel = false", 'prepare = ["no.sh"]\nparallel = false', "prepare", "steps/no.sh"),
+        (
+            "parallel = false",
+            'signature = { key = "no.asc", places = ["https://example.org/a.asc"] }\nparallel = false',
+            "signature.key",
+            "keys/no.asc",
+        ),
+        ("[proof]", '[finish]\nsteps = ["no.sh"]\n\n[proof]', "finish.steps", "steps/no.sh"),
+    ],
+    ids=["prepare", "signature", "finish"],
+)
+def test_a_script_or_a_key_that_is_not_there_is_named(project: Path, old: str, new: str, key: str, file: str) -> None:
+    edit(project, PTH, old, new)
+    assert refusal(project) == (
+        f"{PTH}, key '{key}': variants/{file} does not exist. Add the file or correct the name."
+    )
+
+
+def test_scripts_and_keys_that_are_there_are_accepted_and_read(project: Path) -> None:
+    for folder, name in (("steps", "a.sh"), ("steps", "b.sh"), ("keys", "somebody.asc")):
+        (project / "variants" / folder).mkdir(exist_ok=True)
+        (project / "variants" / folder / name).write_text(f"# {name}\n", encoding="utf-8")
+    signature = 'signature = { key = "somebody.asc", places = ["pool/main/p/pth.asc"] }'
+    edit(project, PTH, "parallel = false", f'prepare = ["a.sh"]\n{signature}\nparallel = false')
+    edit(project, PTH, "[proof]", '[finish]\nsteps = ["b.sh"]\n\n[proof]')
+    variant = catalog.load(project).variants["cpython-2.7-pth"]
+    assert variant.libraries[0].prepare == ["a.sh"]
+    assert variant.finish == Finish(steps=["b.sh"])
+    texts = catalog.texts(project)
+    assert (texts.steps["a.sh"], texts.steps["b.sh"]) == ("# a.sh\n", "# b.sh\n")
+    assert texts.keys["somebody.asc"] == "# somebody.asc\n"
+
+
+def test_the_texts_of_generated_files_are_the_templates_and_what_they_share() -> None:
+    texts = catalog.texts(ROOT)
+    templates = {path.name for path in (ROOT / "dockerfiles").glob("*.j2")}
+    assert texts.templates.keys() == {*templates, "fetch.sh"}
+    for folder, read in (("patches", texts.patches), ("steps", texts.steps), ("keys", texts.keys)):
+        assert read.keys() == {path.name for path in (ROOT / "variants" / folder).iterdir()}
+
+
+BORROWER = """
+summary = "3.13 with its library in a zip file"
+version = "3.13.5"
+base = "trixie"
+tag = "borrower"
+family = "imports"
+build_of = "cpython-3.13"
+
+[support]
+phase = "security"
+
+[proof]
+thread_flavour = "pthread"
+gil = "on"
+thread_library = "libc.so.6"
+
+[finish]
+steps = ["zip.sh"]
+"""
+
+
+@pytest.fixture
+def borrower(project: Path) -> str:
+    """A variant that shares the build of 3.13."""
+    (project / "variants/borrower.toml").write_text(BORROWER, encoding="utf-8")
+    (project / "variants/steps").mkdir(exist_ok=True)
+    (project / "variants/steps/zip.sh").write_text("", encoding="utf-8")
+    return "variants/borrower.toml"
+
+
+def test_a_variant_that_shares_a_build_has_all_of_it_and_its_own_finish(project: Path, borrower: str) -> None:
+    variants = catalog.load(project).variants
+    one, lender = variants["borrower"], variants["cpython-3.13"]
+    assert one.parts == lender.parts != []
+    assert (one.libraries, one.build_packages, one.release) == (lender.libraries, lender.build_packages, lender.release)
+    assert (one.lender, one.build_of, one.build_name) == ("cpython-3.13", None, "cpython-3.13")
+    assert one.finish == Finish(steps=["zip.sh"])
+    assert one.profiles == lender.profiles
+    assert one.modes == [], "a mode is the variant's own"
+
+
+def test_a_build_is_shared_whichever_of_the_two_files_comes_first(project: Path, borrower: str) -> None:
+    (project / borrower).rename(project / "variants/zzz.toml")
+    assert catalog.load(project).variants["zzz"].interpreter is not None
+
+
+@pytest.mark.parametrize("lender", ["cpython-9.9", "official-3.13", "debian-3.13", "borrower"])
+def test_a_variant_without_a_build_cannot_lend_one(project: Path, borrower: str, lender: str) -> None:
+    edit(project, borrower, 'build_of = "cpython-3.13"', f'build_of = "{lender}"')
+    assert refusal(project) == (
+        f"{borrower}, key 'build_of': '{lender}' has no build to share. "
+        "Name a variant with [interpreter] and without [finish]."
+    )
+
+
+def test_a_variant_that_finishes_in_a_way_of_its_own_cannot_lend_its_build(project: Path, borrower: str) -> None:
+    edit(project, "variants/cpython-3.13.toml", "[proof]", '[finish]\nsteps = ["zip.sh"]\n\n[proof]')
+    assert "'cpython-3.13' has no build to share" in refusal(project)
+
+
+def test_a_file_cannot_say_who_lends_to_it_but_by_build_of(project: Path, borrower: str) -> None:
+    edit(project, borrower, 'build_of = "cpython-3.13"', 'lender = "cpython-3.13"')
+    assert refusal(project).startswith(f"{borrower}, key 'lender': unknown key")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "none"),
+        ('[prefix]\nplaces = ["~/python"]\n[image]\nreference = "x@sha256:{sum}"\n', "image and prefix"),
+    ],
+)
+def test_a_variant_whose_interpreter_comes_from_no_place_or_two_names_those_found(
+    project: Path, borrower: str, text: str, found: str
+) -> None:
+    (project / borrower).write_text(
+        BORROWER.replace('build_of = "cpython-3.13"\n', "").split("[finish]")[0] + text.replace("{sum}", "0" * 64),
+        encoding="utf-8",
+    )
+    assert refusal(project) == (
+        f"{borrower}: exactly one of interpreter, image, prefix, packages, build_of is needed, found {found}. "
+        "Correct the file."
+    )
+
+
+def test_an_image_without_a_digest_is_refused(project: Path) -> None:
+    text = (project / "variants/official-3.13.toml").read_text(encoding="utf-8")
+    pinned = text[text.index("@sha256:") :].split('"')[0]
+    edit(project, "variants/official-3.13.toml", pinned, "")
+    assert refusal(project).startswith("variants/official-3.13.toml, key 'image.reference': found 'python:")
+
+
+def test_a_file_of_the_finish_has_one_sum_as_every_other(project: Path, borrower: str) -> None:
+    text = (project / borrower).read_text(encoding="utf-8")
+    download = '[[finish.downloads]]\nfile = "Python-3.13.5.tar.xz"\nplaces = ["pip/a==1"]\n'
+    (project / borrower).write_text(f'{text}{download}sha256 = "{"0" * 64}"\n', encoding="utf-8")
+    assert "Python-3.13.5.tar.xz has another sum than in variants/" in refusal(project)
 
 
 def test_one_archive_with_two_sums_names_both_variants(project: Path) -> None:
@@ -173,13 +319,14 @@ def test_one_archive_with_two_sums_names_both_variants(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["ftp://example.org/a.tgz", "dists/a.tgz", "https://example.org/$(id)", "pool/a;b", "https://e/a b"]
+    "place",
+    ["ftp://example.org/a.tgz", "dists/a.tgz", "https://example.org/$(id)", "pool/a;b", "https://e/a b", "pip/a b==1"],
 )
 def test_a_place_that_is_no_plain_url_is_refused(project: Path, place: str) -> None:
     edit(project, PTH, '"https://ftp.gnu.org/gnu/pth/pth-2.0.7.tar.gz"', f'"{place}"')
     text = refusal(project)
     assert text.startswith(f"{PTH}, key 'libraries.0.places.0': found '{place}'.")
-    assert "(https?://|pool/)" in text
+    assert "(https?://|pool/|pip/)" in text
 
 
 def test_a_workload_with_nothing_to_run_is_refused(project: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from interlock.model import (
+    Date,
     FileName,
     Metric,
     PinnedReference,
@@ -17,6 +18,7 @@ from interlock.model import (
     Proof,
     Sha256,
     ShellWord,
+    SourceKind,
     Subject,
     VariantFile,
     Version,
@@ -24,7 +26,17 @@ from interlock.model import (
     slug,
     split_label,
 )
-from tests.builders import make_benchmark, make_source, make_variant, make_workload
+from interlock.model.common import AbsolutePath, MachinePath
+from tests.builders import (
+    FROM_IMAGE,
+    FROM_PACKAGES,
+    FROM_PREFIX,
+    make_benchmark,
+    make_download,
+    make_source,
+    make_variant,
+    make_workload,
+)
 
 SHELL_WORD: TypeAdapter[str] = TypeAdapter(ShellWord)
 
@@ -54,6 +66,10 @@ def test_a_shell_word_that_names_another_variable_than_the_prefix_is_refused(wor
         (Sha256, "0" * 64, ["0" * 63, "0" * 65, "A" * 64, "0" * 64 + "\n"]),
         (FileName, "Python-2.7.18.tgz", ["../x", "a b", "", ".hidden", "a/b"]),
         (Place, "pool/main/p/pth/pth_2.0.7.orig.tar.gz", ["pool", "file:///x", "https://a/'b'", "/pool/x"]),
+        (Place, "pip/oxidized-importer==0.7.0", ["pip", "pip/", "pip/a b==1", "pip/$(id)==1", "/pip/a==1", "pip/a;b"]),
+        (MachinePath, "/opt/python-3.12", ["opt", "", "/", "~", "~user/x", "$X", "$x/a", "${X}/a", "/a b", "/a\n"]),
+        (AbsolutePath, "/usr/bin/python3.13", ["usr/bin", "~/bin", "$HOME/bin", "/", "/usr/$(id)", "/a b"]),
+        (Date, "2029-10-31", ["2029", "2029-10", "31.10.2029", "2029-10-31T00:00"]),
         (PinnedReference, "debian:x@sha256:" + "0" * 64, ["debian:x", "debian@sha256:0", "x@sha256:" + "0" * 64 + "1"]),
         (Version, "3.14.0rc1", ["3.14", "3.14.x", "v3.14.0", "3.14.0-dev"]),
     ],
@@ -64,6 +80,130 @@ def test_a_text_that_is_not_of_its_kind_is_refused(kind: Any, good: str, bad: li
     for text in bad:
         with pytest.raises(ValidationError):
             adapter.validate_python(text)
+
+
+RELEASES = st.from_regex(
+    r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?", fullmatch=True
+)
+FOLDERS = st.from_regex(r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*", fullmatch=True)
+
+
+@given(RELEASES)
+def test_any_release_of_pips_index_is_a_place_and_none_is_without_its_scheme(release: str) -> None:
+    place: TypeAdapter[str] = TypeAdapter(Place)
+    assert place.validate_python(f"pip/{release}") == f"pip/{release}"
+    with pytest.raises(ValidationError):
+        place.validate_python(release)
+
+
+@given(FOLDERS, st.sampled_from(["/", "~/", "$PYENV_ROOT/", "$X/"]))
+def test_a_folder_of_this_machine_starts_at_the_root_at_home_or_at_a_variable(folder: str, start: str) -> None:
+    path: TypeAdapter[str] = TypeAdapter(MachinePath)
+    assert path.validate_python(start + folder) == start + folder
+    with pytest.raises(ValidationError):
+        path.validate_python(folder)
+
+
+@given(st.text(alphabet=st.characters(), max_size=20), st.sampled_from(["/opt/", "pip/a", "pool/"]))
+def test_no_place_or_folder_holds_what_a_shell_would_act_on(text: str, start: str) -> None:
+    acted_on = set(text) & set(" \t\n\"'`\\;&|<>()*?[]{}!#")
+    for kind in (Place, MachinePath):
+        adapter: TypeAdapter[str] = TypeAdapter(kind)
+        try:
+            adapter.validate_python(start + text)
+        except ValidationError:
+            continue
+        assert not acted_on
+        assert "$" not in text
+
+
+KINDS: dict[str, dict[str, Any]] = {"image": FROM_IMAGE, "prefix": FROM_PREFIX, "packages": FROM_PACKAGES}
+FINISH = {"steps": ["zip-stdlib.sh"]}
+
+
+@pytest.mark.parametrize(("key", "changes"), KINDS.items(), ids=list(KINDS))
+def test_a_variant_is_of_the_kind_of_its_one_source_and_builds_nothing_else(key: str, changes: dict[str, Any]) -> None:
+    variant = make_variant(**changes)
+    assert variant.kind is SourceKind(key)
+    assert (variant.parts, variant.downloads) == ([], [])
+    assert make_variant().kind is SourceKind.SOURCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"interpreter": None}, "none"),
+        ({"image": FROM_IMAGE["image"]}, "interpreter and image"),
+        ({**FROM_IMAGE, **FROM_PREFIX}, "image and prefix"),
+        ({"build_of": "cpython-3.14", "finish": FINISH}, "interpreter and build_of"),
+    ],
+)
+def test_an_interpreter_that_comes_from_no_place_or_from_two_is_refused(changes: dict[str, Any], found: str) -> None:
+    expected = f"exactly one of interpreter, image, prefix, packages, build_of is needed, found {found}"
+    with pytest.raises(ValidationError, match=expected):
+        make_variant(**changes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("libraries", [{"name": "pth", **make_source("pth.tgz").model_dump()}]),
+        ("build_packages", ["clang"]),
+        ("release", {"configure": []}),
+        ("finish", FINISH),
+    ],
+)
+def test_what_only_a_build_has_is_refused_where_nothing_is_built(kind: str, key: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=rf"{key} belongs to a variant with \[interpreter\], this one has {kind}"):
+        make_variant(**{**KINDS[kind], key: value})
+
+
+def test_a_variant_that_shares_a_build_says_what_it_does_otherwise() -> None:
+    shared: dict[str, Any] = {"build_of": "cpython-3.14", "interpreter": None}
+    with pytest.raises(ValidationError, match=r"build_of needs \[finish\]"):
+        make_variant(**shared)
+    assert make_variant(**shared, finish=FINISH).kind is SourceKind.SOURCE
+
+
+@pytest.mark.parametrize("key", ["libraries", "build_packages", "release"])
+def test_a_variant_that_shares_a_build_has_none_of_its_own(key: str) -> None:
+    values: dict[str, Any] = {
+        "libraries": [{"name": "pth", **make_source("pth.tgz").model_dump()}],
+        "build_packages": ["clang"],
+        "release": {"configure": []},
+    }
+    with pytest.raises(ValidationError, match=f"{key} belongs to"):
+        make_variant(interpreter=None, build_of="cpython-3.14", finish=FINISH, **{key: values[key]})
+
+
+def test_what_the_finish_fetches_comes_after_what_is_built() -> None:
+    finish = {**FINISH, "downloads": [make_download("wheel.whl")]}
+    variant = make_variant(finish=finish)
+    assert [part.file for part in variant.downloads] == ["Python-3.13.1.tgz", "wheel.whl"]
+    assert [part.file for part in variant.parts] == ["Python-3.13.1.tgz"]
+
+
+def test_a_build_is_named_after_the_variant_that_lends_it() -> None:
+    assert make_variant("a").build_name == "a"
+    assert make_variant("a", lender="b").build_name == "b"
+
+
+@pytest.mark.parametrize("key", ["steps", "places", "names"])
+def test_a_list_that_says_where_from_or_what_to_do_is_not_empty(key: str) -> None:
+    empty: dict[str, dict[str, Any]] = {
+        "steps": {"finish": {"steps": []}},
+        "places": {"prefix": {"places": []}, "interpreter": None},
+        "names": {"packages": {"names": [], "python": "/usr/bin/python3"}, "interpreter": None},
+    }
+    with pytest.raises(ValidationError, match="at least 1 item"):
+        make_variant(**empty[key])
+
+
+@pytest.mark.parametrize("level", ["-O", "O3", "-O33", "", "none"])
+def test_a_level_of_optimisation_is_one_that_a_compiler_has(level: str) -> None:
+    with pytest.raises(ValidationError, match="optimisation"):
+        Proof.model_validate({"thread_flavour": "none", "gil": "on", "optimisation": level})
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,16 @@ import pytest
 
 from interlock import runs, stage, store
 from interlock.errors import StoreError
-from interlock.model import CellProfile, Gil, ProgramOutput, Repetition, Subject
-from tests.builders import make_benchmark, make_cell, make_cost, make_experiment, make_profile, make_workload
+from interlock.model import BuildRecord, CellProfile, Gil, ProgramOutput, Repetition, Subject
+from tests.builders import (
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_cost,
+    make_experiment,
+    make_profile,
+    make_workload,
+)
 
 FULL_DISK = """
 import json, pathlib, subprocess, sys
@@ -274,3 +282,31 @@ def test_the_latest_experiment_is_the_one_that_was_finished_last(tmp_path: Path)
 def test_a_folder_without_experiments_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no experiment is recorded here\. Run `interlock matrix`\."):
         store.latest_experiment(tmp_path)
+
+
+def make_builds(name: str, started: str, profile: str = "standard") -> BuildRecord:
+    return BuildRecord(
+        name=name,
+        tool_version="0.1.0",
+        command="interlock build --record",
+        started=started,
+        duration_s=1.0,
+        profile=profile,
+        side_by_side=2,
+        host={},
+        builds=[make_built("cpython-3.13")],
+    )
+
+
+def test_the_latest_builds_of_a_profile_are_those_that_were_started_last(tmp_path: Path) -> None:
+    days = {"a": "2026-11-20", "b": "2026-11-22", "c": "2026-11-21"}
+    records = {name: make_builds(name, f"{day}T06:00:00+00:00") for name, day in days.items()}
+    records["d"] = make_builds("d", "2026-11-23T06:00:00+00:00", "release")
+    for name, record in records.items():
+        store.write_json(tmp_path / name / store.BUILDS_FILE, record)
+    assert store.latest_builds(tmp_path, "standard") == records["b"]
+    assert store.latest_builds(tmp_path, "release") == records["d"]
+
+
+def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
+    assert store.latest_builds(tmp_path / "missing", "standard") is None

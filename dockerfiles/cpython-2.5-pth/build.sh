@@ -41,7 +41,8 @@ SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 case $PROFILE in
     standard)
-        task=""
+        builtin=""
+        compile() { make -j "$JOBS"; }
         set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
     *) echo "interlock: cpython-2.5-pth has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
@@ -51,8 +52,12 @@ env CFLAGS="-std=gnu89" CPPFLAGS="-I$PREFIX/include" LDFLAGS="-L$PREFIX/lib -Wl,
     "ac_cv_kpthread=no" \
     "ac_cv_kthread=no" \
     "ac_cv_pthread=no"
+# What the version would build as shared modules and this profile links into the interpreter.
+for module in $builtin; do
+    grep "^$module " Modules/Setup.stdlib >> Modules/Setup.local
+done
 step "compiling the interpreter"
-make -j "$JOBS" ${task:+"$task"}
+compile
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` sees it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

@@ -34,19 +34,25 @@ SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 case $PROFILE in
     standard)
-        task=""
+        builtin=""
+        compile() { make -j "$JOBS"; }
         set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
     release)
-        task=""
-        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
+        builtin="array _asyncio _bisect _blake2 _contextvars _csv _datetime _decimal _elementtree _heapq _json _md5 _opcode _pickle _posixsubprocess _queue _random _sha1 _sha2 _sha3 _socket _statistics _struct _zoneinfo cmath fcntl grp math mmap pyexpat select unicodedata"
+        compile() { make -j "$JOBS" "PROFILE_TASK=-m test --pgo -j2 --timeout=1200" "PGO_PROF_GEN_FLAG=-fprofile-generate -fno-lto"; }
+        set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" "--without-static-libpython" "LINKCC=gcc -no-pie" "CFLAGS_NODIST=-fno-pie" ;;
     *) echo "interlock: cpython-3.13t has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
 env  ./configure --prefix="$PREFIX" "$@" \
     "--disable-gil" \
     "--enable-loadable-sqlite-extensions" \
     "--disable-test-modules"
+# What the version would build as shared modules and this profile links into the interpreter.
+for module in $builtin; do
+    grep "^$module " Modules/Setup.stdlib >> Modules/Setup.local
+done
 step "compiling the interpreter"
-make -j "$JOBS" ${task:+"$task"}
+compile
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` sees it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

@@ -31,10 +31,12 @@ SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 case $PROFILE in
     standard)
-        task=""
+        builtin=""
+        compile() { make -j "$JOBS"; }
         set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" ;;
     release)
-        task=""
+        builtin=""
+        compile() { make -j "$JOBS"; }
         set -- "OPT=-DNDEBUG -fwrapv -O3 -Wall" "--enable-optimizations" "--with-lto" ;;
     *) echo "interlock: cpython-3.15t has no profile '$PROFILE'" >&2; exit 64 ;;
 esac
@@ -42,8 +44,12 @@ env  ./configure --prefix="$PREFIX" "$@" \
     "--disable-gil" \
     "--enable-loadable-sqlite-extensions" \
     "--disable-test-modules"
+# What the version would build as shared modules and this profile links into the interpreter.
+for module in $builtin; do
+    grep "^$module " Modules/Setup.stdlib >> Modules/Setup.local
+done
 step "compiling the interpreter"
-make -j "$JOBS" ${task:+"$task"}
+compile
 step "installing the interpreter"
 # What the image does not carry (tests, and what needs Tk) goes before `make install` sees it.
 rm -rf Lib/test Lib/*/test Lib/*/tests Lib/idlelib Lib/turtledemo Lib/tkinter Lib/lib-tk

@@ -17,6 +17,8 @@ from interlock.model import (
     Claim,
     ClaimsFile,
     Condition,
+    Difference,
+    Family,
     Profile,
     Texts,
     Variant,
@@ -27,7 +29,7 @@ from interlock.model import (
 )
 
 Item = TypeVar("Item", bound=BaseModel)
-SHARED_FILES = ("bases", "profiles")
+SHARED_FILES = ("bases", "profiles", "families", "differences")
 # The folder of variants/ in which what a key names must be.
 NAMED_IN = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
 # As a name: all there are.
@@ -54,20 +56,28 @@ def load(root: Path) -> Catalog:
     """
     bases = _load_table(root, "variants/bases.toml", Base, lambda _: {})
     profiles = _load_table(root, "variants/profiles.toml", Profile, lambda name: {"name": name})
+    families = _load_table(root, "variants/families.toml", Family, lambda name: {"name": name})
+    differences = _load_table(root, "variants/differences.toml", Difference, lambda name: {"name": name})
     conditions = _load_table(root, "workloads/conditions.toml", Condition, lambda name: {"name": name})
-    variants = _fill_in(
-        {
-            path.stem: _validate(root, path, Variant, VariantFile, path.stem)
-            for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
-            if path.stem not in SHARED_FILES
-        }
-    )
+    variants = {
+        path.stem: _validate(root, path, Variant, VariantFile, path.stem)
+        for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
+        if path.stem not in SHARED_FILES
+    }
     workloads = {
         path.stem: _validate(root, path, Workload, WorkloadFile, path.stem)
         for path in sorted((root / "workloads").glob("*.toml"), key=lambda path: path.stem)
         if path.stem not in NO_WORKLOADS
     }
-    catalog = Catalog(bases=bases, profiles=profiles, variants=variants, workloads=workloads, conditions=conditions)
+    catalog = Catalog(
+        bases=bases,
+        profiles=profiles,
+        families=families,
+        differences=differences,
+        variants=_fill_in(variants, differences.values()),
+        workloads=workloads,
+        conditions=conditions,
+    )
     for check in (_check_references, _check_tags, _check_sums, _check_modes):
         check(catalog)
     _check_files(root, catalog)
@@ -195,9 +205,15 @@ def _explain(item: type[BaseModel], kind: str, message: str, value: Any) -> tupl
     return f"found {value!r}", f"{message}."
 
 
-def _fill_in(variants: dict[str, Variant]) -> dict[str, Variant]:
-    """The variants, of which each that shares another's build has that build in it."""
-    return {name: _with_build(variant, variants) for name, variant in variants.items()}
+def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) -> dict[str, Variant]:
+    """The variants with what they share with others: a build, and the differences of all of their kind."""
+    built = {name: _with_build(variant, variants) for name, variant in variants.items()}
+    return {name: _with_differences(variant, differences) for name, variant in built.items()}
+
+
+def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
+    common = {one.name: one.reason for one in differences if one.contract and variant.kind in one.kinds}
+    return variant.model_copy(update={"differences": {**common, **variant.differences}})
 
 
 def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
@@ -218,9 +234,11 @@ def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
 
 def _check_references(catalog: Catalog) -> None:
     bases, profiles, variants = set(catalog.bases), set(catalog.profiles), set(catalog.variants)
+    families = set(catalog.families)
     for variant in catalog.variants.values():
         for key, name, known in (
             ("base", variant.base, bases),
+            ("family", variant.family, families),
             ("control", variant.control, variants),
             *((profile, profile, profiles) for profile in variant.profiles),
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -16,11 +17,29 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from interlock import __version__, catalog, claims, compare, doctor, experiment, findings, progress, report, store
+from interlock import (
+    __version__,
+    bake,
+    catalog,
+    claims,
+    compare,
+    contract,
+    doctor,
+    experiment,
+    findings,
+    progress,
+    recording,
+    report,
+    sbom,
+    store,
+    variants_page,
+)
 from interlock.engine import build as building
 from interlock.engine import verify as verifying
 from interlock.engine.client import connect
+from interlock.engine.contract import examine
 from interlock.engine.image import Options
+from interlock.engine.sbom import read_contents
 from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
 from interlock.model import Built, Catalog, Experiment, Settings, State, split_label
 from interlock.places import Places
@@ -75,7 +94,11 @@ def build(
     """Build variants into proved, tagged images; what is unchanged is left alone."""
     places, known = _project()
     names = catalog.select_names(known.variants, None if everything else variants, "variant")
+    everything = len(names) == len(known.variants)
+    run = recording.Run(recording.build_command(names, everything, _profile(release), force), _profile(release))
     built = _build(places, known, names, _profile(release), force, verify)
+    if record is not None:
+        console.print(Text(f"record  {recording.write_record(connect(), record, built, run)}"))
     table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = "unchanged" if image.reused else image.outcome.state.value
@@ -83,6 +106,44 @@ def build(
         table.add_row(image.variant, image.tag, size, seconds, Text(f"{state} {image.outcome.reason}"))
     console.print(table)
     _fail_on_failed_builds(built)
+
+
+@app.command()
+def check(variants: Variants = None, release: Release = False) -> None:
+    """Hold built images to what people rely on in python:X-slim; exit with 5 if one differs undeclared."""
+    places, known = _project()
+    names = catalog.select_names(known.variants, variants, "variant")
+    client, options = connect(), Options(places.root, places.cache, _profile(release))
+    results = {}
+    for image in building.look_up(client, known, names, options):
+        if image.outcome.state is State.OK:
+            console.print(Text(f"check   {image.variant}"))
+            results[image.variant] = examine(client, known.variants[image.variant], image.image_id)
+        else:
+            console.print(Text(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})"))
+    console.print(contract.terminal(results))
+    contract.require(results)
+
+
+@app.command(name="sbom")
+def sbom_command(
+    variant: Annotated[str, typer.Argument(help="A variant that is built.")],
+    output: Annotated[Path | None, typer.Option(help="File to write; standard output without it.")] = None,
+    release: Release = False,
+) -> None:
+    """Write the SPDX document (JSON) of all that is in a variant's image."""
+    places, known = _project()
+    catalog.select_names(known.variants, [variant], "variant")
+    client = connect()
+    (image,) = building.look_up(client, known, [variant], Options(places.root, places.cache, _profile(release)))
+    if image.outcome.state is not State.OK:
+        raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `interlock build {variant}`.")
+    contents = read_contents(client, image.tag)
+    text = json.dumps(sbom.document(known.variants[variant], catalog.texts(places.root), contents), indent=1) + "\n"
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        store.write_whole(output, text)
 
 
 @app.command()
@@ -227,7 +288,10 @@ def _show(checks: list[doctor.Check]) -> None:
 
 
 def _generated(places: Places, known: Catalog) -> dict[str, str]:
-    return generated_files(known, catalog.texts(places.root))
+    builds = store.latest_builds(places.results / "reference", "standard")
+    page = variants_page.page(known, builds)
+    files = generated_files(known, catalog.texts(places.root))
+    return {**files, bake.PATH: bake.bake_file(known), variants_page.PATH: page}
 
 
 def _render(places: Places, known: Catalog) -> None:

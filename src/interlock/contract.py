@@ -95,6 +95,8 @@ INSIDE = (
     Check("no-static-libraries", "No static library (.a) is left in the prefix"),
 )
 
+NO_ANSWER = "no answer: the interpreter did not get that far"
+
 OFFICIAL_VARIABLES = {
     "PATH",
     "LANG",
@@ -142,7 +144,7 @@ def parse_answers(output: str) -> Answers:
     """The lines `name=ok` and `name=what was found` of inside/contract.py; other lines are not its."""
     names = {check.name for check in INSIDE}
     pairs = (line.split("=", 1) for line in output.split("\n") if "=" in line)
-    return {name: "" if found == "ok" else found for name, found in pairs if name in names}
+    return {name: "" if found == "ok" else found or NO_ANSWER for name, found in pairs if name in names}
 
 
 def _path(config: ImageConfig, _: Variant) -> str:
@@ -155,8 +157,7 @@ def _lang(config: ImageConfig, _: Variant) -> str:
 
 
 def _version(config: ImageConfig, variant: Variant) -> str:
-    found = config.environment.get("PYTHON_VERSION", "not set")
-    return "" if f"{found}.".startswith(f"{variant.version}.") else found
+    return _unless(config.environment.get("PYTHON_VERSION", "not set"), variant.version)
 
 
 def _others(config: ImageConfig, _: Variant) -> str:
@@ -204,15 +205,16 @@ def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[Finding]:
         found = of_config[name] if name in of_config else _found(name, runs)
         findings.append(_finding(name, found, variant.differences.get(name, "")))
     known = {check.name for check in CHECKS}
-    for name in variant.differences.keys() - owed:
-        found = f"Python {variant.version} does not owe it" if name in known else "no check has this name"
-        findings.append(Finding(name, Verdict.STALE, found, variant.differences[name]))
+    for name, reason in variant.differences.items():
+        if name not in owed:
+            found = f"Python {variant.version} does not owe it" if name in known else "no check has this name"
+            findings.append(Finding(name, Verdict.STALE, found, reason))
     return findings
 
 
 def _found(name: str, runs: Runs) -> str:
     """What was found in all runs, or in each that is not as the others."""
-    found = {run: answers.get(name, "no answer") for run, answers in runs.items()}
+    found = {run: answers.get(name, NO_ANSWER) for run, answers in runs.items()}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))
     return "; ".join(f"{run}: {text}" for run, text in found.items() if text)

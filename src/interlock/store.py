@@ -14,10 +14,21 @@ import pyperf
 from pydantic import BaseModel, ValidationError
 
 from interlock.errors import StoreError
-from interlock.model import BenchmarkProfile, BenchmarkValues, CellProfile, Experiment, Gil, Profiles, Values, label_of
+from interlock.model import (
+    BenchmarkProfile,
+    BenchmarkValues,
+    BuildRecord,
+    CellProfile,
+    Experiment,
+    Gil,
+    Profiles,
+    Values,
+    label_of,
+)
 
 Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
+BUILDS_FILE = "builds.json"
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -121,6 +132,12 @@ def read_experiment(folder: Path) -> Experiment:
     if not path.is_file():
         raise StoreError(file=str(path), found="there is no such file", todo="Name an experiment's folder.")
     return _read_model(path, Experiment)
+
+
+def latest_builds(references: Path, profile: str) -> BuildRecord | None:
+    """The builds.json below `references` (results/reference) that was started last with this profile; none without."""
+    records = [_read_model(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
+    return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
 
 
 def _read_model(path: Path, model: type[Item]) -> Item:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 from interlock.engine import downloads
 from interlock.errors import EngineError
 from interlock.model import Variant
-from tests.builders import make_download, make_source, make_variant
+from tests.builders import make_download, make_source, make_variant, make_wheel
 
 MIRROR = "INTERLOCK_SOURCE_MIRROR"
 WHEEL = "toy-1.0-cp39-cp39-manylinux2014_x86_64.whl"
@@ -37,26 +34,6 @@ def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
-
-
-def make_wheel(folder: Path, file: str = WHEEL) -> str:
-    """Writes the least that pip takes for a wheel, and returns its SHA-256."""
-    name, version, *tags = file.removesuffix(".whl").split("-")
-    about = f"{name}-{version}.dist-info"
-    members = {
-        f"{name}.py": "",
-        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{about}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {'-'.join(tags)}\n",
-    }
-    record = "".join(f"{path},sha256={_sum(text)},{len(text)}\n" for path, text in members.items())
-    with zipfile.ZipFile(folder / file, "w") as wheel:
-        for path, text in {**members, f"{about}/RECORD": f"{record}{about}/RECORD,,\n"}.items():
-            wheel.writestr(path, text)
-    return hashlib.sha256((folder / file).read_bytes()).hexdigest()
-
-
-def _sum(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
 
 
 def needs(sha256: str, file: str = WHEEL, place: str = RELEASE) -> Variant:
@@ -139,7 +116,7 @@ def test_a_wheel_that_pips_index_lacks_is_left_to_the_build(index: Path, tmp_pat
 
 
 def test_a_wheel_with_another_sum_is_left_to_the_build_and_not_kept(index: Path, tmp_path: Path) -> None:
-    make_wheel(index)
+    make_wheel(index, WHEEL)
     assert downloads.local_files(needs("0" * 64), tmp_path / "cache") == {}
     assert list((tmp_path / "cache/downloads").iterdir()) == []
 
@@ -151,15 +128,13 @@ def test_what_is_no_wheel_is_left_to_the_build(index: Path, tmp_path: Path, file
 
 
 def test_pip_is_not_asked_for_what_has_another_place(index: Path, tmp_path: Path) -> None:
-    sha256 = make_wheel(index)
+    sha256 = make_wheel(index, WHEEL)
     assert downloads.local_files(needs(sha256, place=f"https://sources.invalid/{WHEEL}"), tmp_path / "cache") == {}
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_users_folder_comes_before_pips_index(
-    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sha256 = make_wheel(index)
+def test_the_users_folder_comes_before_pips_index(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sha256 = make_wheel(index, WHEEL)
     (tmp_path / WHEEL).write_bytes(b"the user's own")
     monkeypatch.setenv(MIRROR, str(tmp_path))
     assert downloads.local_files(needs(sha256), tmp_path / "cache") == {f"finish-sources/{WHEEL}": b"the user's own"}
@@ -174,4 +149,8 @@ PYTHONS = st.lists(st.from_regex(r"(cp|py|pp)[0-9]{1,3}", fullmatch=True), min_s
 def test_pip_is_told_the_first_of_each_of_the_three_tags_of_a_wheels_name(python: str, abi: str, platform: str) -> None:
     options = downloads._tags(f"toy-1.0-{python}-{abi}-{platform}.whl")
     assert options[::2] == list(downloads.TAGS)
-    assert options[1::2] == [python.split(".")[0][2:], abi.split(".")[0], platform.split(".")[0]]
+    assert options[1::2] == [
+        python.split(".", maxsplit=1)[0][2:],
+        abi.split(".", maxsplit=1)[0],
+        platform.split(".", maxsplit=1)[0],
+    ]

@@ -23,7 +23,7 @@ from interlock.model import Catalog
 VARIANT = "cpython-2.7-nothreads"
 WITH_MORE = """\
 FROM {tag}
-RUN cd /usr/local/lib/python2.7/site-packages && mkdir toy-1.2.dist-info && \
+RUN mkdir -p /usr/local/lib/python2.7/site-packages/toy-1.2.dist-info && cd /usr/local/lib/python2.7/site-packages && \
     printf 'Metadata-Version: 2.1\\nName: toy\\nVersion: 1.2\\n\\nVersion: 9\\n' > toy-1.2.dist-info/METADATA && \
     mkdir /opt/interlock && printf library > /opt/interlock/libtoy.so.1
 """

@@ -1,15 +1,16 @@
 #!/bin/sh
 # Packs the byte code of the installed standard library into one file, which oxidized_importer maps into memory, and has
-# each start of the interpreter import from there first: run on $PREFIX when its byte code is compiled, for CPython 3.8
-# to 3.10, with the wheel of oxidized_importer in $BUILD_DIR. What is packed also stays on disk, for starts without site.
+# each start of the interpreter import from there first. Run on $PREFIX when its byte code is compiled, with the wheel
+# of oxidized_importer for that CPython (3.8 to 3.10) in $BUILD_DIR. The library also stays on disk, for starts without
+# site or with -O.
 set -eu
 : "${PREFIX:=/usr/local}" "${BUILD_DIR:=/build}"
 
 PYTHONHASHSEED=0 "$PREFIX/bin/python3" -S -B - "$BUILD_DIR"/oxidized_importer-*.whl <<'PYTHON'
+import py_compile
 import sys
 import zipfile
 from pathlib import Path
-from py_compile import PycInvalidationMode, compile
 from sysconfig import get_path
 
 # They find their scripts, wheels, grammars and settings by __file__, which a module from memory does not have; the last
@@ -72,6 +73,7 @@ packed = finder.serialize_indexed_resources()
 (folder / "stdlib.packed").write_bytes(packed)
 hook = library / "sitecustomize.py"
 hook.write_text(SITECUSTOMIZE)
-compile(str(hook), doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)  # its date is set afterwards
+# The date that it gets afterwards does not make it stale.
+py_compile.compile(str(hook), doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 print(f"interlock: {len(modules)} modules are in {folder}/stdlib.packed, {len(packed)} bytes")
 PYTHON

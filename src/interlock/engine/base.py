@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from docker.errors import APIError, ImageNotFound, NotFound
 
@@ -40,13 +40,13 @@ def ensure_base(client: Any, base: Base, cache: Path, say: Callable[[str], None]
 def pull(client: Any, reference: str) -> BaseImage:
     """An image that its registry has; docker's own error if there is none."""
     client.api.pull(reference)
-    return BaseImage(reference=reference, origin="registry", image_id=client.images.get(reference).id)
+    return _described(client.images.get(reference), reference, "registry")
 
 
 def find_pulled(client: Any, reference: str) -> BaseImage | None:
     """An image that came from a registry if this engine has it."""
     try:
-        return BaseImage(reference=reference, origin="registry", image_id=client.images.get(reference).id)
+        return _described(client.images.get(reference), reference, "registry")
     except ImageNotFound:
         return None
 
@@ -63,7 +63,11 @@ def find_base(client: Any, base: Base) -> BaseImage | None:
         return None
     if image.labels.get(LABEL) != base.reference:
         return None
-    return BaseImage(reference=tag, origin="debootstrap", image_id=image.id)
+    return _described(image, tag, "debootstrap")
+
+
+def _described(image: Any, reference: str, origin: Literal["registry", "debootstrap"]) -> BaseImage:
+    return BaseImage(reference=reference, origin=origin, image_id=image.id, size_bytes=image.attrs["Size"])
 
 
 def _local_tag(base: Base) -> str:
@@ -87,10 +91,10 @@ def _bootstrap(client: Any, base: Base, cache: Path, pull_error: str) -> BaseIma
     try:
         _run_debootstrap(base, folder, pull_error)
         _slim(folder)
-        image_id = _import(client, folder, base)
+        image = _import(client, folder, base)
     finally:
         subprocess.run([*_as_root(), "rm", "-rf", "--one-file-system", str(folder)], check=False)
-    return BaseImage(reference=_local_tag(base), origin="debootstrap", image_id=image_id)
+    return _described(image, _local_tag(base), "debootstrap")
 
 
 def _run_debootstrap(base: Base, folder: Path, pull_error: str) -> None:
@@ -149,7 +153,7 @@ def _slim(folder: Path) -> None:
         subprocess.run([*_as_root(), "find", str(folder / path), "-type", "f", "-delete"], check=True)
 
 
-def _import(client: Any, folder: Path, base: Base) -> str:
+def _import(client: Any, folder: Path, base: Base) -> Any:
     """The folder as an image, by a stream: nothing is written twice."""
     command = [*_as_root(), "tar", "-C", str(folder), "-c", "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
@@ -157,4 +161,4 @@ def _import(client: Any, folder: Path, base: Base) -> str:
         client.api.import_image_from_stream(
             tar.stdout, repository=repository, tag=tag, changes=['CMD ["bash"]', f'LABEL {LABEL}="{base.reference}"']
         )
-    return str(client.images.get(_local_tag(base)).id)
+    return client.images.get(_local_tag(base))

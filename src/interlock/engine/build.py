@@ -86,9 +86,25 @@ def _parent(client: Any, catalog: Catalog, variant: Variant, options: Options, s
         raise SourceUnavailableError(
             file=f"variants/{variant.name}.toml",
             key="image.reference",
-            found=f"no registry has {reference}: {short(error)}",
+            found=f"no registry has {reference}: {short(error).rsplit(': ', 1)[-1]}",
             todo="Make the registry reachable.",
         ) from None
+
+
+def look_up(client: Any, catalog: Catalog, names: list[str], options: Options) -> list[Built]:
+    """The images that the variants have now; of the others why there is none. Nothing is built."""
+    return [_look_up(client, catalog, catalog.variants[name], options) for name in names]
+
+
+def _look_up(client: Any, catalog: Catalog, variant: Variant, options: Options) -> Built:
+    if options.profile not in variant.profiles:
+        return _ended(variant, options.profile, State.UNSUPPORTED, f"no profile '{options.profile}'")
+    try:
+        plan = make_plan(client, catalog, variant, options, lambda *_: None)
+    except SourceUnavailableError as error:
+        return _ended(variant, options.profile, State.UNAVAILABLE, error.found)
+    found = find_built(client, plan)
+    return found or _ended(variant, options.profile, State.UNAVAILABLE, "no image of it as its file is now")
 
 
 def find_built(client: Any, plan: Plan) -> Built | None:

@@ -1,8 +1,9 @@
-"""Asks an image what interlock.contract wants to know: it runs inside/contract.py in it, and reads its configuration."""
+"""Asks an image what interlock.contract wants to know: runs inside/contract.py in it and reads its configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -16,6 +17,8 @@ from interlock.errors import EngineError
 from interlock.model import Variant
 
 PROGRAM = files("interlock").joinpath("inside/contract.py").read_text(encoding="utf-8")
+# Whichever name the interpreter still has: that one is missing is for the program to say.
+START = 'exec "$(command -v python || command -v python3 || command -v python2)" -c "$0"'
 DEADLINE_S = 300  # pip and venv without byte code take seconds; minutes where builds fill every core
 
 
@@ -55,7 +58,7 @@ def _answer(client: Any, image_id: str, run: Run) -> str:
     try:
         container = client.containers.create(
             image_id,
-            ["python", "-c", PROGRAM],
+            ["sh", "-c", START, PROGRAM],
             entrypoint=[],
             network_mode="none",
             labels={"interlock.proof": "1"},
@@ -63,16 +66,10 @@ def _answer(client: Any, image_id: str, run: Run) -> str:
         )
         try:
             container.start()
-            _wait(container)
+            with suppress(RequestException):  # at the deadline, what was said until then counts
+                container.wait(timeout=DEADLINE_S)
             return str(container.logs(stdout=True, stderr=False).decode(errors="replace"))
         finally:
             remove(container)
     except DockerException as error:
         raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo="See the engine's log.") from None
-
-
-def _wait(container: Any) -> None:
-    try:
-        container.wait(timeout=DEADLINE_S)
-    except RequestException:  # the deadline; what was said until then counts
-        container.kill()

@@ -67,15 +67,15 @@ def _from_folder(folder: Path | None, download: Download) -> bytes | None:
 def _from_pip(download: Download, cache: Path) -> bytes | None:
     """The wheel if pip's index has it with the declared sum; whatever goes wrong is left to the build to say."""
     releases = [place.removeprefix(PIP) for place in download.places if place.startswith(PIP)]
-    kept = cache / "downloads" / download.sha256
-    if not releases or not WHEEL.search(download.file):
+    kept, tags = cache / "downloads" / download.sha256, _tags(download.file)
+    if not releases or not tags:
         return None
     if kept.is_file():
         return kept.read_bytes()
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder]
-        subprocess.run([*command, *_tags(download.file), releases[0]], capture_output=True, check=False)
+        subprocess.run([*command, *tags, releases[0]], capture_output=True, check=False)
         data = _from_folder(Path(folder), download)
         if data is None or hashlib.sha256(data).hexdigest() != download.sha256:
             return None
@@ -84,6 +84,6 @@ def _from_pip(download: Download, cache: Path) -> bytes | None:
 
 
 def _tags(file: str) -> list[str]:
-    """pip's options for the interpreter that a wheel's name names, which is not the one that runs pip."""
+    """pip's options for the interpreter that a wheel is for, which is not the one that runs pip; none if it is none."""
     found = WHEEL.search(file)
-    return [word for pair in zip(TAGS, found.groups() if found else (), strict=True) for word in pair]
+    return [word for pair in zip(TAGS, found.groups(), strict=True) for word in pair] if found else []

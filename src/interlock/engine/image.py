@@ -10,6 +10,7 @@ from typing import Any
 
 from docker.errors import DockerException, ImageNotFound
 
+from interlock.engine import provenance
 from interlock.engine.context import tar_of
 from interlock.engine.downloads import local_files, mirror_url
 from interlock.engine.log import EXIT_CODE, MIRROR, STEP, build_failure, engine_failure
@@ -71,7 +72,7 @@ def build_image(client: Any, plan: Plan, options: Options, jobs: int, say: Say) 
         log,
         lambda step: say(name, step),
         buildargs=arguments,
-        labels={HASH_LABEL: plan.content_hash},
+        labels={HASH_LABEL: plan.content_hash, **provenance.labels(options.root, plan.base)},
     )
     path = _keep_log(options.cache, f"{name}-{plan.profile}", log)
     if image_id is None:

@@ -14,13 +14,15 @@ MIRROR = "INTERLOCK_SOURCE_MIRROR"
 UNAVAILABLE, WRONG_SUM = 69, 65
 STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
+POOL = "/pool/"
 EXIT_CODE = "interlock: exit code {}"
 
 
 def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
     """Why the build of a variant failed; `path` is where its log is kept."""
     file = f"variants/{variant.name}.toml"
-    tried = "; ".join(f"{_host(url)}: {said}" for url, said in TRIED.findall(log)) or "no place could be asked"
+    places = dict.fromkeys(f"{_host(url)}: {said}" for url, said in TRIED.findall(log))
+    tried = "; ".join(places) or "no place could be asked"
     if no_space(log):
         return engine_failure(log, variant.name, path)
     if EXIT_CODE.format(UNAVAILABLE) in log:
@@ -36,8 +38,8 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
 
 
 def _host(url: str) -> str:
-    """The host of a URL; what has none (a file, a pool path) as it stands."""
-    return urlsplit(url).netloc or url
+    """The host of a URL; what has none (a file) as it stands. A mirror of Debian's archive is whichever apt has."""
+    return "apt's mirror" if POOL in url else urlsplit(url).netloc or url
 
 
 def engine_failure(log: str, what: str, path: str) -> InterlockError:

@@ -15,7 +15,9 @@ from interlock.model import Prefix, Variant
 
 PREFIX, LIBRARIES = "usr/local", "opt/interlock"
 # What the image has to bring itself: libc is one with the kernel's loader, which is not packed.
-LIBC = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|nsl|anl|crypt|stdc\+\+|gcc_s))\.so(\.|$)")
+LIBC = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|anl|crypt|stdc\+\+|gcc_s))\.so(\.|$)")
+# Here an interpreter lies among everything else that is installed.
+SYSTEM = (Path("/"), Path("/usr"))
 LEFT_OUT = re.compile(
     r"(^|/)(__pycache__|tests?|idlelib|turtledemo|tkinter|lib-tk)(/|$)"
     r"|(^|/)_tkinter[^/]*\.so$|\.(a|pyc|pyo)$|^bin/idle|^share/(man|doc|info)(/|$)"
@@ -25,15 +27,23 @@ SAID = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
 
 
 def find_prefix(variant: Variant, prefix: Prefix) -> Path:
-    """The first of the prefix' places that exists here; SourceUnavailableError names all that do not."""
-    for place in (Path(os.path.expandvars(place)).expanduser() for place in prefix.places):
-        if (place / "bin").is_dir():
-            return place.resolve()
+    """The first of the prefix' places that exists here.
+
+    SourceUnavailableError names all places if none does, or the one that is the system's own.
+    """
+    found = f"not installed on this machine: {', '.join(prefix.places)}"
+    for place in prefix.places:
+        folder = Path(os.path.expandvars(place)).expanduser().resolve()
+        if folder in SYSTEM:
+            found = f"{place} is the system's own folder: with the interpreter the whole system would be packed"
+            break
+        if (folder / "bin").is_dir():
+            return folder
     raise SourceUnavailableError(
         file=f"variants/{variant.name}.toml",
         key="prefix.places",
-        found=f"not installed on this machine: {', '.join(prefix.places)}",
-        todo="Install it there, or name the folder where it is.",
+        found=found,
+        todo="Install it into a folder of its own and name that.",
     )
 
 

@@ -100,15 +100,15 @@ def sqlite_extensions():
     module("sqlite3").connect(":memory:").enable_load_extension(True)
 
 
-def tls():
+def secure_sockets():
     module("ssl").create_default_context().set_ciphers("HIGH")
 
 
 def ca_certificates():
     """OpenSSL looks into its folder only when it meets a certificate, so its files are loaded here one by one."""
-    ssl = module("ssl")
-    paths = ssl.get_default_verify_paths()
-    context = ssl.create_default_context()
+    tls = module("ssl")
+    paths = tls.get_default_verify_paths()
+    context = tls.create_default_context()
     for file in glob.glob("%s/*.0" % paths.capath)[:5]:
         context.load_verify_locations(file)
     found = context.cert_store_stats()["x509_ca"]
@@ -252,7 +252,8 @@ def pip():
         archive.writestr("agreed.py", "ANSWER = 42\n")
         archive.writestr("agreed-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: agreed\nVersion: 1.0\n")
         archive.writestr(
-            "agreed-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py2-none-any\nTag: py3-none-any\n"
+            "agreed-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py2-none-any\nTag: py3-none-any\n",
         )
         archive.writestr("agreed-1.0.dist-info/RECORD", "agreed.py,,\n")
         archive.close()
@@ -289,8 +290,8 @@ def home():
 
 
 def no_compiler():
-    folders = os.environ["PATH"].split(":")
-    none_of(["%s/%s" % (at, name) for at in folders if os.path.isdir(at) for name in os.listdir(at) if COMPILER.match(name)])
+    folders = set([os.path.realpath(folder) for folder in os.environ["PATH"].split(":") if os.path.isdir(folder)])
+    none_of([os.path.join(folder, name) for folder in folders for name in os.listdir(folder) if COMPILER.match(name)])
 
 
 def no_package_lists():
@@ -323,7 +324,7 @@ CHECKS = (
     ("zstd", compresses("compression.zstd")),
     ("sqlite3", sqlite),
     ("sqlite3-extensions", sqlite_extensions),
-    ("ssl", tls),
+    ("ssl", secure_sockets),
     ("ca-certificates", ca_certificates),
     ("hashlib", hashlib),
     ("ctypes", ctypes),
@@ -352,16 +353,24 @@ CHECKS = (
 
 def main():
     os.environ.setdefault("TERM", "xterm")  # as it is where somebody types
-    for name, check in CHECKS:
-        try:
-            check()
-            found = "ok"
-        except Exception:
-            error = sys.exc_info()[1]
-            found = str(error)
-            if not isinstance(error, AssertionError):
-                found = "%s: %s" % (error.__class__.__name__, found)
-        say(name, found)
+    # pip comes without byte code: it is compiled once here instead of at every start.
+    os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp()
+    try:
+        for name, check in CHECKS:
+            say(name, answer(check))
+    finally:
+        shutil.rmtree(os.environ["PYTHONPYCACHEPREFIX"])
+
+
+def answer(check):
+    try:
+        check()
+    except Exception:
+        error = sys.exc_info()[1]
+        if isinstance(error, AssertionError):
+            return str(error) or "no reason given"
+        return "%s: %s" % (error.__class__.__name__, error)
+    return "ok"
 
 
 if __name__ == "__main__":

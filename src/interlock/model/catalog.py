@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.model.common import Data
-from interlock.model.variants import Base, Condition, Profile, Variant
+from interlock.model.variants import Base, Condition, Difference, Family, Profile, Variant
 from interlock.model.workloads import Workload
 
 
@@ -21,6 +21,8 @@ class Catalog(Data):
 
     bases: dict[str, Base]
     profiles: dict[str, Profile]
+    families: dict[str, Family]
+    differences: dict[str, Difference]  # of all images of a kind
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
     conditions: dict[str, Condition]

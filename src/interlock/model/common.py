@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 # An address, a path below pool/ of the Debian archive, or pip/NAME==VERSION, which the package index that pip uses has.
 Place = Annotated[str, StringConstraints(pattern=r"^(https?://|pool/|pip/)[A-Za-z0-9._/~+%:@=-]+$")]

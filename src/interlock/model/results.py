@@ -38,6 +38,7 @@ class BaseImage(Data):
     reference: str
     origin: Literal["registry", "debootstrap"]
     image_id: str
+    size_bytes: int | None = None  # none where it was recorded before this was
 
 
 class Built(Data):
@@ -54,6 +55,21 @@ class Built(Data):
     base: BaseImage | None = None
     duration_s: float = 0.0
     reused: bool = False
+
+
+class BuildRecord(Data):
+    """builds.json: what building the variants came to, with what a reader needs besides the figures."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    tool_version: str
+    command: str
+    started: str
+    duration_s: float
+    profile: str
+    side_by_side: int  # builds at the same time, at most
+    host: dict[str, Any]
+    builds: list[Built]
 
 
 class Facts(Data):

@@ -14,6 +14,7 @@ from interlock.model.common import (
     EnvironmentName,
     FileName,
     MachinePath,
+    ModuleName,
     Name,
     PackageName,
     PinnedReference,
@@ -159,6 +160,9 @@ class ProfileFlags(Data):
 
     configure: list[ShellWord] = []
     profile_task: ShellWord | None = None  # the version's own without it
+    make: list[ShellWord] = []  # further words for make
+    # Standard library modules that are linked into the interpreter, by Modules/Setup.stdlib, which 3.11 and later have.
+    builtin_modules: list[ModuleName] = []
 
 
 class Mode(Data):
@@ -189,6 +193,23 @@ class Condition(Surroundings):
     summary: str
 
 
+class Family(Data):
+    """What a group of variants is there for; docs/variants.md has a section for each, in the file's order."""
+
+    name: Name
+    title: Annotated[str, StringConstraints(min_length=1)]
+    summary: Annotated[str, StringConstraints(min_length=1)]
+
+
+class Difference(Data):
+    """How the images of these kinds of source differ from python:X-slim, and why."""
+
+    name: Name
+    reason: Annotated[str, StringConstraints(min_length=1)]
+    kinds: Annotated[list[SourceKind], Field(min_length=1)]
+    contract: bool = False  # a check of the contract has this name; the variants of these kinds declare the difference
+
+
 class VariantFile(Data):
     """One file variants/<name>.toml; its JSON Schema is variants/variant.schema.json.
 
@@ -199,6 +220,7 @@ class VariantFile(Data):
     version: Version
     base: Name
     tag: Name
+    family: Name
     control: Name | None = None
     support: Support
     proof: Proof
@@ -247,6 +269,10 @@ class Variant(VariantFile):
     @property
     def major(self) -> str:
         return self.version.split(".", 1)[0]
+
+    @property
+    def release_line(self) -> str:
+        return self.version.rpartition(".")[0]
 
     @property
     def kind(self) -> SourceKind:

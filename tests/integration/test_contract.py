@@ -1,0 +1,129 @@
+"""The contract in the real engine: an image that keeps it, and one that was broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from interlock import contract
+from interlock.contract import INSIDE, Finding, Verdict
+from interlock.engine.contract import examine
+from interlock.engine.image import run_build
+from interlock.errors import EngineError
+from interlock.model import Built, Catalog, Variant
+
+NAME = "cpython-2.7-nothreads"
+# Each line breaks one promise.
+BROKEN = """\
+RUN rm /usr/local/bin/python
+RUN chmod 700 /usr/local/include
+RUN rm /usr/local/lib/python2.7/lib-dynload/zlib.so
+RUN rm -r /usr/share/zoneinfo
+RUN rm /etc/ssl/certs/*
+RUN mkdir /interlock
+RUN mkdir /usr/local/lib/engine && touch /usr/local/lib/engine/left.a
+RUN cp /bin/true /usr/local/bin/x86_64-linux-gnu-gcc-14
+RUN mkdir -p /var/lib/apt/lists && touch /var/lib/apt/lists/mirror_dists_trixie_main_binary-amd64_Packages
+ENV PYTHONUNBUFFERED=1
+ENTRYPOINT ["/bin/false"]
+WORKDIR /srv
+EXPOSE 80
+"""
+# An interpreter that falls when it is asked for a module.
+FALLING = """\
+WORKDIR /usr/local/lib/python2.7/sqlite3
+RUN rm *.pyc && echo 'import os; os._exit(3)' > __init__.py
+WORKDIR /
+"""
+
+
+@pytest.fixture
+def derive(client: Any, built: dict[str, Built]) -> Iterator[Callable[[str], str]]:
+    """Makes an image of the cheapest variant with these lines of a Dockerfile; its id. It goes after the test."""
+    made: list[str] = []
+
+    def build(lines: str) -> str:
+        log: list[str] = []
+        image_id = run_build(
+            client, {"Dockerfile": f"FROM {built[NAME].image_id}\n{lines}\n".encode()}, log, lambda _: None
+        )
+        assert image_id, "".join(log)
+        made.append(image_id)
+        return image_id
+
+    yield build
+    for image_id in made:
+        client.images.remove(image_id, force=True)
+
+
+@pytest.fixture(scope="module")
+def variant(client: Any, catalog: Catalog, built: dict[str, Built]) -> Variant:
+    """The variant with every difference of its image declared, so that only what a test breaks is left."""
+    bare = catalog.variants[NAME].model_copy(update={"differences": {}})
+    found = contract.failures(examine(client, bare, built[NAME].image_id))
+    return bare.model_copy(update={"differences": {finding.check: "so it is" for finding in found}})
+
+
+@pytest.mark.parametrize("name", ["cpython-2.7", NAME])
+def test_an_image_keeps_its_contract_but_for_what_it_declares(
+    client: Any, catalog: Catalog, built: dict[str, Built], name: str
+) -> None:
+    findings = examine(client, catalog.variants[name], built[name].image_id)
+    assert contract.failures(findings) == []
+
+
+def failed(client: Any, variant: Variant, image_id: str) -> dict[str, str]:
+    """What was found, by the check, of all that is an undeclared difference."""
+    failures = contract.failures(examine(client, variant, image_id))
+    assert {finding.verdict for finding in failures} <= {Verdict.UNDECLARED}
+    return {finding.check: finding.found for finding in failures}
+
+
+def test_each_broken_promise_is_named_with_what_was_found(
+    client: Any, variant: Variant, derive: Callable[[str], str]
+) -> None:
+    image_id = derive(BROKEN)
+    found = failed(client, variant, image_id)
+    nobody = "as user 1000 on a read-only root"
+    assert found.pop("headers").startswith(f"{nobody}: no /usr/local/include/python2.7/Python.h")
+    assert found.pop("ca-certificates").startswith("none where OpenSSL looks: ")
+    assert found == {
+        "command-python": "no /usr/local/bin/python",
+        "zlib": "ImportError: No module named zlib",
+        "time-zones": "with TZ=Asia/Tokyo the epoch is at 0 o'clock, not at 9",
+        "no-build-tree": "1 found: /interlock",
+        "no-static-libraries": "1 found: /usr/local/lib/engine/left.a",
+        "no-compiler": "1 found: /usr/local/bin/x86_64-linux-gnu-gcc-14",
+        "no-package-lists": "1 found: /var/lib/apt/lists/mirror_dists_trixie_main_binary-amd64_Packages",
+        "env-others": "PYTHONUNBUFFERED",
+        "entrypoint": "/bin/false",
+        "cmd": "none",  # the engine drops it when a Dockerfile sets an entry point
+        "workdir": "/srv",
+        "ports": "80/tcp",
+    }
+    assert client.containers.list(all=True, filters={"ancestor": image_id}) == []
+
+
+def test_after_an_interpreter_fell_nothing_is_taken_for_kept(
+    client: Any, variant: Variant, derive: Callable[[str], str]
+) -> None:
+    found = failed(client, variant, derive(FALLING))
+    names = [check.name for check in INSIDE if check in contract.promised("2.7.18")]
+    expected = set(names[names.index("sqlite3") :]) - variant.differences.keys()
+    assert found == dict.fromkeys(expected, contract.NO_ANSWER)
+
+
+def test_a_difference_that_is_declared_is_no_failure(
+    client: Any, variant: Variant, derive: Callable[[str], str]
+) -> None:
+    declared = variant.model_copy(update={"differences": {**variant.differences, "workdir": "because"}})
+    findings = examine(client, declared, derive("WORKDIR /srv"))
+    assert Finding("workdir", Verdict.DIFFERENCE, "/srv", "because") in findings
+    assert contract.failures(findings) == []
+
+
+def test_an_image_that_is_not_there_is_an_error_that_says_how_to_build_it(client: Any, variant: Variant) -> None:
+    with pytest.raises(EngineError, match=f"Run `interlock build {NAME}`"):
+        examine(client, variant, "interlock/python:no-such-tag")

@@ -1,0 +1,360 @@
+"""Variants whose interpreter is compiled, packed, packaged, published by others, or finished from another's build."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import catalog as catalogs
+from interlock import render
+from interlock.engine import build as building
+from interlock.engine.base import ensure_base
+from interlock.engine.context import tar_of
+from interlock.engine.image import Options, build_aside
+from interlock.engine.proof import QUESTION, parse_facts
+from interlock.model import Built, Catalog, SourceKind, State
+from tests.builders import make_wheel
+from tests.integration.test_base import registry, registry_program  # noqa: F401  fixtures
+from tests.integration.toys import ANSWERS, copy_project, toy_tarball
+from tests.keyring import open_keyring
+
+# What build.sh expects of any CPython besides what toys have: its compileall and a library folder.
+LIBRARY = 'mkdir -p Lib "$prefix/lib/python9.9"; touch Lib/compileall.py'
+TOY = """
+summary = "a toy"
+version = "9.9.1"
+base = "trixie"
+tag = "{name}"
+family = "already-there"
+[support]
+phase = "bugfix"
+[proof]
+thread_flavour = "pthread"
+gil = "on"
+thread_library = "libc.so.6"
+"""
+WHEEL = "toy-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
+    """A project without any variant; the images of those that a test adds are gone afterwards."""
+    project = copy_project(root, tmp_path / "project", list(catalogs.SHARED_FILES), [])
+    yield project
+    for variant in catalogs.load(project).variants.values():
+        for image in client.images.list(filters={"reference": variant.image_tag("standard")}):
+            client.images.remove(image.id, force=True)
+
+
+def add(project: Path, name: str, text: str, **proof: str) -> None:
+    """A toy variant; `proof` and `version` replace what a toy declares."""
+    toml = TOY.format(name=name)
+    for key, value in proof.items():
+        toml, count = re.subn(rf'^{key} = ".*"$', f'{key} = "{value}"', toml, flags=re.MULTILINE)
+        toml += "" if count else f'{key} = "{value}"\n'
+    (project / f"variants/{name}.toml").write_text(toml + text, encoding="utf-8")
+
+
+def source(file: str, sha256: str) -> str:
+    return f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["https://sources.invalid/{file}"]\n'
+
+
+def build(client: Any, project: Path, *names: str) -> list[Built]:
+    """Renders what the project says and builds it."""
+    known = catalogs.load(project)
+    for path, text in render.generated_files(known, catalogs.texts(project)).items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text, encoding="utf-8")
+    return building.build(client, known, list(names), Options(project, project.parent / "cache"), lambda *_: None)
+
+
+def log_of(project: Path, name: str) -> str:
+    return (project.parent / f"cache/logs/{name}-standard.log").read_text(encoding="utf-8")
+
+
+def run(client: Any, image_id: str, *command: str) -> str:
+    output: bytes = client.containers.run(image_id, list(command), remove=True, network_mode="none")
+    return output.decode().strip()
+
+
+@contextmanager
+def served(client: Any, folder: Path) -> Iterator[str]:
+    """The folder by HTTP where builds can reach it."""
+    (network,) = client.networks.get("bridge").attrs["IPAM"]["Config"]
+    host = network.get("Gateway") or str(ipaddress.ip_network(network["Subnet"])[1])
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer((host, 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://{host}:{server.server_port}/"
+        finally:
+            server.shutdown()
+
+
+def installed_interpreter(folder: Path) -> Path:
+    """The interpreter that runs this, in a prefix of its own: without what else is installed beside it."""
+    base, name = Path(sys.base_prefix), f"python{sys.version_info.major}.{sys.version_info.minor}"
+    left_out = shutil.ignore_patterns("site-packages", "dist-packages", "test", "config-*", "__pycache__")
+    shutil.copytree(base / "lib" / name, folder / "lib" / name, ignore=left_out)
+    for library in (base / "lib").glob("libpython3*.so*"):
+        shutil.copy2(library, folder / "lib")
+    (folder / "bin").mkdir()
+    shutil.copy2(base / "bin" / name, folder / "bin")
+    (folder / "bin/python3").symlink_to(name)
+    return folder
+
+
+def test_an_installed_interpreter_is_packed_with_what_it_links_and_starts_in_the_image(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
+    place = installed_interpreter(tmp_path / "prefix")
+    answer = subprocess.run(
+        [str(place / "bin/python3"), "-c", QUESTION], capture_output=True, text=True, check=True
+    ).stdout
+    facts = parse_facts(answer)
+    prefix = f'optimisation = "{facts.optimisation}"\n[prefix]\nplaces = ["$NOWHERE/x", "{place}"]\n'
+    flavour = facts.thread_flavour.value
+    add(project, "toy-prefix", prefix, version=platform.python_version(), thread_flavour=flavour, gil=facts.gil.value)
+    (image,) = build(client, project, "toy-prefix")
+    assert image.outcome.state is State.OK, image.outcome.reason
+    script = """
+import ctypes, json, sqlite3, ssl, sys, sysconfig, zlib
+with sqlite3.connect(":memory:") as connection:
+    (answer,) = connection.execute("select 6 * 7").fetchone()
+ssl.create_default_context()
+print(sys.prefix, sys.executable, answer, hasattr(ssl, "OPENSSL_VERSION"))
+"""
+    assert run(client, image.image_id, "python", "-c", script) == "/usr/local /usr/local/bin/python 42 True"
+    (again,) = build(client, project, "toy-prefix")
+    assert again.reused, "an unchanged prefix is not packed again"
+
+
+def test_the_system_is_not_packed_and_the_row_says_so(client: Any, project: Path) -> None:
+    add(project, "toy-system", '[prefix]\nplaces = ["/usr"]\n')
+    (image,) = build(client, project, "toy-system")
+    assert image.outcome.state is State.UNAVAILABLE
+    assert "/usr is the system's own folder" in image.outcome.reason
+
+
+def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_another(
+    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
+    add(project, "toy-present", source("toy.tgz", toy(tmp_path / "mirror")))
+    absent, present = build(client, project, "toy-absent", "toy-present")
+    assert absent.outcome.state is State.UNAVAILABLE
+    assert absent.outcome.reason == "not installed on this machine: $NOWHERE/x, ~/no/such/folder"
+    assert present.outcome.state is State.OK, present.outcome.reason
+
+
+def toy(folder: Path, file: str = "toy.tgz", major: str = "9", **answers: str) -> str:
+    """The archive of a toy that build.sh can build and that proves to be CPython; returns its SHA-256."""
+    renamed = f"sed -i s/python9/python{major}/g Makefile.in; cp python9 toy; mv toy python{major}"
+    return toy_tarball(folder, file, f"{LIBRARY}; {renamed}", {"implementation": "cpython", **answers})
+
+
+def publish(client: Any, base: str, repository: str) -> str:
+    """Pushes an image whose python is a toy; the reference that pins it, which this engine has not."""
+    answers = "\n".join(f"echo '{key}={value}'" for key, value in {**ANSWERS, "implementation": "cpython"}.items())
+    files = {
+        "Dockerfile": b'ARG BASE\nFROM ${BASE}\nCOPY python /usr/local/bin/python\nENV OTHERS=yes\nCMD ["others"]\n',
+        "python": f"#!/bin/sh\n{answers}\n".encode(),
+    }
+    image_id = build_aside(client, _executable(files), "toy", "Dockerfile", buildargs={"BASE": base})
+    client.images.get(image_id).tag(repository, "toy")
+    pushed = list(client.api.push(repository, "toy", stream=True, decode=True))
+    digest = next(event["aux"]["Digest"] for event in pushed if "aux" in event)
+    client.images.remove(f"{repository}:toy")
+    return f"{repository}:toy@{digest}"
+
+
+def _executable(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Contexts carry no modes: the Dockerfile sets the one that is needed."""
+    text = files["Dockerfile"].replace(b"ENV ", b"RUN chmod 755 /usr/local/bin/python\nENV ")
+    return {**files, "Dockerfile": text}
+
+
+def test_an_image_that_others_publish_is_pulled_by_its_digest_and_keeps_what_it_says(
+    client: Any,
+    catalog: Catalog,
+    project: Path,
+    tmp_path: Path,
+    registry: str,  # noqa: F811
+) -> None:
+    base = ensure_base(client, catalog.bases["trixie"], tmp_path, print)
+    reference = publish(client, base.reference, f"{registry}/python")
+    add(project, "toy-image", f'[image]\nreference = "{reference}"\n')
+    try:
+        (image,) = build(client, project, "toy-image")
+        assert image.outcome.state is State.OK, image.outcome.reason
+        assert image.base is not None
+        assert (image.base.reference, image.base.origin) == (reference, "registry")
+        made = client.images.get(image.image_id)
+        assert made.labels["interlock.variant"] == "toy-image"
+        assert made.attrs["Config"]["Cmd"] == ["others"]
+        assert "OTHERS=yes" in made.attrs["Config"]["Env"]
+        assert build(client, project, "toy-image")[0].reused
+    finally:
+        client.images.remove(reference, force=True)
+
+
+def test_an_image_that_no_registry_has_is_unavailable_with_the_registrys_answer(
+    client: Any,
+    project: Path,
+    registry: str,  # noqa: F811
+) -> None:
+    missing = f"{registry}/python:toy@sha256:{'5' * 64}"
+    nowhere = f"127.0.0.1:1/python:toy@sha256:{'5' * 64}"
+    add(project, "toy-missing", f'[image]\nreference = "{missing}"\n')
+    add(project, "toy-nowhere", f'[image]\nreference = "{nowhere}"\n')
+    first, second = build(client, project, "toy-missing", "toy-nowhere")
+    assert (first.outcome.state, second.outcome.state) == (State.UNAVAILABLE, State.UNAVAILABLE)
+    assert first.outcome.reason.startswith(f"no registry has {missing}: ")
+    assert "manifest unknown" in first.outcome.reason
+    assert second.outcome.reason.startswith(f"no registry has {nowhere}: ")
+    assert "connection refused" in second.outcome.reason
+
+
+def test_an_interpreter_of_debians_is_installed_and_proved(client: Any, catalog: Catalog, project: Path) -> None:
+    """Its smallest: the same interpreter as the committed variant's with the least of its library."""
+    known = catalog.variants["debian-3.13"]
+    assert known.packages is not None
+    packages = f'[packages]\nnames = ["python3.13-minimal"]\npython = "{known.packages.python}"\n'
+    level = f'optimisation = "{known.proof.optimisation}"\n'
+    add(project, "toy-packages", f"{level}{packages}", version=known.version)
+    (image,) = build(client, project, "toy-packages")
+    assert image.outcome.state is State.OK, image.outcome.reason
+    script = "ls /var/lib/apt/lists; readlink -f /usr/local/bin/python; python3 -c 'print(6 * 7)'"
+    assert run(client, image.image_id, "sh", "-c", script) == f"{known.packages.python}\n42"
+
+
+def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mirror(
+    client: Any, catalog: Catalog, root: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row as it is, but for the sum of its source, which is a toy here, and its tag."""
+    row = next(
+        variant
+        for variant in catalog.variants.values()
+        if variant.kind is SourceKind.SOURCE
+        and variant.parts == [variant.interpreter]
+        and not (variant.lender or variant.build_packages or variant.finish or variant.parts[0].prepare)
+        and not (variant.parts[0].patches or variant.parts[0].signature)
+        and not [place for place in variant.parts[0].places if place.startswith("pool/")]
+    )
+    part, proof = row.parts[0], row.proof
+    found = toy(
+        tmp_path / "mirror",
+        part.file,
+        row.major,
+        version=row.version,
+        thread_flavour=proof.thread_flavour.value,
+        gil=proof.gil.value,
+        optimisation=proof.optimisation,
+        loaded_libraries=str(proof.thread_library),
+    )
+    text = (root / f"variants/{row.name}.toml").read_text(encoding="utf-8")
+    text = re.sub(r"^control = .*\n", "", text.replace(part.sha256, found), flags=re.MULTILINE)
+    text = re.sub(r"^tag = .*$", 'tag = "toy-row"', text, flags=re.MULTILINE)
+    (project / "variants/toy-row.toml").write_text(text, encoding="utf-8")
+    with served(client, tmp_path / "mirror") as url:
+        monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", url)
+        (image,) = build(client, project, "toy-row")
+    assert image.outcome.state is State.OK, image.outcome.reason
+    assert f"interlock: source {part.file} from {url}{part.file}\n" in log_of(project, "toy-row")
+    assert f"version={row.version}" in run(client, image.image_id, "python")
+
+
+def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
+    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    add(project, "toy-lender", source("toy.tgz", toy(tmp_path / "mirror", tag=tmp_path.name)))
+    (project / "variants/steps/toy-finish.sh").write_text(
+        'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
+    )
+    wheel = make_wheel(tmp_path / "mirror", WHEEL)
+    finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
+    download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
+    add(project, "toy-borrower", finish + download)
+    text = (project / "variants/toy-borrower.toml").read_text(encoding="utf-8")
+    (project / "variants/toy-borrower.toml").write_text(f'build_of = "toy-lender"{text}', encoding="utf-8")
+    # The order of the names is not the order of the builds.
+    borrower, lender = build(client, project, "toy-borrower", "toy-lender")
+    assert lender.outcome.state is State.OK, lender.outcome.reason
+    assert borrower.outcome.state is State.OK, borrower.outcome.reason
+    assert "step compiling the interpreter" in log_of(project, "toy-lender")
+    log = log_of(project, "toy-borrower")
+    assert re.search(r"^Step [^\n]* sh /interlock/build\.sh\n ---> Using cache$", log, re.MULTILINE)
+    assert "step compiling the interpreter" not in log
+    assert "interlock: step finishing: toy-finish.sh\n" in log
+    finished = run(client, borrower.image_id, "sh", "-c", "cat /usr/local/lib/finished; ls /usr/local/lib")
+    assert finished.splitlines() == ["finished", "finished", "python9.9", WHEEL]
+    assert run(client, lender.image_id, "ls", "/usr/local/lib") == "python9.9"
+
+
+SIGNED = """
+set -eu
+PREFIX=/usr/local INTERLOCK_SOURCE_MIRROR= HERE=/signed
+cd /signed
+. ./fetch.sh
+for case in "good author" "good stranger" "changed author" "unsigned author"; do
+    set -- $case
+    code=0
+    (check_signature "$1.tgz" "$2.asc" "file:///signed/$1.tgz.asc") || code=$?
+    echo "$1 $2: $code"
+done
+"""
+
+
+def test_debians_own_sqv_takes_the_authors_signature_of_the_very_file_and_no_other(
+    client: Any, catalog: Catalog, root: Path, tmp_path: Path
+) -> None:
+    """In the image in which sources are fetched."""
+    base = ensure_base(client, catalog.bases["trixie"], tmp_path, print)
+    context = {"Dockerfile": (root / "dockerfiles/cpython-3.13/Dockerfile").read_bytes()}
+    arguments = {"BASE": base.reference}
+    image_id = build_aside(client, context, "toolchain", "Dockerfile", buildargs=arguments, target="toolchain")
+    with open_keyring() as keyring:
+        files = {f"{name}.asc": keyring.make_key(name).encode() for name in ("author", "stranger")}
+        files |= {"good.tgz": b"source", "changed.tgz": b"sauce", "unsigned.tgz": b"source"}
+        files |= {f"{name}.tgz.asc": keyring.sign("author", b"source") for name in ("good", "changed")}
+        fingerprint = keyring.fingerprint("author")
+    files |= {"fetch.sh": (root / "dockerfiles/fetch.sh").read_bytes(), "check.sh": SIGNED.encode()}
+    output = run_with(client, image_id, {f"signed/{name}": data for name, data in files.items()}, "/signed/check.sh")
+    lines = output.splitlines()
+    assert [line for line in lines if not line.startswith("interlock:")] == [
+        "good author: 0",
+        "good stranger: 65",
+        "changed author: 65",
+        "unsigned author: 0",
+    ], output
+    assert lines[0] == f"interlock: signature of good.tgz by {fingerprint} from file:///signed/good.tgz.asc"
+    assert lines[2].startswith("interlock: tried file:///signed/good.tgz.asc: the signature is not by stranger.asc: ")
+    assert "interlock: signature of unsigned.tgz not checked: no place has it" in lines
+
+
+def run_with(client: Any, image_id: str, files: dict[str, bytes], script: str) -> str:
+    """What a script says in a container that has these files."""
+    container = client.containers.create(image_id, ["sh", script], network_mode="none")
+    try:
+        container.put_archive("/", tar_of(files))
+        container.start()
+        container.wait()
+        output: bytes = container.logs()
+    finally:
+        container.remove(v=True, force=True)
+    return output.decode().strip()
