@@ -8,6 +8,11 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 . "$HERE/fetch.sh"
 export PREFIX BUILD_DIR
 date=$(stat -c %Y "$PREFIX")
+mkdir -p "$BUILD_DIR"
+cd "$BUILD_DIR"
+step "finishing: pip-without-threads.sh"
+sh "$HERE/pip-without-threads.sh"
+find "$PREFIX" -exec touch -h -d "@$date" {} +
 [ -n "$STAGE" ] || exit 0
 # One tree with fixed dates from its root down, so that a copy of it is the same layer, bit for bit.
 step "staging"
