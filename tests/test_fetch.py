@@ -256,7 +256,6 @@ def test_a_release_that_pips_index_lacks_is_named_and_the_exit_code_is_69(tmp_pa
     assert "interlock: tried pip/toy==2.0: ERROR: Could not find a version" in done.stdout
 
 
-@pytest.mark.xfail(reason="fetch.sh reads the file that it asked for, whatever pip's file is called: exit code 2")
 def test_a_release_that_pip_has_for_another_interpreter_alone_is_named_and_the_exit_code_is_69(tmp_path: Path) -> None:
     done = fetch_wheel(tmp_path, "toy-1.0-cp39-cp39-linux_x86_64.whl", "pip/toy==1.0")
     assert done.returncode == 69, done.stderr

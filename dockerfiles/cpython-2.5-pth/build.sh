@@ -28,6 +28,7 @@ fetch "Python-2.5.1.tgz" 1f5caee846049ca30d996f9403eefdb996295c4af664867e35dcc5e
 
 step "configuring pth"
 unpack "pth-2.0.7.tar.gz"
+sh "$HERE/renew-config-guess.sh"
 env CFLAGS="-std=gnu89 -O2" ./configure --prefix="$PREFIX" "--enable-optimize" "--enable-syscall-hard"
 step "compiling pth"
 make

@@ -29,6 +29,7 @@ fetch "Python-2.7.18.tgz" da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb98
 
 step "configuring pth"
 unpack "pth-2.0.7.tar.gz"
+sh "$HERE/renew-config-guess.sh"
 env CFLAGS="-std=gnu89 -O2" ./configure --prefix="$PREFIX" "--enable-optimize"
 step "compiling pth"
 make

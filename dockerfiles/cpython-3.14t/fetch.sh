@@ -19,7 +19,9 @@ urls_of() {
 # download URL FILE: what went wrong goes to standard output.
 download() {
     case $1 in
-        pip/*) "$PREFIX/bin/python" -m pip download -q --no-deps --only-binary :all: "${1#pip/}" 2>&1 ;;
+        pip/*)
+            "$PREFIX/bin/python" -m pip download -q --no-deps --only-binary :all: "${1#pip/}" 2>&1 || return 1
+            [ -f "$2" ] || { echo "pip's index has another file for this interpreter" && return 1; } ;;
         *) curl -fsSL --connect-timeout 15 --speed-time 30 --speed-limit 1000 -o "$2" "$1" 2>&1 ;;
     esac
 }

@@ -79,7 +79,7 @@ def _finish_files(variant: Variant, texts: Texts) -> dict[str, str]:
 
 def provenance(variant: Variant) -> dict[str, str]:
     """Labels that say what an image was made of: those of the OCI image specification, and ours."""
-    labels = {"org.opencontainers.image.licenses": "PSF-2.0"}
+    labels = {"org.opencontainers.image.licenses": variant.licence}
     if variant.interpreter:
         flags = " ".join(variant.interpreter.configure)
         labels["org.opencontainers.image.source"] = variant.interpreter.places[0]

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -161,9 +162,12 @@ def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_a
     assert present.outcome.state is State.OK, present.outcome.reason
 
 
-def toy(folder: Path, file: str = "toy.tgz", major: str = "9", **answers: str) -> str:
-    """The archive of a toy that build.sh can build and that proves to be CPython; returns its SHA-256."""
-    renamed = f"sed -i s/python9/python{major}/g Makefile.in; cp python9 toy; mv toy python{major}"
+def toy(folder: Path, file: str = "toy.tgz", major: str = "9", mark: str = "", **answers: str) -> str:
+    """The archive of a toy that build.sh can build and that proves to be CPython; returns its SHA-256.
+
+    With a mark of its own it is one that the engine has never built.
+    """
+    renamed = f"sed -i s/python9/python{major}/g Makefile.in; cp python9 toy; mv toy python{major}; : {mark}"
     return toy_tarball(folder, file, f"{LIBRARY}; {renamed}", {"implementation": "cpython", **answers})
 
 
@@ -282,7 +286,7 @@ def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    add(project, "toy-lender", source("toy.tgz", toy(tmp_path / "mirror", tag=tmp_path.name)))
+    add(project, "toy-lender", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))))
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )

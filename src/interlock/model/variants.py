@@ -222,6 +222,7 @@ class VariantFile(Data):
     tag: Name
     family: Name
     control: Name | None = None
+    licence: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")] = "PSF-2.0"  # an SPDX expression
     support: Support
     proof: Proof
     interpreter: Source | None = None
