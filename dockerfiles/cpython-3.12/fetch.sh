@@ -1,5 +1,5 @@
 # Fetches and checks what a build needs; read by build.sh and finish.sh, the same for every variant.
-# Exit code 69: no place has the source; 65: what came has another SHA-256, or a signature that is not its key's.
+# Exit codes: 69: no place has the source; 65: what came has another SHA-256; 66: the signature is not by its key.
 
 step() { echo "interlock: step $*"; }
 
@@ -32,8 +32,9 @@ fetch() {
     file=$1 sha256=$2 answered=
     shift 2
     step "fetching $file"
+    set -- ${INTERLOCK_SOURCE_MIRROR:+"${INTERLOCK_SOURCE_MIRROR%/}/$file"} "$@"
     if [ -f "$HERE/$file" ]; then set -- "file://$HERE/$file" "$@"; fi
-    for place in ${INTERLOCK_SOURCE_MIRROR:+"${INTERLOCK_SOURCE_MIRROR%/}/$file"} "$@"; do
+    for place in "$@"; do
         urls=$(urls_of "$place")
         [ -n "$urls" ] || echo "interlock: tried $place: apt is configured with no mirror"
         for url in $urls; do
@@ -59,7 +60,9 @@ fetch() {
 check_signature() {
     file=$1 key=$2
     shift 2
-    for place in ${INTERLOCK_SOURCE_MIRROR:+"${INTERLOCK_SOURCE_MIRROR%/}/$file.asc"} "$@"; do
+    set -- ${INTERLOCK_SOURCE_MIRROR:+"${INTERLOCK_SOURCE_MIRROR%/}/$file.asc"} "$@"
+    if [ -f "$HERE/$file.asc" ]; then set -- "file://$HERE/$file.asc" "$@"; fi
+    for place in "$@"; do
         for url in $(urls_of "$place"); do
             download "$url" "$file.asc" > /dev/null || continue
             if said=$(sqv --keyring "$HERE/$key" "$file.asc" "$file" 2>&1); then
@@ -67,7 +70,7 @@ check_signature() {
                 return 0
             fi
             echo "interlock: tried $url: the signature is not by $key: $(echo "$said" | tail -n 1)"
-            exit 65
+            exit 66
         done
     done
     echo "interlock: signature of $file not checked: no place has it"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Freezes all of the pure-Python standard library: run in the source tree of CPython 3.11 or newer, before configure.
+# Freezes all of the pure-Python standard library: run in the source tree of CPython 3.13, before configure.
 # Rewrites Makefile.pre.in and Python/frozen.c by the tree's own Tools/build/freeze_modules.py with a list that is made
 # from Lib/; configure and make need nothing else. Needs a python3, which only reads the tree.
 set -eu

@@ -118,10 +118,9 @@ def worker_count(plans: int) -> int:
     return max(1, min(plans, os.cpu_count() or 1, 4))
 
 
-def make_jobs(workers: int) -> int:
-    """make -j of each build: together at most about twice the cores."""
-    cores = os.cpu_count() or 1
-    return max(1, min(cores, -(-2 * cores // workers)))
+def make_jobs() -> int:
+    """make -j of each build, however many there are: it is a part of what the engine's cache knows a build by."""
+    return os.cpu_count() or 1
 
 
 def _build_side_by_side(client: Any, plans: list[Plan], options: Options, say: Say) -> Iterator[Built]:
@@ -142,7 +141,7 @@ def _build_side_by_side(client: Any, plans: list[Plan], options: Options, say: S
             except IndexError:
                 return
             try:
-                done.put(build_one(client, plan, options, make_jobs(workers), say))
+                done.put(build_one(client, plan, options, make_jobs(), say))
             except BaseException as error:
                 done.put(error)
 

@@ -37,6 +37,9 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
             data = _from_folder(folder, download) or _from_pip(download, cache)
             if data is not None:
                 files[f"{place}/{download.file}"] = data
+            signature = folder / f"{download.file}.asc" if folder else None
+            if signature and signature.is_file():
+                files[f"{place}/{signature.name}"] = signature.read_bytes()
     return files
 
 

@@ -10,8 +10,8 @@ from interlock.errors import BuildError, EngineError, InterlockError, SourceUnav
 from interlock.model import Variant
 
 MIRROR = "INTERLOCK_SOURCE_MIRROR"
-# Exit codes of build.sh: the source is nowhere; what came has another sum.
-UNAVAILABLE, WRONG_SUM = 69, 65
+# Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
+UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
 STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
 POOL = "/pool/"
@@ -33,6 +33,13 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
             key="sha256",
             found=f"no place has the source with this sum. Tried: {tried}",
             todo=f"Correct the sum or the places, or put the right file into a folder and set {MIRROR} to it.",
+        )
+    if EXIT_CODE.format(WRONG_SIGNATURE) in log:
+        return BuildError(
+            file=file,
+            key="signature",
+            found=f"the source has the declared sum, but its signature does not hold: {tried}",
+            todo="Find out who made the signature before you use the source; correct the key or the sum.",
         )
     return engine_failure(log, variant.name, path)
 

@@ -33,7 +33,7 @@ def verify(client: Any, catalog: Catalog, name: str, options: Options, say: Say)
         return built
     again = replace(options, rebuild=str(time.time_ns()))
     say(name, "building it again from nothing")
-    image_id = build_image(client, make_plan(client, catalog, variant, again, say), again, make_jobs(1), say)
+    image_id = build_image(client, make_plan(client, catalog, variant, again, say), again, make_jobs(), say)
     try:
         if interpreter_layer(client, image_id) != interpreter_layer(client, built.image_id):
             raise _not_reproducible(client, name, built.image_id, image_id)

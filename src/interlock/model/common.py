@@ -12,7 +12,12 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 # An address, a path below pool/ of the Debian archive, or pip/NAME==VERSION, which the package index that pip uses has.
-Place = Annotated[str, StringConstraints(pattern=r"^(https?://|pool/|pip/)[A-Za-z0-9._/~+%:@=-]+$")]
+Place = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^((https?://|pool/)[A-Za-z0-9._/~+%:@=-]+|pip/[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+)$"
+    ),
+]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/+-]+$")]
 # A folder of this machine: absolute, below the home folder, or below what an environment variable names.
 MachinePath = Annotated[str, StringConstraints(pattern=r"^(/|~/|\$[A-Z][A-Z0-9_]*/)[A-Za-z0-9._/+-]+$")]
