@@ -23,6 +23,6 @@ def project(tmp_path: Path) -> Path:
     for folder in ("variants", "workloads"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
     (copy / "dockerfiles").mkdir()
-    for template in (ROOT / "dockerfiles").glob("*.j2"):
-        shutil.copy(template, copy / "dockerfiles")
+    for part in (*(ROOT / "dockerfiles").glob("*.j2"), ROOT / "dockerfiles/fetch.sh"):
+        shutil.copy(part, copy / "dockerfiles")
     return copy

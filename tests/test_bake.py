@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from typing import Any
-
-import pytest
 
 from interlock import bake, catalog
 from interlock.model import SourceKind
@@ -19,20 +15,6 @@ BAKED: dict[str, Any] = json.loads(bake.bake_file(KNOWN))
 TARGETS: dict[str, Any] = {name: target for name, target in BAKED["target"].items() if name != bake.COMMON}
 GROUPS: dict[str, list[str]] = {name: group["targets"] for name, group in BAKED["group"].items()}
 BUILDABLE = [one for one in KNOWN.variants.values() if one.kind in (SourceKind.SOURCE, SourceKind.PACKAGES)]
-HAS_BUILDX = not subprocess.call(["sh", "-c", "docker buildx version > /dev/null 2>&1"])
-
-
-def buildx(*words: str, **variables: str) -> dict[str, Any]:
-    """What buildx makes of the file."""
-    done = subprocess.run(
-        ["docker", "buildx", "bake", "--print", "--file", "-", *words],
-        input=bake.bake_file(KNOWN).encode(),
-        env={**os.environ, **variables},
-        capture_output=True,
-        check=True,
-    )
-    printed: dict[str, Any] = json.loads(done.stdout)
-    return printed
 
 
 def test_every_variant_that_builds_anywhere_is_a_target_in_each_of_its_profiles() -> None:
@@ -96,24 +78,3 @@ def test_no_host_is_named() -> None:
 
 def test_the_file_says_what_made_it() -> None:
     assert "interlock render" in BAKED["//"]
-
-
-@pytest.mark.skipif(not HAS_BUILDX, reason="docker buildx is not installed")
-def test_buildx_builds_every_variant_by_default_with_local_tags_and_no_cache() -> None:
-    printed = buildx()
-    assert printed["target"].keys() == set(GROUPS["standard"])
-    for name, target in printed["target"].items():
-        assert target["tags"] == [TARGETS[name]["tags"][0].removeprefix("${PLACE}")]
-        assert target["platforms"] == ["linux/amd64", "linux/arm64"]
-        assert not {"cache-from", "cache-to"} & target.keys()
-
-
-@pytest.mark.skipif(not HAS_BUILDX, reason="docker buildx is not installed")
-def test_buildx_takes_registry_cache_and_profile_from_the_environment() -> None:
-    printed = buildx(REGISTRY="registry.example/team", CACHE="registry.example/cache", PROFILE="release")
-    assert printed["target"].keys() == set(GROUPS["release"])
-    target = printed["target"]["cpython-3_14t-release"]
-    assert target["tags"] == ["registry.example/team/interlock/python:3.14t-trixie-release"]
-    assert target["args"] == {"PROFILE": "release"}
-    assert target["cache-to"] == ["type=registry,ref=registry.example/cache:cpython-3_14t-release,mode=max"]
-    assert target["cache-from"][0] == "type=registry,ref=registry.example/cache:cpython-3_14t-release"

@@ -45,12 +45,6 @@ CELLS = {
 SHIPPED = catalog.load_claims(ROOT)
 # What shipped claims name and the catalog does not have yet.
 LATER = {
-    "cpython-3.6",
-    "cpython-3.7",
-    "cpython-3.9+oxidized",
-    "cpython-3.10",
-    "cpython-3.11",
-    "cpython-3.11-deepfrozen",
     "download / single-process-queue",
     "import-stdlib / cold",
     "import-stdlib / hot",

@@ -323,7 +323,7 @@ def test_a_signature_by_another_key_ends_the_build_with_65(
 ) -> None:
     upstream.served |= {"/a.asc": keyring.sign("stranger", GOOD), "/b.asc": keyring.sign("author", GOOD)}
     done = check(tmp_path, keys, "author.asc", f"{upstream.url}/a.asc", f"{upstream.url}/b.asc", PATH=path)
-    assert done.returncode == 65
+    assert done.returncode == 66
     assert f"interlock: tried {upstream.url}/a.asc: the signature is not by author.asc: " in done.stdout
     assert "done" not in done.stdout
     assert upstream.asked == ["/a.asc"], "a good one elsewhere does not mend it"
@@ -334,7 +334,7 @@ def test_a_file_that_was_changed_after_it_was_signed_ends_the_build_with_65(
 ) -> None:
     upstream.served["/a.asc"] = keyring.sign("author", GOOD)
     done = check(tmp_path, keys, "author.asc", f"{upstream.url}/a.asc", data=GOOD + b"\n", PATH=path)
-    assert done.returncode == 65
+    assert done.returncode == 66
     assert "BAD signature" in done.stdout
 
 
@@ -342,7 +342,7 @@ def test_what_is_no_signature_ends_the_build_with_65(
     upstream: Upstream, tmp_path: Path, keys: dict[str, bytes], path: str
 ) -> None:
     done = check(tmp_path, keys, "author.asc", f"{upstream.url}/wrong/a.asc", PATH=path)
-    assert done.returncode == 65
+    assert done.returncode == 66
     assert "the signature is not by author.asc" in done.stdout
 
 
@@ -384,5 +384,5 @@ def test_without_a_program_that_checks_a_signature_is_not_taken_for_a_good_one(
     for name in ("sh", "curl", "dirname", "tail"):
         (programs / name).symlink_to(str(shutil.which(name)))
     done = check(tmp_path, keys, "author.asc", f"{upstream.url}/a.asc", PATH=str(programs))
-    assert done.returncode == 65
+    assert done.returncode == 66
     assert "sqv: not found" in done.stdout

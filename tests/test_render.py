@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from pydantic import ValidationError
 
@@ -392,7 +393,6 @@ def tables() -> dict[str, Any]:
 
 
 def test_the_schema_admits_every_variants_file_and_refuses_a_slip_in_it() -> None:
-    jsonschema: Any = pytest.importorskip("jsonschema")
     validator = jsonschema.Draft202012Validator(json.loads(FILES["variants/variant.schema.json"]))
     for name, table in tables().items():
         assert [error.message for error in validator.iter_errors(table)] == [], name

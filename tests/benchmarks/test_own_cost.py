@@ -130,7 +130,7 @@ def _plain_build_s(client: Any, catalog: Any, options: Options) -> float:
         flags=" ".join(render.quote(flag) for flag in source.configure),
     )
     container = client.containers.run(
-        toolchain, ["sh", "-c", script], detach=True, environment={"JOBS": str(building.make_jobs(1))}
+        toolchain, ["sh", "-c", script], detach=True, environment={"JOBS": str(building.make_jobs())}
     )
     try:
         container.wait()

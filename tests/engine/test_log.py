@@ -25,7 +25,7 @@ def test_a_source_that_is_nowhere_is_unavailable_with_every_host_and_its_error()
     assert error.found == (
         "example.org: Could not resolve host: example.org; "
         "file:///interlock/a.tgz: Couldn't open file /interlock/a.tgz; "
-        "127.0.0.1:81: The requested URL returned error: 404"
+        "apt's mirror: The requested URL returned error: 404"
     )
     assert (error.file, error.key) == ("variants/cpython-3.13.toml", "places")
     assert error.todo == "Set INTERLOCK_SOURCE_MIRROR."
@@ -48,9 +48,27 @@ def test_only_wrong_bytes_is_a_failed_build_that_names_the_sum_found() -> None:
     assert (error.file, error.key) == ("variants/cpython-3.13.toml", "sha256")
     assert error.found == (
         "no place has the source with this sum. Tried: example.org: sha256 is 12ab (3 bytes), wanted 34cd; "
-        "mirror.example: The requested URL returned error: 404"
+        "apt's mirror: The requested URL returned error: 404"
     )
     assert "INTERLOCK_SOURCE_MIRROR" in error.todo
+
+
+def test_a_mirror_of_debian_is_not_named_and_its_archives_of_one_answer_are_said_once() -> None:
+    tried = "interlock: tried http://{}.example/debian/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
+    error = failure(tried.format("one") + tried.format("security") + "interlock: exit code 69\n")
+    assert isinstance(error, SourceUnavailableError)
+    assert error.found == "apt's mirror: The requested URL returned error: 404"
+
+
+def test_a_signature_by_another_key_is_not_taken_for_a_wrong_sum() -> None:
+    error = failure(
+        "interlock: tried https://example.org/a.tgz.asc: the signature is not by author.asc: No key\n"
+        "interlock: exit code 66\n"
+    )
+    assert isinstance(error, BuildError)
+    assert not isinstance(error, SourceUnavailableError)
+    assert (error.key, "has the declared sum" in error.found) == ("signature", True)
+    assert "example.org: the signature is not by author.asc: No key" in error.found
 
 
 def test_a_full_disk_is_the_engines_problem_and_not_the_variants() -> None:

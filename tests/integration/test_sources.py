@@ -32,8 +32,6 @@ from tests.integration.test_base import registry, registry_program  # noqa: F401
 from tests.integration.toys import ANSWERS, copy_project, toy_tarball
 from tests.keyring import open_keyring
 
-# What build.sh expects of any CPython besides what toys have: its compileall and a library folder.
-LIBRARY = 'mkdir -p Lib "$prefix/lib/python9.9"; touch Lib/compileall.py'
 TOY = """
 summary = "a toy"
 version = "9.9.1"
@@ -53,7 +51,7 @@ WHEEL = "toy-1.0-py3-none-any.whl"
 @pytest.fixture
 def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
     """A project without any variant; the images of those that a test adds are gone afterwards."""
-    project = copy_project(root, tmp_path / "project", list(catalogs.SHARED_FILES), [])
+    project = copy_project(root, tmp_path / "project", [], [])
     yield project
     for variant in catalogs.load(project).variants.values():
         for image in client.images.list(filters={"reference": variant.image_tag("standard")}):
@@ -168,7 +166,7 @@ def toy(folder: Path, file: str = "toy.tgz", major: str = "9", mark: str = "", *
     With a mark of its own it is one that the engine has never built.
     """
     renamed = f"sed -i s/python9/python{major}/g Makefile.in; cp python9 toy; mv toy python{major}; : {mark}"
-    return toy_tarball(folder, file, f"{LIBRARY}; {renamed}", {"implementation": "cpython", **answers})
+    return toy_tarball(folder, file, renamed, answers)
 
 
 def publish(client: Any, base: str, repository: str) -> str:

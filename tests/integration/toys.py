@@ -11,15 +11,19 @@ import sys
 import tarfile
 from pathlib import Path
 
+from interlock.catalog import SHARED_FILES
+
 ANSWERS = {
     "version": "9.9.1",
-    "implementation": "toy",
+    "implementation": "cpython",
     "thread_error": "",
     "thread_flavour": "pthread",
     "gil": "on",
     "loaded_libraries": "libc.so.6",
     "optimisation": "-O3",
 }
+# What build.sh expects of any CPython: a compileall in its library, and a library folder once it is installed.
+LIBRARY = 'mkdir -p Lib "$prefix/lib/python9.9"; touch Lib/compileall.py'
 MAKEFILE = """\
 all:
 install:
@@ -36,6 +40,7 @@ def toy_tarball(folder: Path, file: str, configure: str = ":", answers: dict[str
             (
                 "#!/bin/sh",
                 "for word; do case $word in --prefix=*) prefix=${word#--prefix=};; esac; done",
+                LIBRARY,
                 configure,
                 'sed "s:@PREFIX@:$prefix:g" Makefile.in > Makefile',
                 "",
@@ -56,7 +61,8 @@ def toy_tarball(folder: Path, file: str, configure: str = ":", answers: dict[str
 def toy_variant(root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid") -> None:
     """Adds variants/<name>.toml, whose only place is a host that does not exist."""
     (root / "variants" / f"{name}.toml").write_text(
-        f'summary = "a toy"\nversion = "9.9.1"\nbase = "trixie"\ntag = "{name}"\n'
+        f'summary = "a toy"\nversion = "9.9.1"\nbase = "trixie"\ntag = "{name}"\nfamily = "already-there"\n'
+        '[support]\nphase = "bugfix"\n'
         '[proof]\nthread_flavour = "pthread"\ngil = "on"\nthread_library = "libc.so.6"\n'
         f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["{place}/{file}"]\n'
     )
@@ -66,13 +72,13 @@ def copy_project(source: Path, target: Path, variants: list[str], workloads: lis
     """A project with these of the variants and workloads alone."""
     for folder in ("variants", "workloads", "dockerfiles"):
         shutil.copytree(source / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for kind, wanted in (("variants", ["bases", "profiles", *variants]), ("workloads", ["conditions", *workloads])):
+    for kind, wanted in (("variants", [*SHARED_FILES, *variants]), ("workloads", ["conditions", *workloads])):
         for path in (target / kind).glob("*.toml"):
             if path.stem not in wanted:
                 path.unlink()
-    for script in (target / "dockerfiles").glob("*/build.sh"):
-        if script.parent.name not in variants:
-            shutil.rmtree(script.parent)
+    known = [path.stem for path in (source / "variants").glob("*.toml")]
+    for name in set(known) - set(variants):
+        shutil.rmtree(target / "dockerfiles" / name, ignore_errors=True)
     (target / "results").mkdir()
     return target
 

@@ -1,0 +1,65 @@
+"""What the real buildx makes of dockerfiles/docker-bake.json; in a container, as Debian 12 has no package of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import bake
+from interlock.engine.base import ensure_base
+from interlock.engine.image import Options, build_aside
+from interlock.model import Catalog
+
+DOCKERFILE = b"""
+ARG BASE
+FROM ${BASE}
+RUN apt-get update && apt-get install -y --no-install-recommends docker-buildx
+"""
+# The plugin is a program of its own; without an engine it still says what it would build.
+BUILDX = "/usr/libexec/docker/cli-plugins/docker-buildx"
+PRINT = f"cd /tmp && cat > bake.json <<'END'\n{{text}}END\n{BUILDX} bake --print -f bake.json"
+
+
+@pytest.fixture(scope="module")
+def baked(client: Any, catalog: Catalog, options: Options) -> Any:
+    """Asks buildx, with these variables in its environment."""
+    base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
+    image = build_aside(client, {"Dockerfile": DOCKERFILE}, "buildx", "Dockerfile", buildargs={"BASE": base.reference})
+
+    def ask(**variables: str) -> dict[str, Any]:
+        command = ["sh", "-c", PRINT.format(text=bake.bake_file(catalog))]
+        said = client.containers.run(image, command, environment=variables, network_mode="none", remove=True)
+        answer: dict[str, Any] = json.loads(said)
+        return answer
+
+    return ask
+
+
+def groups(catalog: Catalog) -> Any:
+    return json.loads(bake.bake_file(catalog))["group"]
+
+
+def test_the_committed_file_is_the_one_that_is_asked_about(root: Path, catalog: Catalog) -> None:
+    assert (root / bake.PATH).read_text(encoding="utf-8") == bake.bake_file(catalog)
+
+
+def test_buildx_builds_every_variant_by_default_with_local_tags_and_no_cache(baked: Any, catalog: Catalog) -> None:
+    printed = baked()
+    assert printed["target"].keys() == set(groups(catalog)["standard"]["targets"])
+    for name, target in printed["target"].items():
+        assert target["tags"] == [catalog.variants[target["context"].rsplit("/", 1)[-1]].image_tag("standard")], name
+        assert target["platforms"] == ["linux/amd64", "linux/arm64"]
+        assert not {"cache-from", "cache-to"} & target.keys()
+
+
+def test_buildx_takes_registry_cache_and_profile_from_the_environment(baked: Any, catalog: Catalog) -> None:
+    printed = baked(REGISTRY="registry.example/team", CACHE="registry.example/cache", PROFILE="release")
+    assert printed["target"].keys() == set(groups(catalog)["release"]["targets"])
+    target = printed["target"]["cpython-3_14t-release"]
+    assert target["tags"] == ["registry.example/team/interlock/python:3.14t-trixie-release"]
+    assert target["args"] == {"PROFILE": "release"}
+    assert target["cache-to"] == ["type=registry,ref=registry.example/cache:cpython-3_14t-release,mode=max"]
+    assert target["cache-from"][0] == "type=registry,ref=registry.example/cache:cpython-3_14t-release"
