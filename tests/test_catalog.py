@@ -508,7 +508,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("wanted", [None, []])
+@pytest.mark.parametrize("wanted", [None, [], ["all"]])
 def test_no_wanted_label_means_every_variant_and_every_mode_of_it(wanted: list[str] | None) -> None:
     assert catalog.select_labels(VARIANTS, wanted) == ["a", "a+slow", "a+loud", "b"]
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from interlock import consistency
 from interlock.errors import CatalogError, UsageError
 from interlock.model import (
-    TWIN,
     Base,
     Catalog,
     Claim,
@@ -78,8 +78,7 @@ def load(root: Path) -> Catalog:
         workloads=workloads,
         conditions=conditions,
     )
-    for check in (_check_references, _check_tags, _check_sums, _check_modes):
-        check(catalog)
+    consistency.check(catalog)
     _check_files(root, catalog)
     return catalog
 
@@ -230,78 +229,6 @@ def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
     shared = ("interpreter", "libraries", "build_packages", "release")
     filled = {key: getattr(lender, key) for key in shared}
     return variant.model_copy(update={**filled, "build_of": None, "lender": lender.name})
-
-
-def _check_references(catalog: Catalog) -> None:
-    bases, profiles, variants = set(catalog.bases), set(catalog.profiles), set(catalog.variants)
-    families = set(catalog.families)
-    for variant in catalog.variants.values():
-        for key, name, known in (
-            ("base", variant.base, bases),
-            ("family", variant.family, families),
-            ("control", variant.control, variants),
-            *((profile, profile, profiles) for profile in variant.profiles),
-        ):
-            if name is not None and name not in known:
-                raise CatalogError(
-                    file=f"variants/{variant.name}.toml",
-                    key=key,
-                    found=f"'{name}' does not exist",
-                    todo=f"Name one of: {', '.join(sorted(known))}.",
-                )
-
-
-def _check_tags(catalog: Catalog) -> None:
-    owners: dict[str, str] = {}
-    for variant in catalog.variants.values():
-        tag = variant.image_tag("standard")
-        if tag in owners:
-            raise CatalogError(
-                file=f"variants/{variant.name}.toml",
-                key="tag",
-                found=f"'{tag}' is the tag of variants/{owners[tag]}.toml too",
-                todo="Give each variant a tag of its own.",
-            )
-        owners[tag] = variant.name
-
-
-def _check_sums(catalog: Catalog) -> None:
-    """One file name has one sum, whichever variants use it: a slip in one of several copies is caught."""
-    seen: dict[str, tuple[str, str]] = {}
-    for variant in catalog.variants.values():
-        for part in variant.downloads:
-            sha256, owner = seen.setdefault(part.file, (part.sha256, variant.name))
-            if sha256 != part.sha256:
-                raise CatalogError(
-                    file=f"variants/{variant.name}.toml",
-                    key="sha256",
-                    found=f"{part.file} has another sum than in variants/{owner}.toml",
-                    todo="Use the sum that upstream publishes in both.",
-                )
-
-
-def _check_modes(catalog: Catalog) -> None:
-    """What stands behind a variant's name and a plus says one thing: a mode, a condition or the twin."""
-    if TWIN in catalog.conditions:
-        raise CatalogError(
-            file="workloads/conditions.toml",
-            key=TWIN,
-            found="a condition has the name of the baseline's twin",
-            todo="Give it another name.",
-        )
-    taken = {
-        TWIN: "the baseline's twin",
-        **dict.fromkeys(catalog.conditions, "a condition of workloads/conditions.toml"),
-    }
-    for variant in catalog.variants.values():
-        for mode in variant.modes:
-            if mode.name in taken:
-                raise CatalogError(
-                    file=f"variants/{variant.name}.toml",
-                    key="modes",
-                    found=f"'{mode.name}' is the name of {taken[mode.name]} too",
-                    todo="Give the mode another name.",
-                )
 
 
 def _check_files(root: Path, catalog: Catalog) -> None:
