@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from interlock import __version__, cli, store
+from interlock import __version__, cli, routines, store
 from interlock.errors import WorkloadError
 from interlock.model import CellProfile, Outcome, State
 from tests.builders import edit, make_cell, make_experiment, make_profile
@@ -300,9 +300,9 @@ def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
     failed = Outcome(state=State.FAILED, reason="it crashed")
     folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
     with pytest.raises(WorkloadError, match=r"key 'cpython-3.14t / locks': it crashed"):
-        cli._fail_on_failed_cells(folder, store.read_experiment(folder))
+        routines.fail_on_failed_cells(folder, store.read_experiment(folder))
 
 
 @pytest.mark.parametrize(("names", "expected"), [(None, None), ("a, b,,c ", ["a", "b", "c"]), ("", [])])
 def test_names_are_split_at_commas(names: str | None, expected: list[str] | None) -> None:
-    assert cli._split(names) == expected
+    assert routines.split_names(names) == expected

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -19,10 +17,8 @@ from rich.text import Text
 
 from interlock import (
     __version__,
-    bake,
     catalog,
     claims,
-    compare,
     contract,
     doctor,
     experiment,
@@ -32,22 +28,33 @@ from interlock import (
     report,
     sbom,
     store,
-    variants_page,
 )
 from interlock.engine import build as building
-from interlock.engine import verify as verifying
 from interlock.engine.client import connect
 from interlock.engine.contract import examine
-from interlock.engine.image import Options
 from interlock.engine.sbom import read_contents
-from interlock.errors import BuildError, DriftError, EngineError, InterlockError, Interrupted, WorkloadError
-from interlock.model import Built, Catalog, Experiment, Settings, State, split_label
+from interlock.errors import BuildError, DriftError, InterlockError, Interrupted
+from interlock.model import Settings, State, split_label
 from interlock.places import Places
-from interlock.render import generated_files
+from interlock.routines import (
+    build_options,
+    build_variants,
+    check_set_up,
+    console,
+    fail_on_failed_builds,
+    fail_on_failed_cells,
+    folder_of,
+    generated,
+    load,
+    profile_name,
+    project,
+    show,
+    split_names,
+    write_generated,
+    write_report,
+)
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
-# Where the width is unknown (a pipe, a log) lines are long rather than folded.
-console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
 errors = Console(stderr=True)
 
 INTERRUPTED = 130
@@ -64,11 +71,11 @@ def render(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file differs.")] = False,
 ) -> None:
     """Write dockerfiles/<variant>/ and the JSON Schema from variants/*.toml."""
-    places, known = _project()
+    places, known = project()
     if not check:
-        _render(places, known)
+        write_generated(places, known)
         return
-    drifted = store.drift(places.root, _generated(places, known))
+    drifted = store.drift(places.root, generated(places, known))
     for path in drifted:
         console.print(Text(f"differs: {path}"))
     if drifted:
@@ -92,11 +99,14 @@ def build(
     ] = None,
 ) -> None:
     """Build variants into proved, tagged images; what is unchanged is left alone."""
-    places, known = _project()
+    places, known = project()
     names = catalog.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
-    run = recording.Run(recording.build_command(names, everything, _profile(release), force), _profile(release))
-    built = _build(places, known, names, _profile(release), force, verify)
+    options = build_options(places, release, force)
+    run = recording.Run(recording.build_command(names, everything, options.profile, force), options.profile)
+    # A variant that was edited a moment ago is built as it is now.
+    write_generated(places, known)
+    built = build_variants(known, names, options, verify)
     if record is not None:
         console.print(Text(f"record  {recording.write_record(connect(), record, built, run)}"))
     table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
@@ -105,17 +115,17 @@ def build(
         seconds, size = f"{image.duration_s:.0f}", f"{image.size_bytes / 1e6:.0f}"
         table.add_row(image.variant, image.tag, size, seconds, Text(f"{state} {image.outcome.reason}"))
     console.print(table)
-    _fail_on_failed_builds(built)
+    fail_on_failed_builds(built)
 
 
 @app.command()
 def check(variants: Variants = None, release: Release = False) -> None:
     """Hold built images to what people rely on in python:X-slim; exit with 5 if one differs undeclared."""
-    places, known = _project()
+    places, known = project()
     names = catalog.select_names(known.variants, variants, "variant")
-    client, options = connect(), Options(places.root, places.cache, _profile(release))
+    client = connect()
     results = {}
-    for image in building.look_up(client, known, names, options):
+    for image in building.look_up(client, known, names, build_options(places, release)):
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
             results[image.variant] = examine(client, known.variants[image.variant], image.image_id)
@@ -132,10 +142,10 @@ def sbom_command(
     release: Release = False,
 ) -> None:
     """Write the SPDX document (JSON) of all that is in a variant's image."""
-    places, known = _project()
+    places, known = project()
     catalog.select_names(known.variants, [variant], "variant")
     client = connect()
-    (image,) = building.look_up(client, known, [variant], Options(places.root, places.cache, _profile(release)))
+    (image,) = building.look_up(client, known, [variant], build_options(places, release))
     if image.outcome.state is not State.OK:
         raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `interlock build {variant}`.")
     contents = read_contents(client, image.tag)
@@ -167,15 +177,16 @@ def matrix(
     results: Results = None,
 ) -> None:
     """Check the set-up, build, measure, profile and report: the main job."""
-    places, known = _project()
-    labels = catalog.select_labels(known.variants, _split(variants))
-    wanted = catalog.select_names(known.workloads, _split(workloads), "workload")
-    under = _split(conditions) and catalog.select_names(known.conditions, _split(conditions), "condition")
+    places, known = project()
+    labels = catalog.select_labels(known.variants, split_names(variants))
+    wanted = catalog.select_names(known.workloads, split_names(workloads), "workload")
+    under = split_names(conditions) and catalog.select_names(known.conditions, split_names(conditions), "condition")
     if baseline is not None:
         labels += catalog.select_names(known.variants, [baseline], "variant")
-    _check_set_up(places, known, profile)
+    check_set_up(places, known, profile)
     names = list(dict.fromkeys(split_label(label)[0] for label in labels))
-    built = _build(places, known, names, _profile(release), force=False)
+    write_generated(places, known)
+    built = build_variants(known, names, build_options(places, release))
     chosen = experiment.choose_baseline(baseline, built)
     plan = experiment.planned_rounds(quick, rounds)
     settings = Settings(
@@ -185,7 +196,7 @@ def matrix(
         half_width=plan.half_width,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
         baseline=chosen,
-        profile=_profile(release),
+        profile=profile_name(release),
         # The baseline is measured plain, whichever of its modes were chosen.
         variants=list(dict.fromkeys([*labels, chosen])),
         workloads=wanted,
@@ -198,9 +209,9 @@ def matrix(
             known, places.root, results or places.results, built, settings, experiment.repeat_command(settings)
         )
         folder = experiment.run(connect(), assignment, on_step)
-    described = _report(folder)
-    _fail_on_failed_builds(built)
-    _fail_on_failed_cells(folder, described)
+    described = write_report(folder)
+    fail_on_failed_builds(built)
+    fail_on_failed_cells(folder, described)
 
 
 @app.command(name="report")
@@ -210,11 +221,11 @@ def report_command(
     results: Results = None,
 ) -> None:
     """Show an experiment's tables."""
-    folder = _folder(folder, results)
+    folder = folder_of(folder, results)
     if markdown:
-        sys.stdout.write(report.markdown(*_load(folder)))
+        sys.stdout.write(report.markdown(*load(folder)))
     else:
-        console.print(report.terminal(*_load(folder)))
+        console.print(report.terminal(*load(folder)))
 
 
 @app.command(name="claims")
@@ -230,7 +241,7 @@ def claims_command(
 ) -> None:
     """Say which published claims an experiment confirms or refutes; exit with 1 if a required one is refuted."""
     published = catalog.load_claims(Path.cwd() if file else Places.here().root, file)
-    folder = _folder(folder, results)
+    folder = folder_of(folder, results)
     described = store.read_experiment(folder)
     found = claims.evaluate(published, described, *store.read_cells(folder, described))
     if as_json:
@@ -245,9 +256,9 @@ def claims_command(
 @app.command(name="doctor")
 def doctor_command() -> None:
     """Say what this machine can and cannot do, and how to mend each."""
-    places, known = _project()
+    places, known = project()
     checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results)
-    _show(checks)
+    show(checks)
     raise typer.Exit(1 if doctor.blocking(checks) else 0)
 
 
@@ -255,97 +266,6 @@ def doctor_command() -> None:
 def version() -> None:
     """Show the version of Interlock."""
     console.print(f"interlock {__version__}", highlight=False)
-
-
-def _project() -> tuple[Places, Catalog]:
-    places = Places.here()
-    return places, catalog.load(places.root)
-
-
-def _folder(folder: Path | None, results: Path | None) -> Path:
-    return folder or store.latest_experiment(results or _project()[0].results)
-
-
-def _split(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _profile(release: bool) -> str:
-    return "release" if release else "standard"
-
-
-def _check_set_up(places: Places, known: Catalog, profiled: bool) -> None:
-    checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results, profiled=profiled)
-    _show([check for check in checks if check.verdict is not doctor.Verdict.OK])
-    for check in doctor.blocking(checks):
-        raise EngineError(key=check.subject, found=check.found, todo=check.mend)
-
-
-def _show(checks: list[doctor.Check]) -> None:
-    for check in checks:
-        mend = f"  -> {check.mend}" if check.mend else ""
-        console.print(Text(f"{check.verdict.value:8} {check.subject}: {check.found}{mend}"), soft_wrap=True)
-
-
-def _generated(places: Places, known: Catalog) -> dict[str, str]:
-    builds = store.latest_builds(places.results / "reference", "standard")
-    page = variants_page.page(known, builds)
-    files = generated_files(known, catalog.texts(places.root))
-    return {**files, bake.PATH: bake.bake_file(known), variants_page.PATH: page}
-
-
-def _render(places: Places, known: Catalog) -> None:
-    for path in store.sync(places.root, _generated(places, known)):
-        console.print(Text(f"render  {path}"))
-
-
-def _build(
-    places: Places, known: Catalog, names: list[str], profile: str, force: bool, verify: bool = False
-) -> list[Built]:
-    client = connect()
-    # A variant that was edited a moment ago is built as it is now.
-    _render(places, known)
-    options = Options(places.root, places.cache, profile, rebuild=str(time.time_ns()) if force else "")
-    known_s = store.read_durations(places.cache, profile)
-    usual_s = {name: known_s[name] for name in names if name in known_s}
-    with progress.Display(console) as display:
-        say = progress.BuildProgress(display, len(names), usual_s)
-        built = building.build(client, known, names, options, say)
-        if verify:
-            built = [verifying.verify(client, known, name, options, say) for name in names]
-    fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
-    store.write_durations(places.cache, profile, {**known_s, **fresh})
-    return built
-
-
-def _fail_on_failed_builds(built: list[Built]) -> None:
-    for image in built:
-        if image.outcome.state is State.FAILED:
-            raise BuildError(found=image.outcome.reason, todo="The other variants are not affected.")
-
-
-def _fail_on_failed_cells(folder: Path, described: Experiment) -> None:
-    for cell in compare.failures(described.cells):
-        raise WorkloadError(
-            file=str(folder),
-            key=f"{cell.label} / {cell.workload}",
-            found=cell.outcome.reason,
-            todo="The other cells are not affected.",
-        )
-
-
-def _load(folder: Path) -> tuple[Experiment, list[compare.Table]]:
-    described = store.read_experiment(folder)
-    values, profiles = store.read_cells(folder, described)
-    return described, compare.tables(described, values, profiles)
-
-
-def _report(folder: Path) -> Experiment:
-    loaded = _load(folder)
-    store.write_whole(folder / "report.md", report.markdown(*loaded))
-    console.print(report.terminal(*loaded))
-    console.print(f"\nFull report: {folder / 'report.md'}", highlight=False, soft_wrap=True)
-    return loaded[0]
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

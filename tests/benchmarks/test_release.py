@@ -12,7 +12,7 @@ import os
 import random
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ pidigits pyflate python_startup python_startup/python_startup_no_site raytrace r
 regex_v8 richards scimark scimark:1 scimark:2 scimark:3 scimark:4 spectral_norm sqlite_synth telco
 typing_runtime_protocols unpack_sequence xml_etree xml_etree:1 xml_etree:2 xml_etree:3
 """
+# Programs whose part of the standard library is another in Debian's package: not the build's doing.
+OTHER_LIBRARY = {"logging": "3.13.4 and 3.13.5 look up a thread's local data in each call; Debian has 3.13.6's revert"}
 
 # Seconds per loop, one for each round, by task and image.
 Timings = dict[str, dict[str, list[float]]]
@@ -72,7 +74,7 @@ def images(client: Any) -> dict[str, str]:
     if named:
         return dict(pair.split("=", maxsplit=1) for pair in named.split())
     catalog = catalogs.load(ROOT)
-    found = {}
+    found: dict[str, str] = {}
     for name, (variant, profile) in COLUMNS.items():
         if variant in catalog.variants:
             options = Options(ROOT, Places.here().cache, profile)
@@ -98,12 +100,13 @@ def times_as_fast(timings: Timings, name: str) -> dict[str, ratios.Ratio]:
     return {title: ratio for title, ratio in found.items() if ratio}
 
 
-def by_program(timings: Timings, tasks: list[Task], name: str) -> list[list[list[float]]]:
+def by_program(timings: Timings, tasks: list[Task], name: str, without: Container[str] = ()) -> list[list[list[float]]]:
     """A program counts once, however many of its timings were taken."""
     groups: dict[str, list[list[float]]] = defaultdict(list)
     for task in tasks:
-        of = timings[task.title]
-        groups[task.program.folder].append(ratios.by_round(of[DEBIAN], of[name]))
+        if task.program.folder not in without:
+            of = timings[task.title]
+            groups[task.program.folder].append(ratios.by_round(of[DEBIAN], of[name]))
     return list(groups.values())
 
 
@@ -112,15 +115,17 @@ def show(timings: Timings, tasks: list[Task], columns: list[str]) -> None:
     print(f"\n\nTimes as fast as Debian's python3.13, 95 % interval, of {ROUNDS} rounds")
     print(f"{'':28}{'Debian, ms':>12}", *(f"{name:>22}" for name in columns))
     for title in sorted(timings):
-        cells_ = (f"{_shown(found[name][title]):>22}" for name in columns)
-        print(f"{title:28}{statistics.median(timings[title][DEBIAN]) * 1e3:12.4g}", *cells_)
+        shown = (f"{_shown(found[name][title]):>22}" for name in columns)
+        print(f"{title:28}{statistics.median(timings[title][DEBIAN]) * 1e3:12.4g}", *shown)
     for name in columns:
-        groups = by_program(timings, tasks, name)
-        mean = ratios.geometric_mean(groups)
-        if mean:
-            print(f"{name}: geometric mean of {len(groups)} programs {_shown(mean)}")
+        for what, without in (("", ()), (f" without {', '.join(OTHER_LIBRARY)}", OTHER_LIBRARY)):
+            groups = by_program(timings, tasks, name, without)
+            mean = ratios.geometric_mean(groups)
+            print(f"{name}: geometric mean of {len(groups)} programs{what}: {_shown(mean) if mean else 'none'}")
         below = sorted((ratio.estimate, title) for title, ratio in found[name].items() if ratio.high < 1)
         print(f"{name}: surely below 1.00:", ", ".join(f"{title} {ratio:.3f}" for ratio, title in below) or "none")
+    for program, reason in OTHER_LIBRARY.items():
+        print(f"{program}: {reason}")
 
 
 def _shown(ratio: ratios.Interval) -> str:

@@ -1,0 +1,127 @@
+"""What several commands do: find the project, render, build with progress, report; and where they print."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from interlock import bake, catalog, compare, doctor, progress, report, store, variants_page
+from interlock.engine import build as building
+from interlock.engine import verify as verifying
+from interlock.engine.client import connect
+from interlock.engine.image import Options
+from interlock.errors import BuildError, EngineError, WorkloadError
+from interlock.model import Built, Catalog, Experiment, State
+from interlock.places import Places
+from interlock.render import generated_files
+
+# Where the width is unknown (a pipe, a log) lines are long rather than folded.
+console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
+
+
+def project() -> tuple[Places, Catalog]:
+    """Where things are, and everything that the project's files say."""
+    places = Places.here()
+    return places, catalog.load(places.root)
+
+
+def folder_of(folder: Path | None, results: Path | None) -> Path:
+    """The experiment's folder that was named, or the latest one."""
+    return folder or store.latest_experiment(results or project()[0].results)
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Comma-separated names; None if there is no such option."""
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def profile_name(release: bool) -> str:
+    """The optimisation profile that --release chooses."""
+    return "release" if release else "standard"
+
+
+def check_set_up(places: Places, known: Catalog, profiled: bool) -> None:
+    """What is not as it should be, said; EngineError for what stands in the way."""
+    checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results, profiled=profiled)
+    show([check for check in checks if check.verdict is not doctor.Verdict.OK])
+    for check in doctor.blocking(checks):
+        raise EngineError(key=check.subject, found=check.found, todo=check.mend)
+
+
+def show(checks: list[doctor.Check]) -> None:
+    """A line for each check of the doctor."""
+    for check in checks:
+        mend = f"  -> {check.mend}" if check.mend else ""
+        console.print(Text(f"{check.verdict.value:8} {check.subject}: {check.found}{mend}"), soft_wrap=True)
+
+
+def generated(places: Places, known: Catalog) -> dict[str, str]:
+    """Every generated file, by path below the root."""
+    builds = store.latest_builds(places.results / "reference", "standard")
+    page = variants_page.page(known, builds)
+    files = generated_files(known, catalog.texts(places.root))
+    return {**files, bake.PATH: bake.bake_file(known), variants_page.PATH: page}
+
+
+def write_generated(places: Places, known: Catalog) -> None:
+    """The generated files as variants/ says, each changed one named."""
+    for path in store.sync(places.root, generated(places, known)):
+        console.print(Text(f"render  {path}"))
+
+
+def build_options(places: Places, release: bool, force: bool = False) -> Options:
+    """How to build; with `force` what is unchanged too, from nothing."""
+    return Options(places.root, places.cache, profile_name(release), rebuild=str(time.time_ns()) if force else "")
+
+
+def build_variants(known: Catalog, names: list[str], options: Options, verify: bool = False) -> list[Built]:
+    """The named variants, built with progress; with `verify` each a second time."""
+    client = connect()
+    known_s = store.read_durations(options.cache, options.profile)
+    usual_s = {name: known_s[name] for name in names if name in known_s}
+    with progress.Display(console) as display:
+        say = progress.BuildProgress(display, len(names), usual_s)
+        built = building.build(client, known, names, options, say)
+        if verify:
+            built = [verifying.verify(client, known, name, options, say) for name in names]
+    fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
+    store.write_durations(options.cache, options.profile, {**known_s, **fresh})
+    return built
+
+
+def fail_on_failed_builds(built: list[Built]) -> None:
+    """BuildError for the first variant that failed; one that is unavailable did not."""
+    for image in built:
+        if image.outcome.state is State.FAILED:
+            raise BuildError(found=image.outcome.reason, todo="The other variants are not affected.")
+
+
+def fail_on_failed_cells(folder: Path, described: Experiment) -> None:
+    """WorkloadError for the first cell that failed."""
+    for cell in compare.failures(described.cells):
+        raise WorkloadError(
+            file=str(folder),
+            key=f"{cell.label} / {cell.workload}",
+            found=cell.outcome.reason,
+            todo="The other cells are not affected.",
+        )
+
+
+def load(folder: Path) -> tuple[Experiment, list[compare.Table]]:
+    """An experiment and its tables."""
+    described = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, described)
+    return described, compare.tables(described, values, profiles)
+
+
+def write_report(folder: Path) -> Experiment:
+    """report.md beside the values, and the tables on the terminal."""
+    loaded = load(folder)
+    store.write_whole(folder / "report.md", report.markdown(*loaded))
+    console.print(report.terminal(*loaded))
+    console.print(f"\nFull report: {folder / 'report.md'}", highlight=False, soft_wrap=True)
+    return loaded[0]
