@@ -102,13 +102,13 @@ def build(
     places, known = project()
     names = catalog.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
-    options = build_options(places, release, force)
+    client, options = connect(), build_options(places, release, force)
     run = recording.Run(recording.build_command(names, everything, options.profile, force), options.profile)
     # A variant that was edited a moment ago is built as it is now.
     write_generated(places, known)
     built = build_variants(known, names, options, verify)
     if record is not None:
-        console.print(Text(f"record  {recording.write_record(connect(), record, built, run)}"))
+        console.print(Text(f"record  {recording.write_record(client, record, built, run)}"))
     table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = "unchanged" if image.reused else image.outcome.state.value
