@@ -16,6 +16,7 @@ from interlock.engine.helpers import ensure_helper
 from interlock.engine.proof import QUESTION, broken_mode, parse_facts
 from interlock.model import PRODUCTION, Built, Catalog, Subject, Surroundings
 from interlock.profile import parse_strace
+from tests.integration.toys import mode_named
 
 OWNER = "test-cells"
 
@@ -170,7 +171,7 @@ for _ in range(1234):
 def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     client: Any, catalog: Catalog, cell: Any
 ) -> None:
-    (mode,) = catalog.variants["cpython-2.7"].modes
+    mode = mode_named(catalog, "cpython-2.7", "waking-sem-post")
     futex = []
     for environment in ({}, mode.environment):
         argv = instruments.traced_argv(instruments.STRACE, ["python", "-c", RELEASES], environment)
@@ -183,7 +184,7 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
 
 
 def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: Catalog, cell: Any) -> None:
-    (mode,) = catalog.variants["cpython-2.7"].modes
+    mode = mode_named(catalog, "cpython-2.7", "waking-sem-post")
     lost = {"LD_PRELOAD": "/interlock/lost.so"}
     found = []
     for environment in (mode.environment, lost):

@@ -20,7 +20,7 @@ from interlock.errors import EngineError, TracerError
 from interlock.model import TWIN, Built, Catalog, Method, PhaseCounts, Probe, Settings
 from interlock.probes import best_probe
 from interlock.runs import OK
-from tests.integration.toys import copy_project
+from tests.integration.toys import copy_project, mode_named
 
 OWNER = "test-profiler"
 TRUTH = "/interlock/workloads/truth"
@@ -272,7 +272,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     client: Any, catalog: Catalog, built: dict[str, Built], volume: str, image_id: str
 ) -> None:
     """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
-    (mode,) = catalog.variants["cpython-2.7"].modes
+    mode = mode_named(catalog, "cpython-2.7", "waking-sem-post")
     cell = open_cell(client, built, volume)
     argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
     argv += ["--loops", "1", "--warmups", "1", "--values", "1"]

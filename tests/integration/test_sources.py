@@ -340,8 +340,8 @@ def test_debians_own_sqv_takes_the_authors_signature_of_the_very_file_and_no_oth
     lines = output.splitlines()
     assert [line for line in lines if not line.startswith("interlock:")] == [
         "good author: 0",
-        "good stranger: 65",
-        "changed author: 65",
+        "good stranger: 66",
+        "changed author: 66",
         "unsigned author: 0",
     ], output
     assert lines[0] == f"interlock: signature of good.tgz by {fingerprint} from file:///signed/good.tgz.asc"

@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 from interlock.catalog import SHARED_FILES
+from interlock.model import Catalog, Mode
 
 ANSWERS = {
     "version": "9.9.1",
@@ -81,6 +82,11 @@ def copy_project(source: Path, target: Path, variants: list[str], workloads: lis
         shutil.rmtree(target / "dockerfiles" / name, ignore_errors=True)
     (target / "results").mkdir()
     return target
+
+
+def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
+    (mode,) = (mode for mode in catalog.variants[variant].modes if mode.name == name)
+    return mode
 
 
 def command(*words: str) -> list[str]:
