@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# python3 with venv for Interlock itself; debootstrap makes the base image where no registry answers; a C compiler and
+# python3 with venv for Interlock itself; debootstrap makes the base image where no registry answers; a C compiler, gpg and
 # curl are what the tests use.
 install_debian_packages() {
     missing=
@@ -24,7 +24,7 @@ if command -v dpkg-query > /dev/null; then
     # Without its lists apt does not know which of its mirrors is Debian's, which debootstrap needs.
     ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || as_root apt-get update -q
     install_debian_packages python3 python3-venv debootstrap
-    case " $* " in *" tests "*) install_debian_packages ca-certificates curl gcc libc6-dev util-linux ;; esac
+    case " $* " in *" tests "*) install_debian_packages ca-certificates curl gcc gnupg gpgv libc6-dev patch util-linux ;; esac
 fi
 if ! .venv/bin/nox --version > /dev/null 2>&1; then
     python3 -m venv --clear .venv

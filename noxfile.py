@@ -25,7 +25,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
-    session.install("-e", ".[test]")
+    session.install("-e", ".[test,benchmarks]")
     session.run("pytest", "--benchmark-enable", *(session.posargs or ["tests/benchmarks"]))
 
 

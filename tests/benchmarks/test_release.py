@@ -34,7 +34,7 @@ DEBIAN = "debian"
 COLUMNS = {
     "release": ("cpython-3.13", "release"),
     DEBIAN: ("debian-3.13", "standard"),
-    "frame pointers": ("cpython-3.13-frames", "release"),
+    "frame pointers": ("cpython-3.13-frame-pointers", "release"),
     "official": ("official-3.13", "standard"),
 }
 NEEDED = ("release", DEBIAN)

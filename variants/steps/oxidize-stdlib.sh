@@ -15,7 +15,7 @@ from sysconfig import get_path
 
 # They find their scripts, wheels, grammars and settings by __file__, which a module from memory does not have; the last
 # is what is written here.
-ON_DISK = {"venv", "ensurepip", "lib2to3", "distutils", "sitecustomize"}
+ON_DISK = {"venv", "ensurepip", "lib2to3", "distutils", "pydoc", "sitecustomize"}
 # sitecustomize and not a .pth file: a virtual environment has site-packages of its own, but this library.
 SITECUSTOMIZE = '''\
 """Imports the standard library's byte code from oxidized/stdlib.packed: first on sys.meta_path from here on."""
