@@ -34,15 +34,9 @@ def build(client: Any, catalog: Catalog, names: list[str], options: Options, say
     results: dict[str, Built] = {}
     todo: list[Plan] = []
     for name in names:
-        variant = catalog.variants[name]
-        if options.profile not in variant.profiles:
-            results[name] = _ended(variant, options.profile, State.UNSUPPORTED, f"no profile '{options.profile}'")
-            continue
-        try:
-            plan = make_plan(client, catalog, variant, options, say)
-        except SourceUnavailableError as error:
-            results[name] = _ended(variant, options.profile, State.UNAVAILABLE, error.found)
-            say(name, State.UNAVAILABLE.value)
+        plan = _plan_or_end(client, catalog, catalog.variants[name], options, say)
+        if isinstance(plan, Built):
+            results[name] = plan
             continue
         found = None if options.rebuild else find_built(client, plan)
         if found is None:
@@ -97,14 +91,22 @@ def look_up(client: Any, catalog: Catalog, names: list[str], options: Options) -
 
 
 def _look_up(client: Any, catalog: Catalog, variant: Variant, options: Options) -> Built:
+    plan = _plan_or_end(client, catalog, variant, options, lambda *_: None)
+    if isinstance(plan, Built):
+        return plan
+    reason = "no image of it as its file is now"
+    return find_built(client, plan) or _ended(variant, options.profile, State.UNAVAILABLE, reason)
+
+
+def _plan_or_end(client: Any, catalog: Catalog, variant: Variant, options: Options, say: Say) -> Plan | Built:
+    """What would be built now, or why the variant ends before anything is."""
     if options.profile not in variant.profiles:
         return _ended(variant, options.profile, State.UNSUPPORTED, f"no profile '{options.profile}'")
     try:
-        plan = make_plan(client, catalog, variant, options, lambda *_: None)
+        return make_plan(client, catalog, variant, options, say)
     except SourceUnavailableError as error:
+        say(variant.name, State.UNAVAILABLE.value)
         return _ended(variant, options.profile, State.UNAVAILABLE, error.found)
-    found = find_built(client, plan)
-    return found or _ended(variant, options.profile, State.UNAVAILABLE, "no image of it as its file is now")
 
 
 def find_built(client: Any, plan: Plan) -> Built | None:
