@@ -1,5 +1,6 @@
 """The data of Interlock: variants, workloads, and what an experiment records. Frozen; unknown keys are refused."""
 
+from interlock.model.audits import Audit, ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.model.catalog import Catalog, Texts
 from interlock.model.claims import (
     Bound,
@@ -106,6 +107,7 @@ __all__ = [
     "PRODUCTION",
     "SCRATCH",
     "TWIN",
+    "Audit",
     "Base",
     "BaseImage",
     "Benchmark",
@@ -143,9 +145,12 @@ __all__ = [
     "Method",
     "Metric",
     "Mode",
+    "ModuleImport",
     "Name",
     "Needs",
+    "Origin",
     "Outcome",
+    "PackageAudit",
     "PackageName",
     "Packages",
     "PhaseCounts",
@@ -180,6 +185,7 @@ __all__ = [
     "ThreadFlavour",
     "Values",
     "Variant",
+    "VariantAudit",
     "VariantFile",
     "Version",
     "Workload",
