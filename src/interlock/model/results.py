@@ -56,6 +56,17 @@ class Built(Data):
     duration_s: float = 0.0
     reused: bool = False
 
+    @property
+    def reference(self) -> str:
+        """What a FROM line names: as a registry has it, pinned to its digest; without one the tag in this engine.
+
+        The tag beside a digest is for people: engines go by the digest.
+        """
+        if self.digest is None:
+            return self.tag
+        repository, _, digest = self.digest.partition("@")
+        return f"{repository}:{self.tag.rpartition(':')[2]}@{digest}"
+
 
 class BuildRecord(Data):
     """builds.json: what building the variants came to, with what a reader needs besides the figures."""
