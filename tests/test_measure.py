@@ -68,7 +68,13 @@ def test_more_slow_processes_than_trimming_takes_out_are_warned_of() -> None:
     assert measure.unsteady("queue", {"a": calm, "b": calm[::-1], "c": []}) == []
     (warning,) = measure.unsteady("queue", {"a": calm, "b": disturbed})
     assert warning.startswith("in 'queue' more processes than trimming takes out were 1.2 times as slow")
-    assert "(b)" in warning
+    assert "(1 of 2 cells: b)" in warning
+
+
+def test_where_most_cells_were_disturbed_a_few_are_named() -> None:
+    disturbed = {f"v{number}": [2.0, 2.0, 2.9, 2.0, 3.1, 2.0] for number in range(9)}
+    (warning,) = measure.unsteady("queue", disturbed)
+    assert "(9 of 9 cells: v0, v1, v2, v3, v4 and 4 more)" in warning
 
 
 def printed(value_s: float, loops: str, **metadata: bool) -> str:

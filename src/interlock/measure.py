@@ -31,6 +31,8 @@ from interlock.statistics import TRIMMED, narrow, ratio_of
 
 # Of a process's cell; neighbours that share a core make it 1.3 to 1.8.
 SLOW = 1.2
+# So many of them a warning names: where the machine was unsteady, it is nearly all.
+NAMED = 5
 
 # An interpreter that has not said by then what it is hangs: in some modes its first thread does.
 ANSWER_S = 20
@@ -160,15 +162,20 @@ def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[flo
 
 
 def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
-    """A warning that names the cells with more slow processes than trimming takes out of their rounds."""
+    """A warning of the cells with more slow processes than trimming takes out of their rounds, by name if few."""
     disturbed = [label for label, one in figures.items() if one and _slow(one) > TRIMMED * len(one)]
     if not disturbed:
         return []
     return [
         f"in '{benchmark}' more processes than trimming takes out were {SLOW:g} times as slow as their cell's median "
-        f"({', '.join(disturbed)}): a neighbour that no counter shows, or unsteady work; repeat at another time, or "
+        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): a neighbour that no counter shows, or unsteady work; repeat at another time, or "
         "with more rounds."
     ]
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - NAMED
+    return ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _slow(figures: Sequence[float]) -> int:
