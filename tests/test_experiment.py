@@ -184,6 +184,7 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
     adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
     assert "--rounds" not in experiment.repeat_command(adaptive)
+    assert " --variants all --workloads" in experiment.repeat_command(adaptive, everything=True)
     changes = {"quick": False, "profiled": False, "profile": "release"}
     other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
     assert other.endswith(" --seed 7 --no-profile --release")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock import __version__, host, stability, store
+from interlock.catalog import EVERYTHING
 from interlock.engine import cells
 from interlock.engine.client import engine_facts
 from interlock.engine.helpers import ensure_helper
@@ -56,12 +57,13 @@ def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
     return QUICK if quick else FULL
 
 
-def repeat_command(settings: Settings) -> str:
+def repeat_command(settings: Settings, everything: bool = False) -> str:
     """The command that repeats an experiment, with what was chosen by default written out.
 
-    Except the number of rounds: the intervals decide it anew.
+    Except the number of rounds: the intervals decide it anew. And `everything`, which is 'all' and no list.
     """
-    words = ["nox", "-s", "matrix", "--", "--variants", ",".join(settings.variants)]
+    variants = EVERYTHING if everything else ",".join(settings.variants)
+    words = ["nox", "-s", "matrix", "--", "--variants", variants]
     words += ["--workloads", ",".join(settings.workloads)]
     words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
     words += ["--quick"] if settings.quick else []

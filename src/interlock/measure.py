@@ -168,8 +168,8 @@ def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str
         return []
     return [
         f"in '{benchmark}' more processes than trimming takes out were {SLOW:g} times as slow as their cell's median "
-        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): a neighbour that no counter shows, or unsteady work; repeat at another time, or "
-        "with more rounds."
+        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): a neighbour that no counter shows, or "
+        "unsteady work; repeat at another time, or with more rounds."
     ]
 
 

@@ -54,6 +54,7 @@ def matrix(
     """Check the set-up, build, measure, profile and report: the main job."""
     places, known = project()
     labels = catalog.select_labels(known.variants, split_names(variants))
+    everything = labels == catalog.select_labels(known.variants, None)
     wanted = catalog.select_names(known.workloads, split_names(workloads), "workload")
     under = split_names(conditions) and catalog.select_names(known.conditions, split_names(conditions), "condition")
     if baseline is not None:
@@ -81,7 +82,7 @@ def matrix(
     with progress.Display(console) as display:
         on_step = progress.MeasureProgress(display, len(wanted))
         assignment = experiment.Assignment(
-            known, places.root, results or places.results, built, settings, experiment.repeat_command(settings)
+            known, places.root, results or places.results, built, settings, experiment.repeat_command(settings, everything)
         )
         folder = experiment.run(connect(), assignment, on_step)
     described = write_report(folder)
