@@ -81,9 +81,8 @@ def matrix(
     )
     with progress.Display(console) as display:
         on_step = progress.MeasureProgress(display, len(wanted))
-        assignment = experiment.Assignment(
-            known, places.root, results or places.results, built, settings, experiment.repeat_command(settings, everything)
-        )
+        command = experiment.repeat_command(settings, everything)
+        assignment = experiment.Assignment(known, places.root, results or places.results, built, settings, command)
         folder = experiment.run(connect(), assignment, on_step)
     described = write_report(folder)
     fail_on_failed_builds(built)
