@@ -1,0 +1,134 @@
+"""Material for picks: an experiment with figures, its catalog, and demands, each with the least that they need."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interlock.model import (
+    TWIN,
+    BenchmarkValues,
+    Catalog,
+    Experiment,
+    Outcome,
+    State,
+    VariantAudit,
+    Workload,
+    split_label,
+)
+from interlock.pick.demands import Demands, parse_weights
+from interlock.pick.material import Material
+from interlock.pick.weighing import Recorded
+from tests.builders import (
+    OK,
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_experiment,
+    make_values,
+    make_variant,
+    make_workload,
+)
+
+TODAY = datetime.date(2026, 11, 21)
+# Seconds per unit of work, one for each round, by label and `workload/benchmark`.
+Figures = Mapping[str, Mapping[str, Sequence[float]]]
+# Six rounds: too few to be trimmed twice, enough to tell 10 % apart.
+SIX = (1.0, 1.01, 0.99, 1.02, 0.98, 1.0)
+
+
+def times(factor: float, figures: Sequence[float] = SIX) -> list[float]:
+    return [factor * figure for figure in figures]
+
+
+def noisy(factor: float, *, off: float = 0.005) -> list[float]:
+    """Six rounds whose ratios to SIX are the factor, give or take a little: without any spread all would be certain."""
+    return [factor * figure * (1 + off * (-1) ** number) for number, figure in enumerate(SIX)]
+
+
+def make_material(
+    figures: Figures,
+    weights: Sequence[str] = ("locks",),
+    *,
+    rss_bytes: Mapping[str, int] | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
+    audits: Mapping[str, VariantAudit] | None = None,
+    experiment: Mapping[str, Any] | None = None,
+    shipped: bool = False,
+    **demands: Any,
+) -> Material:
+    """The first label is the experiment's baseline; `variants` changes the catalog's, `experiment` the experiment."""
+    recorded = Recorded(Path("results/own"), experiment_of(figures, **(experiment or {})), shipped)
+    values = {
+        (label, workload): cell
+        for label in figures
+        for workload, cell in _cells(figures[label], label, rss_bytes or {})
+    }
+    catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
+    wanted = Demands(weights=parse_weights(weights), **demands)
+    return Material(recorded, values, catalog, wanted, TODAY, audits or {})
+
+
+def _cells(
+    mine: Mapping[str, Sequence[float]], label: str, rss_bytes: Mapping[str, int]
+) -> list[tuple[str, dict[str, BenchmarkValues]]]:
+    cells: dict[str, dict[str, BenchmarkValues]] = {}
+    for name, seconds in mine.items():
+        workload, benchmark = name.split("/")
+        values = make_values(*([second] for second in seconds), rss=rss_bytes.get(label, 10_000_000))
+        cells.setdefault(workload, {})[benchmark] = values
+    return list(cells.items())
+
+
+def experiment_of(figures: Figures, **changes: Any) -> Experiment:
+    """Everything in it is ok; who has no figures for a benchmark failed in it."""
+    workloads = workloads_of(figures)
+    names = list(dict.fromkeys(split_label(label)[0] for label in figures))
+    cells = []
+    for label, mine in figures.items():
+        variant, mode = split_label(label)
+        for workload in workloads.values():
+            there = {one.name: f"{workload.name}/{one.name}" in mine for one in workload.benchmarks}
+            if any(there.values()):
+                outcomes = {name: _outcome(name, there[name]) for name in there}
+                worst = next((one for one in outcomes.values() if one.state is not State.OK), OK)
+                cells.append(make_cell(variant, workload.name, outcome=worst, mode=mode, benchmarks=outcomes))
+    data: dict[str, Any] = {
+        "images": [make_built(name) for name in names],
+        "workloads": workloads,
+        "cells": cells,
+        "facts": {},
+    }
+    return make_experiment(names, **(data | changes))
+
+
+def _outcome(benchmark: str, there: bool) -> Outcome:
+    return OK if there else Outcome(state=State.FAILED, reason=f"'{benchmark}' crashed")
+
+
+def workloads_of(figures: Figures) -> dict[str, Workload]:
+    names = dict.fromkeys(name for mine in figures.values() for name in mine)
+    by_workload: dict[str, list[str]] = {}
+    for name in names:
+        workload, benchmark = name.split("/")
+        by_workload.setdefault(workload, []).append(benchmark)
+    return {
+        workload: make_workload(workload, benchmarks=[make_benchmark(one) for one in benchmarks])
+        for workload, benchmarks in by_workload.items()
+    }
+
+
+def catalog_of(
+    figures: Figures, workloads: Mapping[str, Workload], changes: Mapping[str, Mapping[str, Any]]
+) -> Catalog:
+    """A variant of each label, with each of its modes."""
+    variants = {}
+    for name in dict.fromkeys(split_label(label)[0] for label in figures):
+        modes = [split_label(label)[1] for label in figures if split_label(label)[0] == name]
+        declared = [{"name": mode, "summary": "a mode"} for mode in modes if mode not in {None, TWIN}]
+        variants[name] = make_variant(name, **{"modes": declared, **changes.get(name, {})})
+    return Catalog(
+        bases={}, profiles={}, families={}, differences={}, variants=variants, workloads=dict(workloads), conditions={}
+    )
