@@ -1,0 +1,63 @@
+"""Reads and replaces files of the user's: byte for byte, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.errors import StoreError
+
+
+def read(path: Path) -> str:
+    """A file of the user's as text; bytes that are not UTF-8 come back as they were when it is written."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            file=str(path), found=f"cannot be read: {error.strerror or error}", todo="Name a file that can."
+        ) from None
+    if b"\0" in data:
+        raise StoreError(
+            file=str(path),
+            found="is no text in UTF-8 (it has zero bytes)",
+            todo="Save it as UTF-8, as builders need it.",
+        )
+    return data.decode("utf-8", "surrogateescape")
+
+
+def replace(path: Path, text: str) -> None:
+    """Another text in a file of the user's, whole or not at all; its mode, owner, attributes and links to it stay."""
+    temporary: Path | None = None
+    try:
+        target = path.resolve(strict=True)
+        status = target.stat()
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        temporary = Path(name)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode("utf-8", "surrogateescape"))
+            _take_over(target, status, descriptor)
+            stream.flush()
+            os.fsync(descriptor)
+        temporary.replace(target)
+    except OSError as error:
+        raise StoreError(
+            file=str(path),
+            found=f"cannot be written: {error.strerror or error}",
+            todo="Mend that, and repeat; the file is as it was.",
+        ) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _take_over(source: Path, status: os.stat_result, descriptor: int) -> None:
+    """Owner first: changing it takes away set-user-ID bits."""
+    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+    for name in os.listxattr(source):
+        with suppress(OSError):  # those of the system's own are set by the system
+            os.setxattr(descriptor, name, os.getxattr(source, name))

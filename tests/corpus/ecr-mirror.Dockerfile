@@ -1,0 +1,3 @@
+FROM public.ecr.aws/docker/library/python:3.12-slim
+COPY . /srv
+RUN pip install /srv

@@ -1,0 +1,2 @@
+FROM interlock/python:3.13-trixie
+COPY . .

@@ -1,0 +1,3 @@
+# Grüße aus der Werkstatt
+FROM python:3.12-slim
+LABEL maintainer="Jörg"

@@ -1,0 +1,2 @@
+FROM $CI_BASE
+RUN pip install .

@@ -1,0 +1,4 @@
+# Set by CI.
+ARG BASE_IMAGE
+FROM ${BASE_IMAGE}
+RUN pip install .

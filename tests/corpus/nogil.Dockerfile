@@ -1,0 +1,2 @@
+FROM nogil/python:3.9-slim
+RUN pip install numpy

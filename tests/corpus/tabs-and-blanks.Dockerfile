@@ -1,0 +1,6 @@
+
+
+	 FROM	  python:3.12-slim	 AS   app  	
+
+	 RUN	pip install  .
+

@@ -1,0 +1,3 @@
+FROM python:3.\
+12-slim
+RUN true

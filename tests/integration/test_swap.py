@@ -1,0 +1,207 @@
+"""Swapped files are built by the real engine and come back as they were; digests are those of a real registry."""
+
+from __future__ import annotations
+
+import io
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker.errors import APIError, ImageNotFound
+
+from interlock import cli
+from interlock.engine import build as building
+from interlock.engine.image import Options
+from interlock.engine.registry import registry_digest
+from interlock.model import Built, Catalog
+from tests.builders import ROOT
+
+VARIANT = "cpython-2.7-nothreads"
+OLD = "localhost/library/python:2.6-slim"
+DOCKERFILE = """\
+ARG TAG=2.6-slim
+FROM localhost/library/python:$TAG AS build
+RUN mkdir -p /install/lib/python2.6/site-packages && \\
+    echo 'word = 6 * 7' > /install/lib/python2.6/site-packages/mod.py
+
+# the second of two that agree
+FROM localhost/library/python:2.6-slim
+COPY --from=build /install/lib/python2.6/site-packages/ /usr/local/lib/python2.6/site-packages/
+CMD ["python2.6", "-c", "import mod, sys; print(mod.word, sys.version_info[:2])"]
+"""
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def image(client: Any, catalog: Catalog, options: Options) -> Iterator[Built]:
+    """An image of a variant; the 'old' image has the same content under a name of Python's, as a mirror has it."""
+    (image,) = building.build(client, catalog, [VARIANT], options, print)
+    client.images.get(image.tag).tag(*OLD.rsplit(":", 1))
+    yield image
+    client.images.remove(OLD)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(ROOT)
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["interlock", "swap", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capfd.readouterr()
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def output_of(client: Any, folder: Path) -> str:
+    """What the container of a built folder prints; no image of it stays, nor of its stages."""
+    before = {image.id for image in client.images.list(all=True)}
+    image, _ = client.images.build(path=str(folder), rm=True, forcerm=True)
+    try:
+        return str(client.containers.run(image.id, remove=True, network_mode="none").decode().strip())
+    finally:
+        for one in client.images.list(filters={"dangling": True}):
+            if one.id not in before and is_made_from(client, one, OLD):
+                with suppress(APIError):
+                    client.images.remove(one.id)
+
+
+def is_made_from(client: Any, image: Any, name: str) -> bool:
+    """Whether the layers of an image start with those of another one."""
+    layers, parent = (one.attrs["RootFS"]["Layers"] for one in (image, client.images.get(name)))
+    return bool(layers[: len(parent)] == parent)
+
+
+def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, image: Built, tmp_path: Path) -> None:
+    file = tmp_path / "Dockerfile"
+    file.write_text(DOCKERFILE)
+    code, _, err = run(file, "--to", VARIANT, "--paths", "--write")
+    assert code == 0
+    assert f"{image.tag} is in no registry" in err
+    assert output_of(client, tmp_path) == "(42, (2, 7))"
+    assert run(file, "--check", "--to", VARIANT)[0] == 0
+    assert run(file, "--revert", "--write")[0] == 0
+    assert file.read_text() == DOCKERFILE
+
+
+def test_without_paths_the_swapped_file_builds_and_does_not_run(
+    run: Run, client: Any, image: Built, tmp_path: Path
+) -> None:
+    """What --paths is for: nothing fails before the container starts."""
+    file = tmp_path / "Dockerfile"
+    file.write_text(DOCKERFILE.replace('"python2.6"', '"python"'))
+    _, _, err = run(file, "--to", VARIANT, "--write")
+    assert "python2.6 -> python2.7 (stays without --paths)" in err
+    with pytest.raises(Exception, match="No module named mod"):
+        output_of(client, tmp_path)
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry of a test's own, on this machine alone."""
+
+    address: str
+    server: subprocess.Popen[bytes]
+
+    def stop(self) -> None:
+        self.server.terminate()
+        self.server.wait(timeout=10)
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Registry]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    config = tmp_path / "registry.yml"
+    config.write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\nhttp: {{addr: '{address}'}}\n"
+    )
+    started = Registry(address, subprocess.Popen(["docker-registry", "serve", config], stderr=subprocess.DEVNULL))
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield started
+    finally:
+        started.stop()
+
+
+def push(client: Any, source: str, name: str) -> None:
+    client.images.get(source).tag(*name.rsplit(":", 1))
+    answer = client.api.push(*name.rsplit(":", 1))
+    assert "error" not in answer, answer
+
+
+def digests_below(client: Any, address: str, *images: Any) -> list[str]:
+    """The names by digest that a push leaves with an image."""
+    ids = [getattr(one, "image_id", one) for one in images]
+    digests = [digest for one in ids for digest in client.images.get(one).attrs["RepoDigests"]]
+    return [digest for digest in dict.fromkeys(digests) if digest.startswith(address)]
+
+
+def remove(client: Any, names: list[str]) -> None:
+    for name in names:
+        with suppress(ImageNotFound):
+            client.images.remove(name)
+
+
+def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
+    run: Run, client: Any, image: Built, registry: Registry, tmp_path: Path
+) -> None:
+    """Pushed, pinned, current; pushed anew with another content, no longer current."""
+    name = f"{registry.address}/{image.tag}"
+    other = client.images.build(fileobj=io.BytesIO(f"FROM {image.tag}\nLABEL other=1\n".encode()), rm=True)[0]
+    file = tmp_path / "Dockerfile"
+    file.write_text(DOCKERFILE)
+    try:
+        push(client, image.tag, name)
+        digest = registry_digest(client, name)
+        assert digest is not None
+        code, out, err = run(file, "--to", VARIANT, "--write")
+        assert code == 0
+        assert f"+FROM {name}@{digest}" in out
+        assert "no registry" not in err
+        assert run(file, "--check")[0] == 0
+        push(client, other.id, name)
+        code, _, err = run(file, "--check", "--to", VARIANT)
+        assert code == 1
+        assert f"is pinned to {digest}, and {name} is {registry_digest(client, name)} now" in err
+    finally:
+        remove(client, [name, *digests_below(client, registry.address, image, other.id), other.id])
+
+
+def test_a_digest_that_no_registry_answers_for_is_told(
+    run: Run, client: Any, image: Built, registry: Registry, tmp_path: Path
+) -> None:
+    name = f"{registry.address}/{image.tag}"
+    file = tmp_path / "Dockerfile"
+    file.write_text(DOCKERFILE)
+    try:
+        push(client, image.tag, name)
+        assert registry_digest(client, f"{name}-other") is None
+        registry.stop()
+        _, out, err = run(file, "--to", VARIANT)
+        assert f"+FROM {name}@sha256:" in out
+        assert f"no registry answers for {name.rsplit(':', 1)[0]}@sha256:" in err
+    finally:
+        remove(client, [name, *digests_below(client, registry.address, image)])

@@ -1,0 +1,69 @@
+"""Realistic files, each swapped: what changes is what a person looked at once, and all of it comes back."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import SwapError
+from interlock.swap import files
+from tests.swap.samples import CORPUS, FREE, corpus, text_of
+
+EXPECTED = CORPUS / "expected.txt"
+FILES = [path for path in corpus("*") if path.suffix in {".Dockerfile", ".yaml", ".yml", ".json"}]
+
+
+def outcome(path: Path) -> Iterator[str]:
+    """What a swap of the file changes, with --paths, or why there is none."""
+    yield f"== {path.name}"
+    text = text_of(path)
+    try:
+        result = files.swapped_file(path.name, text, FREE, None, paths=True)
+    except SwapError as error:
+        yield f"error: {error}"
+        return
+    for line in difflib.unified_diff(text.split("\n"), result.text.split("\n"), n=0, lineterm=""):
+        if not line.startswith(("---", "+++", "@@")):
+            yield line if line.isascii() and line.isprintable() else ascii(line)[1:-1]
+    for found in result.paths:
+        if not found.edited:
+            yield f"stays: line {found.line}: {found.old} ({found.reason})"
+
+
+def expected() -> dict[str, list[str]]:
+    parts = EXPECTED.read_text(encoding="utf-8").split("== ")[1:]
+    return {part.split("\n", 1)[0]: f"== {part}".splitlines() for part in parts}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_file_is_swapped_as_expected(path: Path) -> None:
+    """Written anew by `python -m tests.swap.test_corpus > tests/corpus/expected.txt`; read it before you commit it."""
+    assert list(outcome(path)) == expected()[path.name]
+
+
+@pytest.mark.parametrize("paths", [False, True], ids=["from", "paths"])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_swap_taken_back_leaves_every_byte_as_it_was(path: Path, paths: bool) -> None:
+    text = text_of(path)
+    try:
+        after = files.swapped_file(path.name, text, FREE, None, paths=paths).text
+    except SwapError:
+        return
+    original = files.reverted_file(path.name, text)
+    assert files.reverted_file(path.name, after).encode("utf-8", "surrogateescape") == original.encode(
+        "utf-8", "surrogateescape"
+    )
+    assert original == text or "interlock: was" in text
+    assert files.swapped_file(path.name, after, FREE, None, paths=paths).text == after
+
+
+def test_there_are_sixty_dockerfiles() -> None:
+    assert len(corpus("*.Dockerfile")) >= 60
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{line}\n" for path in FILES for line in outcome(path)))

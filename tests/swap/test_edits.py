@@ -1,0 +1,193 @@
+"""A swap changes the image and adds a comment, nothing else; what was swapped before is swapped from its original."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from interlock.errors import SwapError
+from interlock.swap import NewImage, python_stages, reverted, swapped
+from tests.swap.samples import FREE, PLAIN, PYPY, python_dockerfiles
+
+new_images = st.sampled_from([FREE, PLAIN, PYPY])
+
+
+def text_after(text: str, to: NewImage = PLAIN, stage: str | None = None, *, paths: bool = False) -> str:
+    return swapped(text, to, stage, paths=paths).text
+
+
+def or_nothing(text: str, to: NewImage, paths: bool, stage: str | None = None) -> str:
+    try:
+        return text_after(text, to, stage, paths=paths)
+    except SwapError:
+        assume(False)
+        raise
+
+
+@given(python_dockerfiles, new_images, st.booleans())
+@settings(max_examples=300)
+def test_a_swap_taken_back_is_the_file_as_it_was(text: str, to: NewImage, paths: bool) -> None:
+    assert reverted(or_nothing(text, to, paths)) == text
+
+
+@given(python_dockerfiles, new_images)
+@settings(max_examples=300)
+def test_nothing_but_the_images_and_the_comments_is_new(text: str, to: NewImage) -> None:
+    """Without the comments the new text is the old one with a word that names Python's image for each new image."""
+    after = or_nothing(text, to, paths=False)
+    parts = re.sub(r"(?m)^(\ufeff?)# interlock: was .*\n", r"\1", after).split(to.reference)
+    word = r"((?:\S|[\\`][ \t]*\r?\n)+?)"
+    match = re.fullmatch(word.join(map(re.escape, parts)), text)
+    assert match is not None
+    assert all("python" in found or "$" in found for found in match.groups())
+
+
+@given(python_dockerfiles, new_images, new_images, st.booleans())
+def test_a_second_swap_is_as_if_it_were_the_first(text: str, first: NewImage, second: NewImage, paths: bool) -> None:
+    assert text_after(or_nothing(text, first, paths), second, paths=paths) == text_after(text, second, paths=paths)
+
+
+@given(python_dockerfiles, new_images, new_images, st.booleans(), st.integers(0, 9), st.integers(0, 9))
+@settings(max_examples=300)
+def test_stages_swapped_one_by_one_and_taken_back_are_the_file_as_it_was(
+    text: str, to: NewImage, other: NewImage, paths: bool, first: int, second: int
+) -> None:
+    stages = [str(stage.index) for stage in python_stages(text)]
+    assume(stages)
+    after = text_after(text, to, stages[first % len(stages)], paths=paths)
+    again = text_after(after, other, stages[second % len(stages)], paths=not paths)
+    assert reverted(again) == reverted(after) == text
+
+
+@given(st.text())
+def test_any_text_is_swapped_or_refused(text: str) -> None:
+    try:
+        after = text_after(text)
+    except SwapError:
+        return
+    assert reverted(after) == reverted(text)
+
+
+def test_the_original_stands_in_a_comment_above_the_from_line() -> None:
+    assert text_after("ARG A\nFROM --platform=x python:3.12-slim AS app\nRUN a\n") == (
+        f"ARG A\n# interlock: was python:3.12-slim\nFROM --platform=x {PLAIN.reference} AS app\nRUN a\n"
+    )
+
+
+def test_parser_directives_stay_first() -> None:
+    text = text_after("# syntax=docker/dockerfile:1\n# escape=`\nFROM python:3.12 `\nAS a\n")
+    assert text.startswith("# syntax=docker/dockerfile:1\n# escape=`\n# interlock: was python:3.12\nFROM ")
+
+
+def test_a_byte_order_mark_stays_first() -> None:
+    assert text_after("\ufeffFROM python:3.12").startswith("\ufeff# interlock: was python:3.12\nFROM registry")
+
+
+@pytest.mark.parametrize(
+    ("text", "comment"),
+    [
+        ("FROM python:3.12\r\n", "# interlock: was python:3.12\r\n"),
+        ("FROM python:3.12", "# interlock: was python:3.12\n"),
+        ("ARG A\r\nFROM python:3.12", "# interlock: was python:3.12\r\n"),
+        ("ARG A\r\nFROM python:3.12\n", "# interlock: was python:3.12\n"),
+    ],
+)
+def test_the_comment_ends_as_its_line_does(text: str, comment: str) -> None:
+    assert comment in text_after(text)
+
+
+def test_the_default_of_an_arg_that_is_the_image_is_edited() -> None:
+    assert text_after("ARG B='python:3.12' C=1\nFROM $B\nFROM ${B} AS x\n") == (
+        f"# interlock: was B='python:3.12'\nARG B='{PLAIN.reference}' C=1\nFROM $B\nFROM ${{B}} AS x\n"
+    )
+
+
+def test_an_arg_that_says_something_to_another_stage_stays() -> None:
+    text = "ARG B=python:3.12\nFROM $B AS a\nFROM $B AS b\n"
+    assert text_after(text, stage="a") == (
+        f"ARG B=python:3.12\n# interlock: was $B\nFROM {PLAIN.reference} AS a\nFROM $B AS b\n"
+    )
+    derived = "ARG B=python:3.12\nARG C=${B}-x\nFROM $B\nFROM node:$C\n"
+    assert "ARG B=python:3.12\n" in text_after(derived)
+
+
+def test_a_default_in_the_from_line_stays_a_default() -> None:
+    assert text_after("FROM ${B:-python:3.12}\n").endswith(f"FROM ${{B:-{PLAIN.reference}}}\n")
+
+
+def test_an_image_over_two_lines_comes_back_as_it_was() -> None:
+    text = "FROM python:3.\\\n12-slim AS a\n"
+    after = text_after(text)
+    assert f"\nFROM {PLAIN.reference} AS a\n" in after
+    assert reverted(after) == text
+
+
+def test_all_stages_of_one_python_are_swapped_and_others_stay() -> None:
+    text = text_after("FROM python:3.12\nFROM node:22\nFROM registry:5000/python:3.12-slim\nFROM scratch\n")
+    assert text.count(PLAIN.reference) == 2
+    assert "FROM node:22\n" in text
+
+
+def test_stages_of_different_pythons_need_a_choice() -> None:
+    text = "FROM python:3.11 AS old\nFROM python:3.12 AS new\n"
+    with pytest.raises(SwapError, match=r"'old' \(line 1\) is python:3.11, 'new' \(line 2\) is python:3.12"):
+        text_after(text)
+    assert text_after(text, stage="NEW").startswith("FROM python:3.11 AS old\n# interlock: was python:3.12\n")
+    assert text_after(text, stage="0").endswith("FROM python:3.12 AS new\n")
+
+
+def test_stages_are_compared_as_they_were_before_a_swap() -> None:
+    half = text_after("FROM python:3.12 AS a\nFROM python:3.12 AS b\n", stage="a")
+    assert text_after(half, FREE).count(FREE.reference) == 2
+
+
+def test_one_stage_can_be_swapped_again_while_another_keeps_its_swap() -> None:
+    text = "FROM python:3.12 AS a\nFROM python:3.12 AS b\nCOPY --from=a /lib/python3.12 /lib/python3.12\n"
+    both = text_after(text, PLAIN, paths=True)
+    one = text_after(both, FREE, "b", paths=True)
+    assert one.splitlines() == [
+        "# interlock: was python:3.12",
+        f"FROM {PLAIN.reference} AS a",
+        "# interlock: was python:3.12",
+        f"FROM {FREE.reference} AS b",
+        "# interlock: paths were python3.12 python3.12",
+        "COPY --from=a /lib/python3.13 /lib/python3.14t",
+    ]
+    assert reverted(one) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "file", "todo"),
+    [
+        ("", None, "D", "Name a Dockerfile"),
+        ("RUN a\n", None, "D", "Name a Dockerfile"),
+        ("FROM node:22\n", None, "D", "name its stage with --stage"),
+        ("FROM bitnami/python:3.12\n", None, "D:1", "--stage 0"),
+        ("ARG B\nFROM $B\n", None, "D:1", "ARG B=python:3.13-slim"),
+        ("FROM python:$V\n", None, "D:1", "`ARG V=...`"),
+        ("FROM python:3.12\nFROM $B AS x\n", "x", "D:2", "`ARG B=...`"),
+        ("FROM python:3.12 AS build\n", "biuld", "D", "Did you mean build?"),
+        ("FROM python:3.12 AS a\nFROM a AS b\n", "b", "D:2", "--stage a"),
+        ("FROM scratch AS s\n", "s", "D:1", "has Python in it"),
+        ("FROM python:3.12-nanoserver\n", None, "D:1", "for Linux"),
+    ],
+)
+def test_what_cannot_be_swapped_is_refused_with_the_line_and_what_to_do(
+    text: str, stage: str | None, file: str, todo: str
+) -> None:
+    with pytest.raises(SwapError) as raised:
+        swapped(text, PLAIN, stage, paths=False, file="D")
+    assert raised.value.file == file
+    assert todo in raised.value.todo
+
+
+@pytest.mark.parametrize("image", ["node:22", "bitnami/python:3.12", "company/base:7"])
+def test_a_stage_that_is_named_is_swapped_whatever_it_starts_from(image: str) -> None:
+    assert text_after(f"FROM {image} AS x\n", stage="x") == (f"# interlock: was {image}\nFROM {PLAIN.reference} AS x\n")
+
+
+def test_the_changed_lines_are_those_of_the_new_text() -> None:
+    assert swapped("ARG A\nFROM python:3.12\nRUN b\n", PLAIN, None, paths=False).changed == (2, 3)
