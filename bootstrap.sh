@@ -7,8 +7,9 @@ cd "$(dirname "$0")"
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# python3 with venv for Interlock itself; debootstrap makes the base image where no registry answers; a C compiler, gpg and
-# curl are what the tests use.
+# python3 with venv for Interlock itself; debootstrap makes the base image where no registry answers; a C compiler, gpg,
+# curl and, for the report, Chromium with a font are what the tests use. Ubuntu has no package of Chromium: there nox has
+# playwright bring one.
 install_debian_packages() {
     missing=
     for package in "$@"; do
@@ -24,7 +25,10 @@ if command -v dpkg-query > /dev/null; then
     # Without its lists apt does not know which of its mirrors is Debian's, which debootstrap needs.
     ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || as_root apt-get update -q
     install_debian_packages python3 python3-venv debootstrap
-    case " $* " in *" tests "*) install_debian_packages ca-certificates curl gcc gnupg gpgv libc6-dev patch util-linux ;; esac
+    case " $* " in *" tests "*)
+        install_debian_packages ca-certificates curl docker-registry gcc gnupg gpgv libc6-dev patch util-linux
+        if apt-cache show chromium > /dev/null 2>&1; then install_debian_packages chromium fonts-dejavu-core; fi ;;
+    esac
 fi
 if ! .venv/bin/nox --version > /dev/null 2>&1; then
     python3 -m venv --clear .venv

@@ -1,5 +1,7 @@
 """`matrix` is the main job, `tests` everything that CI checks. Sessions call the command line and hold no logic."""
 
+import shutil
+
 import nox
 
 nox.options.sessions = ["tests"]
@@ -19,6 +21,8 @@ def tests(session: nox.Session) -> None:
     """Lint, types, layers, generated files, unit tests, then integration tests with the real engine."""
     session.install("-e", ".[test]")
     lint(session)
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        session.run("playwright", "install", "--with-deps", "chromium")
     session.run("pytest", *session.posargs)
 
 

@@ -57,6 +57,7 @@ PROMISED = [
     "cpython-3.13-frozen",
     "cpython-3.13-frozen-static",
     "cpython-3.13-nothreads",
+    "cpython-3.13-shared",
     "cpython-3.13-without-pymalloc",
     "cpython-3.13-zip",
     "cpython-3.13t",

@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from interlock import compare, report
@@ -73,34 +71,6 @@ def example() -> tuple[Experiment, list[Table]]:
     }
     profiles = {("cpython-3.14t", "locks"): {"uncontended": make_profile(2e-6)}}
     return experiment, compare.tables(experiment, values, profiles)
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [
-        (0, "0"),
-        (0.00123456, "0.00123"),
-        (0.5, "0.5"),
-        (1.005, "1"),
-        (99.94, "99.9"),
-        (99.96, "100"),
-        (123.4, "123"),
-        (1234567, "1,234,567"),
-        (-2.345, "-2.35"),
-    ],
-)
-def test_a_figure_has_three_significant_digits(number: float, expected: str) -> None:
-    assert report.figure(number) == expected
-
-
-@given(st.floats(1e-12, 1e12))
-def test_a_figure_has_no_exponent(number: float) -> None:
-    assert "e" not in report.figure(number)
-
-
-@given(st.floats(1e-3, 1e12))
-def test_a_figure_is_within_half_a_percent_of_its_number(number: float) -> None:
-    assert float(report.figure(number).replace(",", "")) == pytest.approx(number, rel=0.0051)
 
 
 def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from scipy.stats import ttest_1samp
+from scipy.stats import ttest_1samp, ttest_ind
 
 from interlock import statistics
 from interlock.statistics import Interval, Ratio
@@ -131,6 +131,51 @@ def test_the_same_rounds_have_the_same_interval_every_time() -> None:
     assert statistics.ratio_over(ratios) == statistics.ratio_over(ratios)
 
 
+def test_many_ratios_at_once_are_those_of_each_alone() -> None:
+    rng = np.random.default_rng(6)
+    many = [simulated(rng, rounds) for rounds in (5, 1, 8, 5, 2, 8, 13)] + [[2.0] * 5]
+    together = statistics.ratios_over(many)
+    for one, ratios in zip(together, many, strict=True):
+        alone = statistics.ratio_over(ratios)
+        assert (one.estimate, one.low, one.high, one.p, one.rounds) == pytest.approx(
+            (alone.estimate, alone.low, alone.high, alone.p, alone.rounds), rel=1e-6
+        )
+
+
+def test_a_change_is_the_ratio_of_two_ratios_and_its_p_value_of_few_rounds_is_welchs() -> None:
+    rng = np.random.default_rng(8)
+    before, after = simulated(rng, 5, 0.01), [1.2 * one for one in simulated(rng, 4, 0.05)]
+    (change,) = statistics.changes_over([(before, after)])
+    assert math.log(change.estimate) == pytest.approx(np.mean(np.log(after)) - np.mean(np.log(before)))
+    assert change.p == pytest.approx(ttest_ind(np.log(before), np.log(after), equal_var=False).pvalue)
+    assert change.low < change.estimate < change.high
+    assert change.rounds == 4
+
+
+def test_the_p_value_of_a_change_over_many_rounds_is_yuens() -> None:
+    rng = np.random.default_rng(9)
+    before, after = simulated(rng, 12), [1.03 * one for one in simulated(rng, 18, 0.03)]
+    (change,) = statistics.changes_over([(before, after)])
+    assert change.p == pytest.approx(ttest_ind(np.log(before), np.log(after), equal_var=False, trim=1 / 6).pvalue)
+
+
+def test_a_change_from_or_to_one_round_is_open_and_one_without_spread_certain() -> None:
+    from_one, same, apart = statistics.changes_over(
+        [([1.0], [2.0, 2.1]), ([2.0] * 3, [2.0] * 4), ([2.0] * 3, [3.0] * 3)]
+    )
+    assert (from_one.low, from_one.high, from_one.p) == (0, math.inf, 1)
+    assert (same.low, same.estimate, same.high, same.p) == (1, 1, 1, 1)
+    assert apart.estimate == pytest.approx(1.5)
+    assert apart.p == 0
+
+
+def test_the_interval_of_a_change_covers_the_truth_and_equals_seldom_differ() -> None:
+    rng = np.random.default_rng(10)
+    changes = statistics.changes_over([(simulated(rng, 5), simulated(rng, 8, 0.02)) for _ in range(1000)])
+    assert sum(map(covers, changes)) >= 920
+    assert 20 <= sum(change.p < 0.05 for change in changes) <= 70
+
+
 # Five rounds cover in 92.3 % (of 16,000): near enough to 90 % to need more experiments than the others.
 @pytest.mark.parametrize(("rounds", "experiments"), [(5, 1000), (8, 400), (12, 400)])
 def test_the_interval_covers_the_truth_in_at_least_90_percent_of_experiments(rounds: int, experiments: int) -> None:
@@ -186,6 +231,12 @@ def test_holms_p_values_are_never_below_the_raw_ones_and_in_their_order(p_values
 
 def test_holm_gives_a_small_p_value_no_more_than_its_number_allows() -> None:
     assert statistics.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+
+
+def test_p_values_are_adjusted_for_the_number_of_their_family_alone() -> None:
+    found = statistics.holm_within({"a": (1, 0.01), "b": (2, 0.04), "c": (1, 0.03)})
+    assert list(found) == ["a", "b", "c"]
+    assert found == pytest.approx({"a": 0.02, "b": 0.04, "c": 0.03})
 
 
 def test_the_geometric_mean_of_one_benchmark_is_its_ratio() -> None:

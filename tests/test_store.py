@@ -284,6 +284,38 @@ def test_a_folder_without_experiments_says_how_to_get_one(tmp_path: Path) -> Non
         store.latest_experiment(tmp_path)
 
 
+def test_experiments_are_found_one_or_two_folders_down_by_name(tmp_path: Path) -> None:
+    for name in ("b", "fleet/host-1", "fleet/host-2", "a"):
+        store.write_json(tmp_path / name / "experiment.json", make_experiment())
+    names = [str(path.relative_to(tmp_path)) for path in store.experiments_in(tmp_path)]
+    assert names == ["a", "b", "fleet/host-1", "fleet/host-2"]
+    assert store.experiments_in(tmp_path / "b") == [tmp_path / "b"]
+    assert [store.holds_several(tmp_path / name) for name in ("", "fleet", "b", "missing")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("empty", "no experiment is recorded here"), ("missing", "no such folder")]
+)
+def test_a_folder_without_any_experiment_is_named(tmp_path: Path, name: str, found: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StoreError, match=found) as caught:
+        store.experiments_in(tmp_path / name)
+    assert caught.value.file == str(tmp_path / name)
+
+
+def test_values_alone_are_read_without_looking_at_the_profiles(tmp_path: Path) -> None:
+    experiment = make_experiment(["a"], cells=[make_cell("a")])
+    path = store.cell_path(tmp_path, "box", "a", None, "locks")
+    write_suite(path, measured_cell())
+    store.profile_path(path).write_text("{", encoding="utf-8")
+    assert store.read_cell_values(tmp_path, experiment)["a", "locks"].keys() == {"uncontended", "pass"}
+
+
 def make_builds(name: str, started: str, profile: str = "standard") -> BuildRecord:
     return BuildRecord(
         name=name,

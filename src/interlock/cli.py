@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from interlock.commands import building, experiments, machine
+from interlock.commands import across, audit, building, experiments, exporting, machine, pick, swap, trial
 from interlock.errors import InterlockError, Interrupted
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
@@ -28,6 +28,13 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "matrix": experiments.matrix,
     "report": experiments.report_command,
     "claims": experiments.claims_command,
+    "audit": audit.audit_command,
+    "pick": pick.pick_command,
+    "trial": trial.trial_command,
+    "compare": across.compare_command,
+    "history": across.history_command,
+    "export": exporting.export_command,
+    "swap": swap.swap_command,
     "doctor": machine.doctor_command,
     "version": machine.version,
 }

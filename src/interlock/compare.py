@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 
 from interlock.model import (
@@ -22,12 +23,14 @@ from interlock.model import (
     Workload,
     label_of,
 )
-from interlock.statistics import Interval, Ratio, by_round, geometric_mean, holm, ratio_of, ratio_over
+from interlock.statistics import Interval, Ratio, by_round, geometric_means, holm_within, ratios_over
 
+# Workload and benchmark: what has a table of its own.
+Place = tuple[str, str]
 # Workload, benchmark, label, and the label that it is compared with.
 Pair = tuple[str, str, str, str]
 
-# One report in a hundred calls equals different: at 5 % it would be one in twenty.
+# One table in a hundred calls equals different: at 5 % it would be one in twenty.
 SIGNIFICANT = 0.01
 SLOWER, FASTER, SAME = "slower", "faster", "no difference"
 
@@ -39,7 +42,7 @@ class Comparison:
     other: str
     by_round: tuple[float, ...]
     ratio: Ratio
-    p: float  # adjusted for all ratios of the report
+    p: float  # adjusted for all ratios of the table
     band: float  # what equal images showed: 1.05 is 5 % slower or faster
 
     @property
@@ -102,19 +105,31 @@ class _Recorded:
     def of(self, label: str, workload: str, benchmark: str) -> BenchmarkValues | None:
         return self.values.get((label, workload), {}).get(benchmark)
 
-    def medians(self, label: str, workload: str, benchmark: str) -> list[float]:
-        values = self.of(label, workload, benchmark)
-        return values.medians if values else []
+    @cached_property
+    def medians(self) -> dict[tuple[str, str, str], list[float]]:
+        """One figure for each process, by workload, benchmark and label."""
+        return {
+            (workload, benchmark, label): one.medians
+            for (label, workload), cell in self.values.items()
+            for benchmark, one in cell.items()
+        }
 
-    def twin(self, workload: str, benchmark: str) -> Ratio | None:
-        baseline = self.experiment.settings.baseline
-        twin = self.medians(label_of(baseline, TWIN), workload, benchmark)
-        return ratio_of(twin, self.medians(baseline, workload, benchmark))
+    def by_round(self, pair: Pair) -> list[float]:
+        workload, benchmark, label, other = pair
+        mine, theirs = (self.medians.get((workload, benchmark, one), []) for one in (label, other))
+        return by_round(mine, theirs)
 
 
-def spread_of(values: BenchmarkValues) -> float:
+@dataclass(frozen=True)
+class _Compared:
+    """All ratios of an experiment."""
+
+    comparisons: Mapping[Pair, Comparison]
+    twins: Mapping[Place, Ratio]
+
+
+def spread_of(medians: Sequence[float]) -> float:
     """Half the range of the processes' medians, as a share of their median."""
-    medians = values.medians
     return (max(medians) - min(medians)) / 2 / median(medians)
 
 
@@ -126,7 +141,7 @@ def band_of(twin: Interval | None) -> float:
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
     """A table for each benchmark, in the order of the experiment."""
     recorded = _Recorded(experiment, values, profiles)
-    compared = _comparisons(recorded)
+    compared = _compared(recorded)
     return [
         _table(recorded, workload, benchmark, compared)
         for name in experiment.settings.workloads
@@ -135,20 +150,24 @@ def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[T
     ]
 
 
-def _comparisons(recorded: _Recorded) -> dict[Pair, Comparison]:
+def _compared(recorded: _Recorded) -> _Compared:
     """Every ratio of the report; a control that is the baseline makes one comparison, not two."""
-    rounds = {}
-    for workload, benchmark, label, other in _pairs(recorded.experiment):
-        mine, theirs = (recorded.medians(one, workload, benchmark) for one in (label, other))
-        if ratios := by_round(mine, theirs):
-            rounds[workload, benchmark, label, other] = ratios
-    found = {pair: ratio_over(ratios) for pair, ratios in rounds.items()}
-    adjusted = holm({pair: ratio.p for pair, ratio in found.items()})
-    bands = {place: band_of(recorded.twin(*place)) for place in {pair[:2] for pair in found}}
-    return {
-        pair: Comparison(pair[3], tuple(rounds[pair]), ratio, adjusted[pair], bands[pair[:2]])
-        for pair, ratio in found.items()
+    pairs, twins = _pairs(recorded.experiment), _twins(recorded.experiment)
+    rounds = {pair: ratios for pair in [*pairs, *twins] if (ratios := recorded.by_round(pair))}
+    found = dict(zip(rounds, ratios_over(list(rounds.values())), strict=True))
+    shown = {pair[:2]: found[pair] for pair in twins if pair in found}
+    adjusted = holm_within({pair: (pair[:2], found[pair].p) for pair in pairs if pair in found})
+    comparisons = {
+        pair: Comparison(pair[3], tuple(rounds[pair]), found[pair], p, band_of(shown.get(pair[:2])))
+        for pair, p in adjusted.items()
     }
+    return _Compared(comparisons, shown)
+
+
+def _twins(experiment: Experiment) -> list[Pair]:
+    baseline = experiment.settings.baseline
+    places = {(workload.name, one.name) for workload in experiment.workloads.values() for one in workload.benchmarks}
+    return [(*place, label_of(baseline, TWIN), baseline) for place in sorted(places)]
 
 
 def _pairs(experiment: Experiment) -> list[Pair]:
@@ -167,31 +186,32 @@ def _control_of(experiment: Experiment, cell: CellResult) -> str | None:
     return cell.variant if cell.mode else experiment.controls.get(cell.variant)
 
 
-def _table(recorded: _Recorded, workload: Workload, benchmark: Benchmark, compared: Mapping[Pair, Comparison]) -> Table:
+def _table(recorded: _Recorded, workload: Workload, benchmark: Benchmark, compared: _Compared) -> Table:
     place = (workload.name, benchmark.name)
     cells = [cell for cell in recorded.experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
     return Table(
         workload=workload,
         benchmark=benchmark,
         baseline=recorded.experiment.settings.baseline,
-        rounds=max((len(recorded.medians(cell.label, *place)) for cell in cells), default=0),
-        twin=recorded.twin(*place),
+        rounds=max((len(recorded.medians.get((*place, cell.label), [])) for cell in cells), default=0),
+        twin=compared.twins.get(place),
         rows=tuple(_row(recorded, cell, benchmark.name, compared) for cell in cells),
     )
 
 
-def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: Mapping[Pair, Comparison]) -> Row:
+def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: _Compared) -> Row:
     experiment, place = recorded.experiment, (cell.workload, benchmark, cell.label)
     mine = recorded.of(cell.label, cell.workload, benchmark)
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
+    medians = recorded.medians.get(place)
     control = _control_of(experiment, cell)
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
-        seconds=median(mine.medians) if mine else None,
-        spread=spread_of(mine) if mine else None,
-        to_baseline=compared.get((*place, experiment.settings.baseline)),
-        to_control=compared.get((*place, control)) if control else None,
+        seconds=median(medians) if medians else None,
+        spread=spread_of(medians) if medians else None,
+        to_baseline=compared.comparisons.get((*place, experiment.settings.baseline)),
+        to_control=compared.comparisons.get((*place, control)) if control else None,
         profile=profile,
         max_rss_bytes=mine.max_rss_bytes if mine else None,
         notes=_notes(experiment, cell, mine),
@@ -215,21 +235,30 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
     """One for each variant and mode but the baseline, in the order of the experiment."""
-    labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN)
-    return [_summary(label, tables) for label in labels if label != experiment.settings.baseline]
-
-
-def _summary(label: str, tables: Sequence[Table]) -> Summary:
-    """Over the benchmarks that have a ratio, each workload with the same weight."""
-    groups: dict[str, list[tuple[float, ...]]] = {}
-    verdicts: Counter[str] = Counter()
+    baseline = experiment.settings.baseline
+    labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
+    found: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
     for table in tables:
         for row in table.rows:
-            if row.label == label and row.to_baseline:
-                groups.setdefault(table.workload.name, []).append(row.to_baseline.by_round)
-                verdicts[row.to_baseline.verdict] += 1
-    missing = len(tables) - verdicts.total()
-    ratio = geometric_mean(list(groups.values()))
+            if row.to_baseline:
+                found[row.label].append((table.workload.name, row.to_baseline))
+    ratios = geometric_means([_by_workload(one) for one in found.values()])
+    return [_summary(label, ratio, found[label], len(tables)) for label, ratio in zip(found, ratios, strict=True)]
+
+
+def _by_workload(compared: Sequence[tuple[str, Comparison]]) -> list[list[tuple[float, ...]]]:
+    """The ratios by round of the benchmarks that have one; each workload has the same weight."""
+    groups: dict[str, list[tuple[float, ...]]] = {}
+    for workload, comparison in compared:
+        groups.setdefault(workload, []).append(comparison.by_round)
+    return list(groups.values())
+
+
+def _summary(
+    label: str, ratio: Interval | None, compared: Sequence[tuple[str, Comparison]], benchmarks: int
+) -> Summary:
+    verdicts = Counter(comparison.verdict for _, comparison in compared)
+    missing = benchmarks - verdicts.total()
     return Summary(label, ratio, verdicts[SLOWER], verdicts[FASTER], verdicts[SAME], missing)
 
 

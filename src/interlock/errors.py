@@ -18,12 +18,22 @@ class UsageError(InterlockError):
     exit_code = 2
 
 
+class KindError(UsageError):
+    """Experiments that were measured on different kinds of host, or to different baselines, cannot be compared."""
+
+
 class DriftError(InterlockError):
     """A generated file is not what the variants and templates say."""
 
 
 class CatalogError(InterlockError):
     """A file under variants/ or workloads/ is not what the schema asks for."""
+
+    exit_code = 3
+
+
+class RequirementsError(InterlockError):
+    """A requirements file cannot be read, or a line of it is none that pip takes."""
 
     exit_code = 3
 
@@ -64,6 +74,18 @@ class StoreError(InterlockError):
 
 class ClaimError(InterlockError):
     """An experiment refutes a claim that is required."""
+
+
+class PickError(InterlockError):
+    """Nothing meets the demands."""
+
+
+class AuditError(InterlockError):
+    """A dependency cannot be had in a variant, or switches its GIL back on."""
+
+
+class SwapError(InterlockError):
+    """A file whose image cannot be swapped, taken back or found, or is not the one that was picked."""
 
 
 class Interrupted(BaseException):

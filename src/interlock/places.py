@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.catalog import find_root
+from interlock.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -21,5 +23,18 @@ class Places:
     @staticmethod
     def here() -> Places:
         """The project around the current folder, and the user's cache folder (XDG base directory specification)."""
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Places(find_root(Path.cwd()), Path(home) / "interlock")
+        return Places(find_root(Path.cwd()), _cache())
+
+    @staticmethod
+    def for_service() -> Places:
+        """The same, or in a folder of the user's own the project that this command was installed from."""
+        try:
+            return Places.here()
+        except UsageError:
+            with suppress(UsageError):
+                return Places(find_root(Path(__file__).parent), _cache())
+            raise
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock"

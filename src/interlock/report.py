@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock import compare
-from interlock import markdown as md
 from interlock.compare import SAME, Comparison, Row, Summary, Table
-from interlock.model import BenchmarkProfile, Experiment, Method, Metric, State
-from interlock.statistics import Interval
+from interlock.model import BenchmarkProfile, Experiment, Method, Metric
+from interlock.sections import RSS, Section, figure, interval, markdown_lines, one_line, rich_parts
 
-RSS = "RSS MB"
+__all__ = [
+    "Section",
+    "figure",
+    "headline",
+    "image_section",
+    "markdown",
+    "profile_sections",
+    "sections",
+    "summary_section",
+    "terminal",
+]
+
 FUTEX_WAITS = ("wait", "wait_bitset", "wait_requeue_pi", "lock_pi", "lock_pi2")
 FUTEX_WAKES = ("wake", "wake_bitset", "wake_op")
-NOT_OK = tuple(state.value for state in State if state is not State.OK)
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
     "baseline's (or the control's) of the same round, geometric mean over the rounds, up to a sixth of which is "
     "trimmed from each end (rounded down: none of five, one of ten) [95 % interval, by bootstrap over the rounds], "
     "above 1 is slower. 'slower' and 'faster' need all of: p below 0.01 (trimmed t-test, adjusted by Holm's method "
-    "for all ratios of this report), an interval without 1, and a ratio outside the twin's band. The twin is the "
+    "for the ratios of its table), an interval without 1, and a ratio outside the twin's band. The twin is the "
     "baseline's image measured as another variant; its band is the ratio that it shows, in both directions, also "
     "for ratios to the control; without a twin it is 1. 'no difference' means that none was shown. The summary is "
     "the geometric mean over the workloads, and in each over its benchmarks, of those that have a ratio. Calls are "
     "counted in a pass of its own."
 )
-
-
-@dataclass(frozen=True)
-class Section:
-    """One table as text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def headline(experiment: Experiment) -> list[str]:
@@ -57,7 +54,7 @@ def headline(experiment: Experiment) -> list[str]:
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
         *_probe(experiment),
         f"repeat   {experiment.command}",
-        *(f"warning  {_one_line(warning)}" for warning in experiment.warnings),
+        *(f"warning  {one_line(warning)}" for warning in experiment.warnings),
     ]
 
 
@@ -94,7 +91,7 @@ def _section(table: Table) -> Section:
     metric, profile = table.benchmark.metric, table.benchmark.profile_metric
     better = "higher" if metric.inverse else "lower"
     rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
-    twin = f"twin {_interval(table.twin)}" if table.twin else "no twin"
+    twin = f"twin {interval(table.twin)}" if table.twin else "no twin"
     title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better ({rounds}, {twin})"
     columns = (
         "variant",
@@ -124,13 +121,8 @@ def _row(table: Table, row: Row) -> tuple[str, ...]:
 def _compared(comparison: Comparison | None, *, named: bool = False) -> str:
     if comparison is None:
         return "-"
-    text = f"{_interval(comparison.ratio)} {comparison.verdict}"
+    text = f"{interval(comparison.ratio)} {comparison.verdict}"
     return f"{text} {'from' if comparison.verdict == SAME else 'than'} {comparison.other}" if named else text
-
-
-def _interval(interval: Interval) -> str:
-    bounds = "one round" if math.isinf(interval.high) else f"{interval.low:.3f}, {interval.high:.3f}"
-    return f"{interval.estimate:.3f}x [{bounds}]"
 
 
 def _state(row: Row) -> str:
@@ -138,39 +130,20 @@ def _state(row: Row) -> str:
     return ", ".join((row.outcome.state.value, *row.notes))
 
 
-def figure(number: float) -> str:
-    """Three significant digits, without an exponent."""
-    if number == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(number))))
-    text = f"{number:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if digits else text
-
-
 def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     """The whole report as Markdown."""
     lines = [f"# Experiment {experiment.name}", "", "```", *headline(experiment), "```", "", LEGEND, ""]
-    lines += ["## Images", "", *_markdown_table(image_section(experiment)), ""]
-    lines += ["## Summary", "", *_markdown_table(summary_section(experiment, tables)), ""]
-    for section in sections(tables):
-        lines += [f"## {section.title}", "", *_markdown_table(section), ""]
-    for section in profile_sections(tables):
-        lines += [f"## {section.title}", "", *_markdown_table(section), ""]
+    for section in (image_section(experiment), summary_section(experiment, tables)):
+        lines += markdown_lines(section, section.title.capitalize())
+    for section in [*sections(tables), *profile_sections(tables)]:
+        lines += markdown_lines(section)
     lines += [
         "## Skipped, and why",
         "",
-        *[f"- {_one_line(line)}" for line in compare.skipped(experiment) or ["nothing"]],
+        *[f"- {one_line(line)}" for line in compare.skipped(experiment) or ["nothing"]],
         "",
     ]
     return "\n".join(lines)
-
-
-def _markdown_table(section: Section) -> list[str]:
-    return md.table(section.columns, section.rows)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def image_section(experiment: Experiment) -> Section:
@@ -267,7 +240,7 @@ def _summary(summary: Summary) -> tuple[str, ...]:
     counts = summary.slower, summary.faster, summary.same
     return (
         summary.label,
-        _interval(summary.ratio) if summary.ratio else "-",
+        interval(summary.ratio) if summary.ratio else "-",
         f"{sum(counts)} of {sum(counts) + summary.missing}",
         *map(str, counts),
     )
@@ -277,35 +250,8 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     """The whole report for a terminal."""
     parts: list[RenderableType] = [Text(line, style="dim") for line in headline(experiment)]
     for section in [image_section(experiment), summary_section(experiment, tables), *sections(tables)]:
-        parts += [Text(), Text(section.title, style="bold"), _rich_table(section)]
+        parts += rich_parts(section)
     parts += [Text(), Text("skipped, and why", style="bold")]
-    parts += [Text(f"  {_one_line(line)}") for line in compare.skipped(experiment) or ["nothing"]]
+    parts += [Text(f"  {one_line(line)}") for line in compare.skipped(experiment) or ["nothing"]]
     parts += [Text(), Text(LEGEND, style="dim")]
     return Group(*parts)
-
-
-def _longest_word(section: Section, index: int) -> int:
-    """How narrow a column may get; an image's tag and a control's name may be broken, a word of ours not."""
-    names = {row[0] for row in section.rows} if index else set()
-    words = [word for row in section.rows for word in row[index].split() if "/" not in word and word not in names]
-    return max((len(word) for word in words), default=1)
-
-
-def _rich_table(section: Section) -> RichTable:
-    """The section without its memory column (the Markdown has it), so that it fits a terminal."""
-    table = RichTable(box=None, pad_edge=False, show_edge=False)
-    shown = [index for index, column in enumerate(section.columns) if column != RSS]
-    for index in shown:
-        # The name is what a row is looked up by: it is never broken.
-        outer = index in {0, shown[-1]}
-        table.add_column(
-            section.columns[index],
-            justify="left" if outer else "right",
-            overflow="fold",
-            no_wrap=index == 0,
-            min_width=_longest_word(section, index),
-        )
-    for row in section.rows:
-        style = "dim" if row[-1].startswith(NOT_OK) else ""
-        table.add_row(*(Text(row[index]) for index in shown), style=style)
-    return table

@@ -9,15 +9,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from interlock import bake, catalog, compare, doctor, progress, report, store, variants_page
+from interlock import bake, catalog, claims, compare, doctor, progress, report, store, variants_page
 from interlock.engine import build as building
 from interlock.engine import verify as verifying
 from interlock.engine.client import connect
 from interlock.engine.image import Options
-from interlock.errors import BuildError, EngineError, WorkloadError
+from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
 from interlock.model import Built, Catalog, Experiment, State
 from interlock.places import Places
 from interlock.render import generated_files
+
+PAGE_FILE = "report.html"
+Told = tuple[Experiment, list[compare.Table], list[claims.Finding]]
 
 # Where the width is unknown (a pipe, a log) lines are long rather than folded.
 console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
@@ -119,9 +122,45 @@ def load(folder: Path) -> tuple[Experiment, list[compare.Table]]:
 
 
 def write_report(folder: Path) -> Experiment:
-    """report.md beside the values, and the tables on the terminal."""
-    loaded = load(folder)
-    store.write_whole(folder / "report.md", report.markdown(*loaded))
-    console.print(report.terminal(*loaded))
-    console.print(f"\nFull report: {folder / 'report.md'}", highlight=False, soft_wrap=True)
-    return loaded[0]
+    """report.md and report.html beside the values, and the tables on the terminal."""
+    told = _told(folder)
+    described, tables, _ = told
+    store.write_whole(folder / "report.md", report.markdown(described, tables))
+    console.print(report.terminal(described, tables))
+    console.print(f"\nFull report: {_write_page(told, folder / PAGE_FILE)}", highlight=False, soft_wrap=True)
+    return described
+
+
+def write_page(folder: Path, path: Path | None = None) -> Path:
+    """The report as one HTML file: `path`, or report.html beside the values."""
+    return _write_page(_told(folder), path or folder / PAGE_FILE)
+
+
+def _write_page(told: Told, path: Path) -> Path:
+    from interlock.html import page  # noqa: PLC0415  Altair takes a third of a second, which most commands do without
+
+    store.write_whole(path, page.page(*told))
+    return path
+
+
+def write_charts(folder: Path, into: Path) -> list[Path]:
+    """Each chart of the report as SVG and as PNG."""
+    from interlock.html import pictures  # noqa: PLC0415
+
+    written = []
+    for name, content in pictures.pictures(*_told(folder)):
+        store.write_whole(into / name, content)
+        written.append(into / name)
+    return written
+
+
+def _told(folder: Path) -> Told:
+    """An experiment, its tables, and what it says of the project's claims; outside of a project there are none."""
+    described = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, described)
+    try:
+        published = catalog.load_claims(Places.here().root)
+    except UsageError:
+        published = []
+    found = claims.evaluate(published, described, values, profiles)
+    return described, compare.tables(described, values, profiles), found

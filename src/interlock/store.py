@@ -8,19 +8,19 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import pyperf
 from pydantic import BaseModel, ValidationError
 
+from interlock import suites
 from interlock.errors import StoreError
 from interlock.model import (
     BenchmarkProfile,
     BenchmarkValues,
     BuildRecord,
+    CellKey,
     CellProfile,
     Experiment,
-    Gil,
     Profiles,
     Values,
     label_of,
@@ -31,15 +31,15 @@ EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
 
 
-def write_whole(path: Path, text: str) -> None:
-    """The file with this text, or, if that fails, the file as it was; StoreError says why."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """The file with this text (as UTF-8) or these bytes, or, if that fails, the file as it was; StoreError says why."""
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
@@ -159,31 +159,16 @@ def _read_model(path: Path, model: type[Item]) -> Item:
 
 def read_values(path: Path) -> dict[str, BenchmarkValues]:
     """The benchmarks of a cell's file by name (without the workload's); none if the cell has no file."""
-    if not path.is_file():
-        return {}
     try:
-        suite = pyperf.BenchmarkSuite.load(str(path))
-        return {benchmark.get_name().split(" ", 1)[1]: _values(benchmark) for benchmark in suite.get_benchmarks()}
+        return suites.parse(path.read_bytes())
+    except FileNotFoundError:
+        return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise StoreError(
             file=str(path),
             found=f"not a pyperf file of this tool ({type(error).__name__}: {error})",
             todo="Restore it or remove the experiment.",
         ) from None
-
-
-def _values(benchmark: Any) -> BenchmarkValues:
-    runs = [run for run in benchmark.get_runs() if run.values]
-    metadata = [run.get_metadata() for run in runs]
-    gil = {"true": Gil.ON, "false": Gil.OFF}.get(str(metadata[-1].get("interlock_gil_enabled")))
-    return BenchmarkValues(
-        processes=[list(run.values) for run in runs],
-        user_s=[data["interlock_process_user_s"] for data in metadata],
-        sys_s=[data["interlock_process_sys_s"] for data in metadata],
-        units=[data["loops"] * data["inner_loops"] for data in metadata],
-        max_rss_bytes=max(data["mem_max_rss"] for data in metadata),
-        gil_after=gil,
-    )
 
 
 def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
@@ -196,12 +181,21 @@ def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
 
 def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
     """Values and profiles of an experiment, by (variant[+mode], workload) and then by benchmark."""
-    values, profiles = {}, {}
-    for cell in experiment.cells:
-        path = cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, cell.workload)
-        key = (cell.label, cell.workload)
-        values[key], profiles[key] = read_values(path), read_profiles(path)
-    return values, profiles
+    paths = _cell_paths(folder, experiment)
+    return read_cell_values(folder, experiment), {key: read_profiles(path) for key, path in paths.items()}
+
+
+def read_cell_values(folder: Path, experiment: Experiment) -> Values:
+    """`read_cells` without the profiles, whose files are three times as large."""
+    return {key: read_values(path) for key, path in _cell_paths(folder, experiment).items()}
+
+
+def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
+    host = experiment.host["folder"]
+    return {
+        (cell.label, cell.workload): cell_path(folder, host, cell.variant, cell.mode, cell.workload)
+        for cell in experiment.cells
+    }
 
 
 def read_durations(cache: Path, profile: str) -> dict[str, float]:
@@ -223,6 +217,29 @@ def latest_experiment(results: Path) -> Path:
     if not folders:
         raise StoreError(file=str(results), found="no experiment is recorded here", todo="Run `interlock matrix`.")
     return max(folders, key=lambda folder: read_experiment(folder).started)
+
+
+def holds_several(folder: Path) -> bool:
+    """Whether this is a folder of experiments rather than one."""
+    return folder.is_dir() and not (folder / EXPERIMENT_FILE).is_file() and bool(_below(folder))
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(path.parent for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{EXPERIMENT_FILE}"))
+
+
+def experiments_in(folder: Path) -> list[Path]:
+    """The experiment that this folder is, or those below it, at most two levels down, by name; StoreError for none."""
+    if (folder / EXPERIMENT_FILE).is_file():
+        return [folder]
+    found = _below(folder)
+    if not found:
+        raise StoreError(
+            file=str(folder),
+            found="no experiment is recorded here" if folder.is_dir() else "there is no such folder",
+            todo="Name the folder of an experiment, or of several.",
+        )
+    return found
 
 
 def remove_folder(folder: Path) -> None:

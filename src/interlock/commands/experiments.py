@@ -11,8 +11,10 @@ import typer
 from rich.text import Text
 
 from interlock import catalog, claims, experiment, findings, progress, report, store
+from interlock.commands.across import show_hosts
 from interlock.commands.options import Folder, Names, Release, Results
 from interlock.engine.client import connect
+from interlock.errors import UsageError
 from interlock.model import Settings, split_label
 from interlock.places import Places
 from interlock.routines import (
@@ -27,7 +29,9 @@ from interlock.routines import (
     profile_name,
     project,
     split_names,
+    write_charts,
     write_generated,
+    write_page,
     write_report,
 )
 
@@ -92,13 +96,29 @@ def matrix(
 def report_command(
     folder: Folder = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Markdown instead of a terminal's tables.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="One page with charts, report.html in the folder.")] = False,
+    output: Annotated[Path | None, typer.Option(dir_okay=False, help="Another file for the page of --html.")] = None,
+    charts: Annotated[Path | None, typer.Option(file_okay=False, help="Folder for each chart as SVG and PNG.")] = None,
     results: Results = None,
 ) -> None:
-    """Show an experiment's tables."""
+    """Show an experiment's tables; of a folder of experiments what the hosts of each kind say together."""
     folder = folder_of(folder, results)
+    if output and not html:
+        raise UsageError(key="--output", found="names the file of a page that was not asked for", todo="Add --html.")
+    if store.holds_several(folder):
+        if html or charts:
+            raise UsageError(
+                file=str(folder), found="holds several experiments", todo="Name the folder of one of them."
+            )
+        show_hosts(folder, markdown)
+        return
+    written = [write_page(folder, output)] if html else []
+    written += write_charts(folder, charts) if charts else []
+    for path in written:
+        console.print(Text(str(path)), soft_wrap=True)
     if markdown:
         sys.stdout.write(report.markdown(*load(folder)))
-    else:
+    elif not written:
         console.print(report.terminal(*load(folder)))
 
 

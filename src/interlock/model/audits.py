@@ -13,16 +13,17 @@ class Origin(StrEnum):
     """Where an installed package came from."""
 
     WHEEL = "wheel"
-    BUILT = "built"  # here, from its source archive
+    BUILT = "built"  # here, from its source
     FAILED = "failed"
 
 
 class ModuleImport(Data):
-    """One top-level module, imported in a fresh process; `gil_by` is the extension module that switched the GIL on."""
+    """One module, imported in a fresh process; `gil_by` is the extension module that switched the GIL on."""
 
     module: str
-    error: str = ""  # the exception's last line; empty if it was imported
+    error: str = ""  # the exception's last line, or how the process ended; empty if the module was imported
     gil_by: str = ""
+    gil_package: str = ""  # that owns `gil_by`, which may be another than the one that is imported
 
 
 class PackageAudit(Data):
@@ -30,11 +31,12 @@ class PackageAudit(Data):
 
     name: str
     version: str = ""  # empty if none could be had
-    requirement: str = ""  # the line that asks for it, with its file and number; empty if another package does
+    requirement: str = ""  # 'file:line text' of the line that asks for it; empty if only other packages do
+    needed_by: list[str] = []  # packages that ask for it
     origin: Origin
-    build_s: float | None = None
+    build_s: float | None = None  # of a package that was built: in this audit, or in the one that it is kept from
     reason: str = ""  # of a failure: the compiler's or installer's last words
-    imports: list[ModuleImport] = []
+    imports: list[ModuleImport] = []  # its top-level modules; of its extension modules those that switch the GIL on
 
 
 class VariantAudit(Data):
@@ -44,6 +46,11 @@ class VariantAudit(Data):
     outcome: Outcome
     gil: Gil | None = None  # of the bare interpreter
     packages: list[PackageAudit] = []
+    further: list[ModuleImport] = []  # modules that --import names
+
+    @property
+    def every_import(self) -> list[ModuleImport]:
+        return [one for package in self.packages for one in package.imports] + self.further
 
     @property
     def failed(self) -> list[PackageAudit]:
@@ -52,8 +59,9 @@ class VariantAudit(Data):
 
     @property
     def gil_switchers(self) -> list[PackageAudit]:
-        """Packages of which a module switches the GIL back on."""
-        return [one for one in self.packages if any(imported.gil_by for imported in one.imports)]
+        """Packages that own an extension module which switches the GIL back on, whoever imported it."""
+        owners = {imported.gil_package for imported in self.every_import if imported.gil_by}
+        return [one for one in self.packages if one.name in owners]
 
 
 class Audit(Data):
@@ -61,4 +69,5 @@ class Audit(Data):
 
     schema_version: int = 1
     requirements: list[str]  # the files that were read
+    control: str | None = None  # the variant whose failures are not another variant's doing
     variants: list[VariantAudit]

@@ -35,6 +35,7 @@ class Benchmark(Data):
     arguments: list[str] = []
     command: list[str] | None = None
     cpus: Literal["all", "one"] = "all"
+    ranks: bool = True  # whether it counts where a workload is given a weight; else only where it is named
     profile_arguments: list[str] = []  # what the profiled process gets besides: tracing is slow
     profile_loops: Annotated[int, Field(ge=1)] = 1
     metric: Metric

@@ -1,0 +1,1 @@
+"""Experiments as tidy tables, for programs that read Parquet or CSV."""

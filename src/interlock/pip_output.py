@@ -1,0 +1,296 @@
+"""What pip says: its report of what it would install, and, where it failed, at which package and why. Pure.
+
+The report: https://pip.pypa.io/en/stable/reference/installation-report/
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+# The first pip whose installer writes a report, and reads requirements without installing them.
+LEAST_PIP = (22, 2)
+WORDS = 400  # characters of a failure's last words that people still read in a table
+
+PIP_VERSION = re.compile(r"^pip (\d+)\.(\d+)")
+COLLECTING = re.compile(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+STARTED = re.compile(r"^(?:Collecting|Processing|Obtaining) (\S+).*$", re.MULTILINE)
+FETCHED = re.compile(r"^\s+(?:Downloading|Using cached) (\S+)", re.MULTILINE)
+# pip's words for a program of a package that it ran and that failed: its build backend.
+BUILD_FAILED = re.compile(r"^\s*(error: subprocess-exited-with-error|ERROR: Failed to build)", re.MULTILINE)
+ASKS_BACKEND = re.compile(
+    r"^  (Installing build dependencies|Getting requirements to build|Preparing metadata)", re.MULTILINE
+)
+NO_VERSION = re.compile(
+    r"^ERROR: Could not find a version that satisfies the requirement (.+?)"
+    r" \((?:from (?!versions).*?\) \()?from versions: (.*)\)$",
+    re.MULTILINE,
+)
+OTHER_PYTHON = re.compile(r"require a different python version: (.+)$", re.MULTILINE)
+UNREACHABLE = re.compile(r"connection broken by '(.+?)': /", re.MULTILINE)
+DENIED = re.compile(r"^WARNING: (40[13] Error, .+)$", re.MULTILINE)
+HASH = re.compile(
+    r"DO NOT MATCH THE HASHES.*?\n\s+(\S+?)(?:==\S+)? from .*?Expected (\S+ \S+)\s.*?Got\s+(\S+)", re.DOTALL
+)
+UNHASHED = re.compile(
+    r"all requirements must have their versions pinned.*?\n\s+([A-Za-z0-9][A-Za-z0-9._-]*)", re.DOTALL
+)
+CONFLICT = re.compile(r"^The conflict is caused by:\n((?:[ \t]+\S.*\n)+)", re.MULTILINE)
+SUSPECT = re.compile(r"(?:The user requested (?:\(constraint\) )?)?([A-Za-z0-9][A-Za-z0-9._-]*)")
+BLOCK = re.compile(r"╰─> \[\d+ lines? of output\]\n(.*?)^\s*\[end of output\]", re.DOTALL | re.MULTILINE)
+# What a compiler or a linker calls an error; of many the first is the cause.
+COMPILER = re.compile(
+    r"(: fatal error: |: error: |^error\[E|^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
+)
+COMPILER_NOISE = re.compile(r"command '.*' failed with exit code|subprocess-exited-with-error")
+EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|NotFound)\w*(?::|$)")
+NOISE = re.compile(
+    r"^(\[notice\]|note:|hint:|WARNING:|\[end of output\]|╰─>|│|\u00d7|Looking in |INFO:)|See above for output"
+)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Why pip stopped. `name` or `place` say at which package, where its words tell."""
+
+    words: str
+    name: str = ""  # canonical
+    version: str = ""
+    place: str = ""  # of a local project, whose name pip never learnt
+    suspects: frozenset[str] = frozenset()  # of a conflict: the packages whose requirements contradict each other
+    made_up: bool = False  # the version: there is none that fits
+    unreachable: bool = False  # the index did not answer: no package's fault
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """One package that pip would install."""
+
+    name: str  # as the package spells it
+    version: str
+    spec: str  # what pip is given to get this very file again
+    place: str  # a URL without credentials
+    is_wheel: bool
+    requested: bool
+    needed_by: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        return canonicalize_name(self.name)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether this place will have the same bytes tomorrow: what is pinned by a hash."""
+        return "#sha256=" in self.spec
+
+
+def pip_version(said: str) -> tuple[int, int] | None:
+    """From `pip --version`; None if that is not what it said."""
+    found = PIP_VERSION.match(said)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def blame(output: str) -> Blame:
+    """Which package stopped pip, from all it printed."""
+    none_fits = NO_VERSION.findall(output)
+    wrong_hash = HASH.search(output)
+    unhashed = UNHASHED.search(output)
+    if none_fits:
+        return _no_version(output, *none_fits[-1])
+    if BUILD_FAILED.search(output):
+        return _build_failed(output)
+    if wrong_hash:
+        words = f"its archive has another hash than the file says: expected {wrong_hash[2]}, got {wrong_hash[3]}"
+        return Blame(words, canonicalize_name(wrong_hash[1]))
+    if unhashed:
+        return Blame("the file has hashes, but none for it", canonicalize_name(unhashed[1]))
+    if conflict := CONFLICT.search(output):
+        lines = [line.strip() for line in conflict[1].splitlines()]
+        suspects = frozenset(canonicalize_name(found[1]) for line in lines if (found := SUSPECT.match(line)))
+        return Blame(f"conflict: {'; '.join(lines)}", suspects=suspects)
+    return Blame(last_words(output))
+
+
+def blame_deadline(output: str, deadline_s: float) -> Blame:
+    """The package whose own code ran when pip had to be stopped."""
+    asked = list(ASKS_BACKEND.finditer(output))
+    words = f"had not ended after {deadline_s:g} s"
+    return _at(output[: asked[-1].start()], words) if asked else Blame(words)
+
+
+def _build_failed(output: str) -> Blame:
+    failed = BUILD_FAILED.search(output)
+    return _at(output[: failed.start()] if failed else output, last_words(output))
+
+
+def _at(before: str, words: str) -> Blame:
+    """The package that pip worked on last."""
+    started = list(STARTED.finditer(before))
+    if not started:
+        return Blame(words)
+    last = started[-1]
+    if last[0].startswith(("Processing", "Obtaining")):
+        return Blame(words, place=last[1])
+    named = COLLECTING.match(last[0])
+    fetched = FETCHED.findall(before[last.start() :])
+    version = _version_of(fetched[-1]) if fetched else ""
+    return Blame(words, canonicalize_name(named[1]) if named and "://" not in last[1] else "", version, last[1])
+
+
+def _version_of(file: str) -> str:
+    """Of a source archive's name."""
+    stem = re.sub(r"\.(tar\.\w+|tgz|zip|whl)$", "", file.rpartition("/")[2])
+    return stem.rpartition("-")[2] if not file.endswith(".whl") else stem.split("-")[1]
+
+
+def _no_version(output: str, wanted: str, versions: str) -> Blame:
+    name = COLLECTING.match(f"Collecting {wanted}")
+    canonical = canonicalize_name(name[1]) if name else ""
+    broken = UNREACHABLE.findall(output)
+    if broken and versions == "none":
+        return Blame(broken[-1].rsplit(": ", 1)[-1].rstrip("')\""), canonical, unreachable=True)
+    known = versions.split(", ")
+    if versions == "none":
+        words = "the index has neither a wheel for this interpreter nor a source archive"
+    else:
+        words = f"no version fits {wanted}: for this interpreter there is {', '.join(known[-3:])}"
+    denied, others = DENIED.findall(output), OTHER_PYTHON.findall(output)
+    words += f" ({denied[-1]})" if denied else ""
+    words += f" (others: {others[-1].split('; ')[-1]})" if others and not denied else ""
+    return Blame(words, canonical, fitting_version(wanted), made_up=True)
+
+
+def fitting_version(wanted: str) -> str:
+    """A version that meets the requirement, whether or not there is one; 0 if its text does not tell."""
+    try:
+        specifiers = Requirement(wanted).specifier
+    except InvalidRequirement:
+        return "0"
+    return next((one for one in _candidates(specifiers) if specifiers.contains(one, prereleases=True)), "0")
+
+
+def _candidates(specifiers: SpecifierSet) -> Iterable[str]:
+    yield "0"
+    for specifier in specifiers:
+        bare = specifier.version.removesuffix(".*")
+        try:
+            release = Version(bare).release
+        except InvalidVersion:
+            continue
+        yield bare
+        yield f"{bare}.1" if Version(bare).pre is None else bare
+        yield ".".join(map(str, (release[0] + 1, 0)))
+
+
+def last_words(output: str) -> str:
+    """Why a build or an installation failed: the compiler's first error, else the exception, else what came last."""
+    blocks = BLOCK.findall(output)
+    lines = [line.strip() for line in (blocks[-1] if blocks else output).splitlines()]
+    lines = [line for line in lines if line and not NOISE.match(line)]
+    if not blocks:
+        errors = [line for line in lines if line.startswith("ERROR:")]
+        lines = errors or lines
+    compiler = [line for line in lines if COMPILER.search(line) and not COMPILER_NOISE.search(line)]
+    if compiler:
+        return _shortened([compiler[0]])
+    exceptions = [number for number, line in enumerate(lines) if EXCEPTION.match(line)]
+    return _shortened(lines[exceptions[-1] :][:3] if exceptions else lines[-2:])
+
+
+def _shortened(lines: list[str]) -> str:
+    text = " / ".join(line.removeprefix("ERROR: ") for line in lines)
+    return text if len(text) <= WORDS else text[: WORDS - 3] + "..."
+
+
+def parse_report(text: str) -> list[Resolved]:
+    """pip's installation report, version 1: what it would install, in its order."""
+    report = json.loads(text)
+    items = report["install"]
+    needed_by = _needed_by(items, report["environment"])
+    return [_resolved(item, needed_by[canonicalize_name(item["metadata"]["name"])]) for item in items]
+
+
+def _resolved(item: Mapping[str, Any], needed_by: list[str]) -> Resolved:
+    info, metadata = item["download_info"], item["metadata"]
+    return Resolved(
+        name=metadata["name"],
+        version=metadata["version"],
+        spec=_spec(metadata["name"], info),
+        place=info["url"],
+        is_wheel=info["url"].endswith(".whl"),
+        requested=bool(item.get("requested")),
+        needed_by=needed_by,
+    )
+
+
+def _spec(name: str, info: Mapping[str, Any]) -> str:
+    """A requirement line by which pip gets the same file (PEP 610 says what `info` has)."""
+    fragments = []
+    url = info["url"]
+    if "vcs_info" in info:
+        url = f"{info['vcs_info']['vcs']}+{url}@{info['vcs_info']['commit_id']}"
+    hashes = info.get("archive_info", {}).get("hashes", {})
+    if "sha256" in hashes:
+        fragments.append(f"sha256={hashes['sha256']}")
+    if info.get("subdirectory"):
+        fragments.append(f"subdirectory={info['subdirectory']}")
+    return f"{name} @ {url}{'#' if fragments else ''}{'&'.join(fragments)}"
+
+
+def _needed_by(items: list[Mapping[str, Any]], environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """Which packages ask for each, by canonical name; extras that others ask for included."""
+    requires = {canonicalize_name(one["metadata"]["name"]): _requirements(one["metadata"]) for one in items}
+    extras = {canonicalize_name(one["metadata"]["name"]): set(one.get("requested_extras", [])) for one in items}
+    found: dict[str, set[str]] = {key: set() for key in requires}
+    changed = True
+    while changed:
+        changed = False
+        for key, wanted in requires.items():
+            for requirement in wanted:
+                target = canonicalize_name(requirement.name)
+                if target not in found or not _applies(requirement, environment, extras[key]):
+                    continue
+                if key not in found[target] or not requirement.extras <= extras[target]:
+                    found[target].add(key)
+                    extras[target] |= requirement.extras
+                    changed = True
+    return {key: sorted(by - {key}) for key, by in found.items()}
+
+
+def _requirements(metadata: Mapping[str, Any]) -> list[Requirement]:
+    found = []
+    for text in metadata.get("requires_dist") or []:
+        try:
+            found.append(Requirement(text))
+        except InvalidRequirement:  # pip has complained about it already, and went on
+            continue
+    return found
+
+
+def _applies(requirement: Requirement, environment: Mapping[str, str], extras: set[str]) -> bool:
+    if requirement.marker is None:
+        return True
+    return any(requirement.marker.evaluate({**environment, "extra": extra}) for extra in extras | {""})
+
+
+def stand_in(name: str, version: str) -> tuple[str, bytes]:
+    """File name and bytes of an empty wheel: in its place pip can say what else it would install."""
+    stem = f"{canonicalize_name(name).replace('-', '_')}-{version}"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    wheel = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for file, text in {"METADATA": metadata, "WHEEL": wheel, "RECORD": ""}.items():
+            # A fixed date: equal stand-ins are equal bytes.
+            archive.writestr(zipfile.ZipInfo(f"{stem}.dist-info/{file}"), text)
+    return f"{stem}-py3-none-any.whl", stream.getvalue()

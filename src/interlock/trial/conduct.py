@@ -1,0 +1,260 @@
+"""One trial from beginning to end: build, prove, measure, profile, record; then all that it made is removed."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from interlock import __version__, host, store
+from interlock.engine import cells, user_build
+from interlock.engine import trial as engine
+from interlock.engine.base import ensure_base
+from interlock.engine.client import engine_facts
+from interlock.engine.helpers import ensure_helper
+from interlock.engine.trial import Stall
+from interlock.engine.user_build import Recipe, UserImage, Workshop
+from interlock.errors import BuildError
+from interlock.model import (
+    MOUNT,
+    OWN,
+    OWN_TWIN,
+    Base,
+    BaseImage,
+    Built,
+    Candidate,
+    Gil,
+    Mode,
+    Outcome,
+    State,
+    Trial,
+    TrialSettings,
+    Variant,
+    slug,
+)
+from interlock.probes import best_probe
+from interlock.runs import OK
+from interlock.stage import Step
+from interlock.trial.asked import exposed_address
+from interlock.trial.copies import Copy, options_for
+from interlock.trial.rounds import Held, Scene, hold
+from interlock.trial.visits import Demands, Entry
+
+TRIAL_FILE = "trial.json"
+LOADED = "load"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A variant (in a mode) that is to be tried: its image if it has one, and the Dockerfile on it."""
+
+    label: str
+    variant: Variant
+    mode: Mode | None
+    built: Built
+    copy: Copy | None  # none if it has no image
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a trial is to try, and the command that asked for it."""
+
+    root: Path
+    cache: Path
+    results: Path
+    output: Path | None
+    base: Base
+    recipe: Recipe
+    contestants: Sequence[Contestant]
+    demands: Demands
+    settings: TrialSettings
+    starts_service: bool
+    keep: bool
+    command: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Who is told what happens."""
+
+    on_build: Callable[[str, str], None]
+    on_step: Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A trial's owner, and when it began by the calendar and by the monotonic clock."""
+
+    builder: str
+    started: datetime.datetime
+    clock_s: float
+
+    @property
+    def owner(self) -> str:
+        return f"trial-{self.started:%Y%m%d%H%M%S%f}"
+
+
+def conduct(client: Any, assignment: Assignment, seen: Seen) -> tuple[Path, Trial]:
+    """The trial's folder and record. InterlockErrors say why there is none: nothing is left then.
+
+    The user's folder is only read.
+    """
+    begun = _Begun(user_build.find_builder(), datetime.datetime.now(datetime.UTC), time.monotonic())
+    left: list[UserImage] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="interlock-trial-") as folder:
+            shop = Workshop(client, begun.owner, Path(folder), assignment.cache / "logs", begun.builder)
+            entries = _build(shop, assignment, seen.on_build, left)
+        scene = _set_scene(client, assignment, entries, begun.owner, seen.on_step)
+        held = hold(scene, entries)
+        if assignment.keep:
+            held.candidates = _kept(client, assignment, held.candidates)
+    finally:
+        _clean_up(client, begun.owner, left)
+    return _write(assignment, _record(client, begun, assignment, held))
+
+
+def _build(
+    shop: Workshop, assignment: Assignment, say: Callable[[str, str], None], left: list[UserImage]
+) -> list[Entry]:
+    """The user's own and its twin, then each contestant; the own one must build."""
+    recipe = assignment.recipe
+
+    def build(label: str, copy: Copy | None) -> UserImage:
+        say(label, "starting")
+        words = recipe if copy is None else replace(recipe, options=options_for(recipe.options, copy))
+        try:
+            image = user_build.build(
+                shop, words, slug(label), copy.text if copy else None, lambda step: say(label, step)
+            )
+        except BuildError:
+            say(label, State.FAILED.value)
+            raise
+        left.append(image)
+        say(label, State.OK.value)
+        return image
+
+    try:
+        own = build(OWN, None)
+    except BuildError as error:
+        raise BuildError(
+            file=str(recipe.dockerfile), found=f"your own Dockerfile, unchanged: {error.found}", todo=error.todo
+        ) from None
+    made: dict[str, UserImage | BuildError] = {}
+    entries = [Entry(_candidate(shop.client, label, own)) for label in (OWN, OWN_TWIN)]
+    for one in assignment.contestants:
+        if one.copy is not None and one.variant.name not in made:
+            try:
+                made[one.variant.name] = build(one.variant.name, one.copy)
+            except BuildError as error:
+                made[one.variant.name] = error
+        entries.append(_entry(shop.client, one, made.get(one.variant.name)))
+    return entries
+
+
+def _candidate(client: Any, label: str, image: UserImage) -> Candidate:
+    return Candidate(
+        label=label,
+        outcome=OK,
+        image_id=image.image_id,
+        size_bytes=client.images.get(image.image_id).attrs["Size"],
+        build_s=round(image.duration_s, 1),
+    )
+
+
+def _entry(client: Any, one: Contestant, image: UserImage | BuildError | None) -> Entry:
+    """A contestant that may go on, or one that has ended before it began, with the reason."""
+    mode = one.mode
+    copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
+    known = {"image": one.built.tag, "declared_gil": _declared(one.variant, mode), **(copied or {})}
+    if not isinstance(image, UserImage):
+        outcome = one.built.outcome if image is None else Outcome(state=State.FAILED, reason=image.found)
+        return Entry(Candidate(label=one.label, outcome=outcome, **known))
+    entry = Entry(_candidate(client, one.label, image).model_copy(update=known), mode.environment if mode else {})
+    if mode and mode.options:
+        reason = f"its mode is an option of the interpreter ({' '.join(mode.options)}), which your own command starts"
+        entry.update(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))
+    return entry
+
+
+def _declared(variant: Variant, mode: Mode | None) -> Gil:
+    return (mode.gil if mode else None) or variant.proof.gil
+
+
+def _set_scene(
+    client: Any, assignment: Assignment, entries: Sequence[Entry], owner: str, on_step: Callable[[Step], None]
+) -> Scene:
+    settings, demands = assignment.settings, assignment.demands
+    on_step(Step("preparing", "load and instruments", "", 0, 1))
+    base = _base(client, assignment, on_step)
+    if assignment.starts_service and demands.address is None:
+        ports = engine.exposed_ports(client, entries[0].candidate.image_id)
+        demands = replace(demands, address=exposed_address(ports))
+    needed = settings.profiled or any(MOUNT in str(dict(entry.environment)) for entry in entries)
+    instruments = ensure_helper(client, assignment.root, "instruments", base) if needed else ""
+    volume = cells.create_instruments_volume(client, owner, instruments, {}) if instruments else None
+    network = settings.network or engine.open_network(client, owner)
+    load_image = ensure_helper(client, assignment.root, LOADED, base)
+    loader = engine.start_loader(client, owner, load_image, network, settings.load_cpus)
+    stall = Stall(client, owner, network, loader, settings.service_cpus, settings.memory, volume)
+    probe = best_probe(client, instruments, owner) if settings.profiled else None
+    return Scene(stall, demands, settings, on_step, instruments, probe)
+
+
+def _base(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) -> BaseImage:
+    """What the helpers are built on: the variants' own, or, if none was built, as for the first one."""
+    found = next((one.built.base for one in assignment.contestants if one.built.base), None)
+    say: Callable[[str], None] = lambda text: on_step(Step("preparing", text, "", 0, 1))  # noqa: E731
+    return found or ensure_base(client, assignment.base, assignment.cache, say)
+
+
+def _kept(client: Any, assignment: Assignment, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Their images get tags, so that they can be run by name."""
+    name = slug(assignment.recipe.context.resolve().name.lower()) or "service"
+
+    def tagged(one: Candidate) -> Candidate:
+        if not one.image_id or one.label == OWN_TWIN:
+            return one
+        repository, tag = f"interlock/trial-{name}", slug(one.label.lower())
+        client.images.get(one.image_id).tag(repository, tag)
+        return one.model_copy(update={"image_tag": f"{repository}:{tag}"})
+
+    return [tagged(one) for one in candidates]
+
+
+def _clean_up(client: Any, owner: str, left: Sequence[UserImage]) -> None:
+    """What was kept has a tag, and stays."""
+    try:
+        cells.clean_up(client, owner)
+    finally:
+        for image in left:
+            user_build.remove_images(client, [image.image_id, *image.left])
+
+
+def _record(client: Any, begun: _Begun, assignment: Assignment, held: Held) -> Trial:
+    return Trial(
+        name="",
+        tool_version=__version__,
+        command=assignment.command,
+        started=begun.started.isoformat(timespec="seconds"),
+        duration_s=round(time.monotonic() - begun.clock_s, 1),
+        settings=assignment.settings,
+        host={**host.facts(), "engine": engine_facts(client)},
+        builder=begun.builder,
+        candidates=held.candidates,
+        order=held.order,
+        probe=held.probe,
+        warnings=held.warnings,
+    )
+
+
+def _write(assignment: Assignment, trial: Trial) -> tuple[Path, Trial]:
+    """In a folder of its own, or the one that was asked for."""
+    folder = assignment.output or store.new_experiment(assignment.results, trial.started.partition("T")[0])
+    named = trial.model_copy(update={"name": folder.resolve().name})
+    store.write_json(folder / TRIAL_FILE, named)
+    return folder, named

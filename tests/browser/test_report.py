@@ -1,0 +1,348 @@
+"""The HTML report in a real browser: drawn, quiet, filtered, sorted, by keyboard, on a phone, in the dark, printed."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from interlock.html import figures
+from interlock.html.colours import COLOURS, contrast
+from tests.browser.conftest import WIDTHS, Open, Opened
+from tests.reports import FIVE, reference
+
+ROWS = ["5", "57"]
+MOST_BYTES = 6_000_000
+# Asked for are 2 s on a machine that does nothing else; a machine that builds beside it takes longer.
+SLOWEST_S = 10
+
+
+@pytest.fixture(scope="module", params=[(rows, width) for rows in ROWS for width in WIDTHS], ids="-".join)
+def seen(request: pytest.FixtureRequest, opening: Open) -> Opened:
+    """A report that tests only look at."""
+    return opening(*request.param)
+
+
+def ratios_of(rows: str, benchmark: str) -> dict[str, float]:
+    told = reference("b") if rows == "57" else reference("a", FIVE)
+    frame = figures.frames(*told)["ratios"]
+    return {one["variant"]: one["ratio"] for one in frame if one["benchmark"] == benchmark and one["ratio"]}
+
+
+def test_nothing_is_said_in_the_console_and_nothing_is_fetched(seen: Opened) -> None:
+    assert seen.said == []
+    assert [url for url in seen.asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert len(seen.asked) == 1
+
+
+def test_every_chart_is_drawn_and_no_page_is_wider_than_its_window(seen: Opened) -> None:
+    marks = seen.page.evaluate(
+        """[...document.querySelectorAll('[data-chart]')].map(place =>
+            [place.dataset.chart, place.querySelectorAll('svg .role-mark path, svg .role-mark line').length])"""
+    )
+    assert len(marks) >= 20
+    assert [name for name, count in marks if count == 0] == []
+    width, window = seen.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert width <= window
+
+
+def test_no_chart_reaches_beyond_its_place(seen: Opened) -> None:
+    beyond = seen.page.evaluate(
+        """[...document.querySelectorAll('.chart svg')].filter(svg => {
+            const scroll = svg.closest('.scroll');
+            const scrolls = scroll.scrollWidth > scroll.clientWidth + 1;
+            const right = scroll.getBoundingClientRect().right + 1;
+            return scrolls ? scroll.tabIndex !== 0 : svg.getBoundingClientRect().right > right;
+        }).map(svg => svg.closest('[data-chart]').dataset.chart)"""
+    )
+    assert beyond == []
+
+
+def test_texts_of_a_chart_do_not_lie_upon_each_other(seen: Opened) -> None:
+    """But for labels of an axis, which may touch."""
+    upon = seen.page.evaluate(
+        """[...document.querySelectorAll('.chart svg')].flatMap(svg => {
+            const boxes = [...svg.querySelectorAll('.role-mark text')].filter(text => text.textContent)
+                .map(text => [text.textContent, text.getBoundingClientRect()]).sort((a, b) => a[1].y - b[1].y);
+            const found = [];
+            boxes.forEach(([text, box], index) => {
+                for (const [other, its] of boxes.slice(index + 1)) {
+                    if (its.y > box.bottom) break;
+                    const across = Math.min(box.right, its.right) - Math.max(box.x, its.x);
+                    const down = Math.min(box.bottom, its.bottom) - Math.max(box.y, its.y);
+                    const chart = svg.closest('[data-chart]').dataset.chart;
+                    if (across > 1 && down > 4) found.push(`${chart}: ${text} / ${other}`);
+                }
+            });
+            return found;
+        })"""
+    )
+    assert upon == []
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_dot_stands_for_each_ratio(opened: Open, rows: str) -> None:
+    window = opened(rows)
+    dots = window.page.locator('[data-chart="ratio-locks-queue"] svg .mark-symbol.role-mark path')
+    assert dots.count() == len(ratios_of(rows, "locks queue"))
+    assert window.names_in("ratio-locks-queue") == list(ratios_of(rows, "locks queue"))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_the_filter_holds_for_charts_and_tables_and_is_undone(opened: Open, rows: str) -> None:
+    window = opened(rows)
+    window.page.locator("#heat-map summary").click()
+    before = window.names_in("heat-map")
+    window.filter(" 3.14t,  NOGIL ")
+    kept = [name for name in before if "3.14t" in name or "nogil" in name]
+    assert window.names_in("heat-map") == kept
+    assert set(window.column("heat-map", 0)) == set(kept)
+    assert window.page.locator("#shown").text_content() == f"{len(kept)} of {len(before)}"
+    assert window.names_in("ratio-locks-queue") == [name for name in ratios_of(rows, "locks queue") if name in kept]
+    window.filter("")
+    assert window.names_in("heat-map") == before
+    assert window.said == []
+
+
+def test_a_filter_that_nothing_passes_says_so(opened: Open) -> None:
+    window = opened("5")
+    window.filter("jython")
+    assert window.page.locator('[data-note="heat-map"]').text_content() == (
+        "Nothing to draw: no variant that is shown has a figure here."
+    )
+    assert window.page.locator('[data-table="all-calls"]').get_by_role("status").text_content() == (
+        "No row is left: clear a filter."
+    )
+    window.filter("3.14")
+    assert window.names_in("heat-map") == ["cpython-3.14", "cpython-3.14t"]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_table_is_sorted_by_the_figures_behind_its_texts(opened: Open, rows: str) -> None:
+    window = opened(rows)
+    ratio = ratios_of(rows, "locks queue")
+    window.page.locator("#ratio-locks-queue summary").click()
+    head = window.page.locator("#ratio-locks-queue th").filter(has_text="ratio to baseline")
+    head.get_by_role("button").click()
+    names = window.column("ratio-locks-queue", 0)
+    have = [name for name in names if name in ratio]
+    assert [ratio[name] for name in have] == sorted(ratio.values())
+    assert names[: len(have)] == have
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").click()
+    names = window.column("ratio-locks-queue", 0)
+    # What has no figure stands last in either direction.
+    assert [ratio[name] for name in names[: len(have)]] == sorted(ratio.values(), reverse=True)
+    assert head.get_attribute("aria-sort") == "descending"
+    other = window.page.locator("#ratio-locks-queue th").filter(has_text="variant")
+    other.get_by_role("button").click()
+    by_name = window.column("ratio-locks-queue", 0)
+    assert by_name[0] == min(names)
+    assert "cpython-3.9" not in names or by_name.index("cpython-3.9") < by_name.index("cpython-3.10")
+    assert head.get_attribute("aria-sort") is None
+
+
+def test_the_table_of_calls_is_chosen_from_searched_and_sorted(opened: Open) -> None:
+    window = opened("57")
+    place = window.page.locator('[data-table="all-calls"]')
+    place.get_by_label("benchmark").select_option("startup pass")
+    assert set(window.column("all-calls", 1)) == {"startup pass"}
+    everything = place.get_by_role("button", name="Show all")
+    rows = int((everything.text_content() or "").split()[2])
+    assert len(window.column("all-calls", 0)) < rows
+    everything.click()
+    assert len(window.column("all-calls", 0)) == rows
+    place.get_by_role("searchbox").fill("open")
+    assert set(window.column("all-calls", 2)) == {"open", "openat"}
+    place.locator("th").filter(has_text="calls per unit").get_by_role("button").click()
+    counts = [float(text.replace(",", "")) for text in window.column("all-calls", 3)]
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 5
+
+
+def test_rows_can_stand_by_their_time(opened: Open) -> None:
+    window = opened("57")
+    ratio = ratios_of("57", "locks queue")
+    window.page.evaluate("delete document.documentElement.dataset.drawn")
+    window.page.get_by_label("Rows").select_option("least time first")
+    window.wait_until_drawn()
+    assert window.names_in("ratio-locks-queue") == sorted(ratio, key=lambda name: ratio[name])
+    assert window.names_in("heat-map")[0] == "pypy-3.11"
+
+
+def test_a_mark_that_is_pointed_at_says_its_figures(opened: Open) -> None:
+    window = opened("5")
+    dot = window.page.locator('[data-chart="ratio-locks-queue"] svg .mark-symbol.role-mark path').nth(1)
+    dot.scroll_into_view_if_needed()
+    dot.hover(force=True)
+    tip = window.page.locator("#vg-tooltip-element.visible")
+    assert "cpython-3.13t" in (tip.text_content() or "")
+    assert f"{ratios_of('5', 'locks queue')['cpython-3.13t']:.3f}x" in (tip.text_content() or "")
+
+
+def test_a_window_that_becomes_narrow_gets_narrow_charts(opened: Open) -> None:
+    window = opened("5")
+    wide = window.page.locator('[data-chart="summary"] svg').bounding_box()
+    window.page.set_viewport_size({"width": WIDTHS["phone"], "height": 900})
+    # Names beside their rows are at an axis, which is not there where it is narrow.
+    window.page.locator('[data-chart="summary"] svg .role-axis-label text', has_text="cpython-3.14t").wait_for(
+        state="detached"
+    )
+    narrow = window.page.locator('[data-chart="summary"] svg').bounding_box()
+    assert wide is not None
+    assert narrow is not None
+    assert narrow["width"] <= WIDTHS["phone"] < wide["width"]
+    assert {"cpython-3.14", "cpython-3.14t"} <= set(window.names_in("summary"))
+    assert window.said == []
+
+
+def focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
+
+
+def test_all_that_can_be_used_is_reached_and_used_by_keyboard(opened: Open) -> None:
+    window = opened("5")
+    page = window.page
+    page.keyboard.press("Tab")
+    assert focused(page) == "Skip to the answer"
+    reached: list[str] = []
+    while len(reached) < 300:
+        page.keyboard.press("Tab")
+        reached.append(focused(page))
+        if reached[-1] == "copy":
+            break
+    assert reached.index("filter") < reached.index("order") < reached.index("copy")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    summary = page.locator("#heat-map summary")
+    summary.focus()
+    page.keyboard.press("Enter")
+    page.locator("#heat-map .grid").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert focused(page).startswith("variant")
+    page.keyboard.press("Space")
+    assert page.locator("#heat-map th").first.get_attribute("aria-sort") == "ascending"
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_what_scrolls_on_a_phone_can_be_scrolled_by_keyboard(opened: Open, rows: str) -> None:
+    window = opened(rows, "phone")
+    window.page.locator("#ratio-locks-queue summary").click()
+    grid = window.page.locator("#ratio-locks-queue .grid")
+    assert grid.evaluate("one => one.scrollWidth > one.clientWidth")
+    grid.focus()
+    window.page.keyboard.press("ArrowRight")
+    window.page.wait_for_timeout(300)
+    assert grid.evaluate("one => one.scrollLeft") > 0
+
+
+def test_a_chart_of_more_columns_than_there_is_room_for_scrolls_in_its_place(opened: Open) -> None:
+    window = opened("many columns", "phone")
+    scroll = window.page.locator("#heat-map .scroll")
+    assert scroll.evaluate("one => one.scrollWidth") > WIDTHS["phone"]
+    assert window.page.evaluate("document.documentElement.scrollWidth") <= WIDTHS["phone"]
+    assert scroll.get_attribute("role") == "region"
+    scroll.focus()
+    window.page.keyboard.press("ArrowRight")
+    window.page.wait_for_timeout(300)
+    assert scroll.evaluate("one => one.scrollLeft") > 0
+    assert len(window.names_in("heat-map")) == 3
+
+
+CONTRASTS = """() => {
+    const ground = getComputedStyle(document.body).backgroundColor;
+    return [...document.querySelectorAll('.chart svg')].flatMap(svg => {
+        const place = svg.closest('[data-chart]').dataset.chart;
+        const fill = one => getComputedStyle(one).fill;
+        const fields = [...svg.querySelectorAll('.mark-rect.role-mark path')];
+        const words = place === 'heat-map' ? svg.querySelector('.mark-text.role-mark').querySelectorAll('text') : [];
+        const upon = new Map([...words].map((word, index) => [word, fill(fields[index])]));
+        const texts = [...svg.querySelectorAll('text')];
+        return texts.map(text => [place, text.textContent, fill(text), upon.get(text) ?? ground]);
+    });
+}"""
+
+
+@cache
+def hexadecimal(rgb: str) -> str:
+    red, green, blue = (int(one) for one in rgb.removeprefix("rgb(").removesuffix(")").split(","))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", ["phone", "desk"])
+def test_each_text_of_each_chart_can_be_read_in_either_theme(opened: Open, theme: str, width: str) -> None:
+    window = opened("57", width, theme)
+    ground = window.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert hexadecimal(ground) == getattr(COLOURS["paper"], theme)
+    found = window.page.evaluate(CONTRASTS)
+    assert len({below for _, _, _, below in found}) > 4
+    weak = {
+        (chart, text, ink, below)
+        for chart, text, ink, below in found
+        if contrast(hexadecimal(ink), hexadecimal(below)) < 4.5
+    }
+    assert weak == set()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("rows", "width"), [("5", "phone"), ("57", "desk")])
+def test_axe_finds_nothing_to_complain_of(opened: Open, rows: str, width: str, theme: str) -> None:
+    window = opened(rows, width, theme)
+    for name in ("ratio-locks-queue", "calls-locks-queue", "heat-map"):
+        window.page.locator(f"#{name} summary").click()
+        window.page.locator(f"#{name} .grid").wait_for()
+    found: dict[str, Any] = Axe().run(window.page).response
+    assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]] == []
+    assert len(found["passes"]) > 20
+
+
+def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Open, tmp_path: Path) -> None:
+    window = opened("57", "desk", "dark")
+    window.page.emulate_media(media="print")
+    assert (
+        hexadecimal(window.page.evaluate("getComputedStyle(document.body).backgroundColor")) == COLOURS["paper"].light
+    )
+    assert not window.page.locator("#filter").is_visible()
+    assert not window.page.locator("#heat-map summary").is_visible()
+    written = window.page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
+    pages = written.count(b"/Type /Page\n") or written.count(b"/Type /Page ")
+    assert pages > 5
+    widest = window.page.evaluate(
+        """() => { document.body.style.width = '680px';
+            const drawn = [...document.querySelectorAll('.chart svg')];
+            return Math.max(...drawn.map(svg => svg.getBoundingClientRect().width)) }"""
+    )
+    assert widest <= 681
+
+
+def test_without_javascript_it_says_where_the_figures_are_and_tells_the_rest(opened: Open) -> None:
+    window = opened("5", java_script_enabled=False)
+    assert window.page.get_by_text("The charts and their tables need JavaScript").is_visible()
+    assert window.page.get_by_text("The answer first").is_visible()
+    assert window.page.locator("#command").is_visible()
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_it_is_small_and_soon_ready(opened: Open, reports: dict[str, Path], rows: str) -> None:
+    size = reports[rows].stat().st_size
+    begin = time.monotonic()
+    window = opened(rows)
+    drawn_s = time.monotonic() - begin
+    ready_s = int(window.page.evaluate("document.documentElement.dataset.ready")) / 1000
+    print(f"{rows} rows: {size / 1e6:.2f} MB, interactive after {ready_s:.2f} s, all charts after {drawn_s:.2f} s")
+    assert size <= MOST_BYTES
+    assert ready_s <= SLOWEST_S
+
+
+def test_the_command_is_copied(opened: Open) -> None:
+    window = opened("5", permissions=["clipboard-read", "clipboard-write"])
+    window.page.locator("#copy").click()
+    window.page.get_by_role("button", name="Copied").wait_for()
+    assert window.page.evaluate("navigator.clipboard.readText()") == reference("a", FIVE)[0].command

@@ -1,0 +1,350 @@
+"""Requirements in a real free-threaded image: wheels, builds, failures, hangs, and a GIL that really comes back."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import requirements
+from interlock.engine import assembling
+from interlock.engine import audit as auditing
+from interlock.engine import build as building
+from interlock.engine.image import Options
+from interlock.engine.workbench import CACHE_VOLUME
+from interlock.errors import EngineError
+from interlock.model import Built, Catalog, Gil, Origin, PackageAudit, State, VariantAudit
+from tests.integration import wheelhouse
+from tests.integration.conftest import leftovers
+from tests.integration.toys import command, interlock
+
+Auditing = Callable[..., list[VariantAudit]]
+
+VARIANT = "cpython-3.13t"
+# libcurl comes with the builder's git; no image of a variant has it.
+LIBRARY = "-Wl,--no-as-needed -l:libcurl-gnutls.so.4"
+# Fails if it runs as root, or with a way out to a network.
+SURROUNDINGS = """\
+import errno, os, socket
+assert (os.getuid(), os.getgroups()) == (1000, [])
+try:
+    socket.create_connection(("192.0.2.1", 80), 5)
+except OSError as error:
+    assert error.errno == errno.ENETUNREACH, error
+else:
+    raise AssertionError("there is a network")
+"""
+PACKAGES = dict(
+    [
+        wheelhouse.wheel("toy-app", {"toy_app.py": "import toy_user"}, "toy-user", "toy-unready"),
+        wheelhouse.wheel("toy-user", {"toy_user.py": "import toy_switcher._c"}, "toy-switcher"),
+        wheelhouse.wheel(
+            "toy-silent", {"toy_silent.py": "import warnings\nwarnings.simplefilter('ignore')\nimport toy_user"}
+        ),
+        wheelhouse.wheel("toy-hangs", {"toy_hangs.py": "import time\ntime.sleep(100)"}),
+        wheelhouse.wheel("toy-surroundings", {"toy_surroundings.py": SURROUNDINGS}),
+        wheelhouse.wheel("toy-versions", {"toy_versions.py": ""}),
+        wheelhouse.wheel("toy-versions", {"toy_versions.py": ""}, version="2.0"),
+        wheelhouse.source("toy-switcher", wheelhouse.SWITCHING),
+        wheelhouse.source("toy-safe", wheelhouse.SAFE, "from toy_safe import _c"),
+        wheelhouse.source("toy-uncompiled", "#include <no/such/header.h>\n"),
+        wheelhouse.source("toy-unready", before="raise RuntimeError('toy-config is not there')"),
+        wheelhouse.source("toy-library", wheelhouse.SAFE, "", LIBRARY),
+    ]
+)
+WANTED = """\
+# all of it
+--index-url {url}
+toy-app
+toy-silent
+toy-hangs
+toy-surroundings
+toy-safe ; python_version > "3"
+toy-uncompiled
+toy-library
+toy-nowhere==3 ; python_version > "3"
+toy-elsewhere ; python_version < "3"
+toy-versions<2
+toy-versions>1
+-e ./project[extra]
+"""
+
+
+@pytest.fixture(scope="module")
+def free_threaded(client: Any, catalog: Catalog, options: Options) -> Built:
+    """The one variant of which the GIL can come back, built now (three minutes) or found as it was built before."""
+    (image,) = building.build(client, catalog, [VARIANT], options, print)
+    assert image.outcome.state is State.OK, image.outcome.reason
+    return image
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with wheelhouse.index(PACKAGES) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def run(client: Any, catalog: Catalog, root: Path, free_threaded: Built) -> Auditing:
+    """Audits the lines of a file in the image."""
+
+    def audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
+        wanted = requirements.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+        asked = replace(wanted, modules=list(modules))
+        return auditing.audit(client, catalog, root, images or [free_threaded], asked, lambda *_: None)
+
+    return audit
+
+
+@pytest.fixture(scope="module")
+def audited(client: Any, run: Auditing, url: str, tmp_path_factory: pytest.TempPathFactory) -> VariantAudit:
+    """All the toys, in one audit."""
+    folder = tmp_path_factory.mktemp("audit")
+    (folder / "project").mkdir()
+    for path, text in wheelhouse.project("toy-local", init="import toy_safe._c").items():
+        (folder / "project" / path).parent.mkdir(exist_ok=True)
+        (folder / "project" / path).write_text(text)
+    (folder / "requirements.txt").write_text(WANTED.format(url=url))
+    before = leftovers(client)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assembling, "IMPORT_S", 3.0)
+        (found,) = run(folder / "requirements.txt", modules=["toy_user", "json", "no.such"])
+    assert leftovers(client) - before == set()
+    return found
+
+
+def packages(audited: VariantAudit) -> Mapping[str, PackageAudit]:
+    return {one.name: one for one in audited.packages}
+
+
+def errors(audited: VariantAudit, name: str) -> list[str]:
+    return [one.error for one in packages(audited)[name].imports]
+
+
+def test_every_package_is_there_those_that_others_need_included(audited: VariantAudit) -> None:
+    assert audited.outcome.state is State.OK
+    assert audited.gil is Gil.OFF
+    assert set(packages(audited)) == {
+        *("toy-app", "toy-user", "toy-silent", "toy-hangs", "toy-surroundings", "toy-switcher", "toy-safe"),
+        *("toy-uncompiled", "toy-unready", "toy-library", "toy-nowhere", "toy-versions", "toy-local"),
+    }
+
+
+def test_what_has_a_wheel_is_told_from_what_was_built_here_and_how_long_that_took(audited: VariantAudit) -> None:
+    origins = {name: one.origin for name, one in packages(audited).items()}
+    assert {name for name, origin in origins.items() if origin is Origin.BUILT} == {
+        *("toy-switcher", "toy-safe", "toy-library", "toy-local")
+    }
+    assert 0.1 < (packages(audited)["toy-safe"].build_s or 0) < 120
+    assert packages(audited)["toy-app"].build_s is None
+
+
+def test_who_asks_for_a_package_is_told_by_line_or_by_package(audited: VariantAudit) -> None:
+    rows = packages(audited)
+    assert re.search(r"requirements\.txt:7 toy-safe ; python_version > \"3\"$", rows["toy-safe"].requirement)
+    assert re.search(r"requirements\.txt:14 .*/project\[extra\]$", rows["toy-local"].requirement)
+    assert (rows["toy-switcher"].requirement, rows["toy-switcher"].needed_by) == ("", ["toy-user"])
+    assert rows["toy-unready"].needed_by == ["toy-app"]
+
+
+def test_failures_have_the_last_words_of_who_failed_and_hide_no_other(audited: VariantAudit) -> None:
+    failed = {one.name: one.reason for one in audited.packages if one.origin is Origin.FAILED}
+    assert failed == {
+        "toy-uncompiled": "toy.c:1:10: fatal error: no/such/header.h: No such file or directory",
+        "toy-unready": "RuntimeError: toy-config is not there",
+        "toy-nowhere": "the index has neither a wheel for this interpreter nor a source archive",
+        "toy-versions": "conflict: The user requested toy-versions<2; The user requested toy-versions>1",
+    }
+
+
+def test_the_extension_module_that_switches_the_gil_on_is_named_with_its_package(audited: VariantAudit) -> None:
+    assert [one.name for one in audited.gil_switchers] == ["toy-switcher"]
+    found = {one.module: (one.gil_by, one.gil_package) for one in audited.every_import if one.gil_by}
+    switcher = ("toy_switcher._c", "toy-switcher")
+    # Of the switcher itself the package imports nothing: its extension module was looked for.
+    assert found == dict.fromkeys(("toy_app", "toy_user", "toy_silent", "toy_switcher._c"), switcher)
+
+
+def test_a_module_that_declares_itself_safe_leaves_the_gil_off(audited: VariantAudit) -> None:
+    for name in ("toy-safe", "toy-local"):
+        assert [(one.error, one.gil_by) for one in packages(audited)[name].imports] == [("", "")]
+
+
+def test_a_hang_is_a_result(audited: VariantAudit) -> None:
+    assert errors(audited, "toy-hangs") == ["had not ended after 3 s"]
+
+
+def test_modules_are_imported_by_a_normal_user_without_a_network(audited: VariantAudit) -> None:
+    assert errors(audited, "toy-surroundings") == [""]
+
+
+def test_a_library_that_only_the_builder_has_is_missed_where_it_will_run(audited: VariantAudit) -> None:
+    assert packages(audited)["toy-library"].origin is Origin.BUILT
+    assert errors(audited, "toy-library") == [
+        "",
+        "ImportError: libcurl-gnutls.so.4: cannot open shared object file: No such file or directory",
+    ]
+
+
+def test_further_modules_are_imported_besides(audited: VariantAudit) -> None:
+    assert [(one.module, one.error, one.gil_by) for one in audited.further] == [
+        ("toy_user", "", "toy_switcher._c"),
+        ("json", "", ""),
+        ("no.such", "ModuleNotFoundError: No module named 'no'", ""),
+    ]
+
+
+def test_a_second_audit_takes_what_was_built_before_and_its_seconds(
+    run: Auditing, audited: VariantAudit, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "r.txt").write_text(f"--index-url {url}\ntoy-safe\n")
+    (found,) = run(tmp_path / "r.txt")
+    (row,) = found.packages
+    assert (row.origin, row.build_s) == (Origin.BUILT, packages(audited)["toy-safe"].build_s)
+
+
+def test_hashes_are_checked_and_one_that_is_wrong_hides_no_other(run: Auditing, url: str, tmp_path: Path) -> None:
+    right, wrong = "toy_user-1.0-py3-none-any.whl", "toy_hangs-1.0-py3-none-any.whl"
+    safe = wheelhouse.hash_of(PACKAGES["toy_safe-1.0.tar.gz"])
+    switcher = wheelhouse.hash_of(PACKAGES["toy_switcher-1.0.tar.gz"])
+    lines = [
+        f"toy-user==1.0 \\\n    {wheelhouse.hash_of(PACKAGES[right])}",
+        f"toy-hangs==1.0 {wheelhouse.hash_of(b'something else than ' + wrong.encode())}",
+        f"toy-safe==1.0 {safe}",
+        f"toy-switcher==1.0 {switcher}",
+    ]
+    (tmp_path / "r.txt").write_text("\n".join([f"--index-url {url}", "--require-hashes", *lines]))
+    (found,) = run(tmp_path / "r.txt")
+    assert {one.name: one.origin for one in found.packages} == {
+        "toy-user": Origin.WHEEL,
+        "toy-hangs": Origin.FAILED,
+        "toy-safe": Origin.BUILT,
+        "toy-switcher": Origin.BUILT,
+    }
+    assert "another hash than the file says" in packages(found)["toy-hangs"].reason
+
+
+def test_a_private_index_is_asked_with_the_password_that_a_variable_has(
+    run: Auditing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_PASSWORD", "secret")
+    with wheelhouse.index(PACKAGES, "me:secret") as address:
+        guarded = address.replace("http://", "http://me:${TOY_PASSWORD}@")
+        (tmp_path / "r.txt").write_text(f"--index-url {guarded}\ntoy-user\n")
+        (found,) = run(tmp_path / "r.txt")
+        (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-user\n")
+        (refused,) = run(tmp_path / "r.txt")
+    assert {one.name: one.origin for one in found.packages} == {
+        "toy-user": Origin.WHEEL,
+        "toy-switcher": Origin.BUILT,
+    }
+    (row,) = refused.packages
+    assert "401 Error" in row.reason
+
+
+def test_constraints_includes_and_folders_of_wheels_hold(run: Auditing, tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    for file in ("toy_versions-1.0-py3-none-any.whl", "toy_versions-2.0-py3-none-any.whl"):
+        (tmp_path / "wheels" / file).write_bytes(PACKAGES[file])
+    (tmp_path / "wheels" / "toy_hangs-1.0-py3-none-any.whl").write_bytes(PACKAGES["toy_hangs-1.0-py3-none-any.whl"])
+    (tmp_path / "base.txt").write_text("--no-index\n--find-links ./wheels\ntoy-versions\n")
+    (tmp_path / "c.txt").write_text("toy-versions<2\ntoy-hangs==7\n")
+    (tmp_path / "r.txt").write_text("-r base.txt\n-c c.txt\n")
+    (found,) = run(tmp_path / "r.txt")
+    assert [(one.name, one.version, one.origin) for one in found.packages] == [("toy-versions", "1.0", Origin.WHEEL)]
+
+
+def test_a_repository_is_fetched_and_built(run: Auditing, tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    for path, text in wheelhouse.project("toy-local", init="").items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*git, *words], check=True)
+    with git_server(tmp_path) as address:
+        (tmp_path / "r.txt").write_text(f"--no-index\ntoy-local @ git+{address}/repository\n")
+        (found,) = run(tmp_path / "r.txt")
+    (row,) = found.packages
+    assert (row.name, row.origin, row.reason) == ("toy-local", Origin.BUILT, "")
+
+
+@contextmanager
+def git_server(folder: Path) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    where = ["--listen=127.0.0.1", f"--port={port}", f"--base-path={folder}"]
+    # --strict-paths and a file to export by are for servers that others reach.
+    with subprocess.Popen(["git", "daemon", "--export-all", "--reuseaddr", *where, str(folder)]) as server:
+        try:
+            yield f"git://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def test_an_index_that_does_not_answer_is_one_sentence(run: Auditing, tmp_path: Path) -> None:
+    (tmp_path / "r.txt").write_text("--index-url http://127.0.0.1:9/simple\ntoy-safe\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_RETRIES", "0")
+        with pytest.raises(EngineError, match=r"pip.*does not reach its index: .*Connection refused.*pip config list"):
+            run(tmp_path / "r.txt")
+
+
+def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
+    run: Auditing, built: Mapping[str, Built], tmp_path: Path
+) -> None:
+    (tmp_path / "r.txt").write_text("six\n")
+    none, old = run(tmp_path / "r.txt", [built["cpython-2.7-nothreads"], built["cpython-2.7"]])
+    assert (none.outcome.state, none.outcome.reason) == (State.UNSUPPORTED, "it has no pip")
+    assert old.outcome.state is State.UNSUPPORTED
+    assert re.fullmatch(r"its pip \d+\.\d+ has no report: that came with 22\.2", old.outcome.reason)
+
+
+def test_the_command_is_a_gate_with_a_table_or_json(root: Path, free_threaded: Built, url: str, tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text(f"--index-url {url}\ntoy-safe\n")
+    (tmp_path / "bad.txt").write_text(f"--index-url {url}\ntoy-user\n")
+    asked = ["audit", "--variants", free_threaded.variant]
+    good = interlock(root, *asked, "-r", str(tmp_path / "good.txt"))
+    assert (good.returncode, good.stderr) == (0, "")
+    assert "toy-safe 1.0" in good.stdout
+    bad = interlock(root, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
+    assert bad.returncode == 1
+    assert "error: " in bad.stderr
+    assert "the GIL comes back: toy_switcher._c of toy-switcher 1.0 on cpython-3.13t" in bad.stderr
+    read = json.loads(bad.stdout)
+    audited = next(one for one in read["variants"] if one["variant"] == VARIANT)
+    assert [one["name"] for one in audited["packages"]] == ["toy-switcher", "toy-user"]
+
+
+def test_an_interrupted_audit_leaves_nothing_behind(
+    client: Any, root: Path, free_threaded: Built, tmp_path: Path, nothing_left: None
+) -> None:
+    file, data = wheelhouse.source("toy-slow", slow="import time; time.sleep(300)")
+    images = {image.id for image in client.images.list(all=True)}
+    with wheelhouse.index({file: data}) as address:
+        (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-slow\n")
+        words = command("audit", "-r", str(tmp_path / "r.txt"), "--variants", free_threaded.variant)
+        with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            watchdog = threading.Timer(300, process.kill)
+            watchdog.start()
+            assert process.stdout is not None
+            assert any("building toy-slow" in line for line in process.stdout)
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate()
+            watchdog.cancel()
+    assert process.returncode == 130
+    assert "interrupted" in said
+    assert {image.id for image in client.images.list(all=True)} - images == set()
+    assert CACHE_VOLUME in {volume.name for volume in client.volumes.list()}

@@ -1,0 +1,218 @@
+"""A user's own service, tried on variants by the real engine: the whole command, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.client import OWNER_LABEL
+from interlock.model import Built, Trial
+from tests.integration.toys import command, interlock, toy_tarball, toy_variant
+
+# The name of an official image as a registry of one's own has it; swap knows it by that.
+OWN_IMAGE = "localhost:5000/trial-test/python:2.7-slim"
+# Where the interpreter has no threads `import thread` fails, and with it the service.
+SERVER = """\
+import os, sys, thread
+from BaseHTTPServer import BaseHTTPRequestHandler, HTTPServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response({"/health": 200, "/sick": 503}.get(self.path, 200))
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write("hello")
+
+    def log_message(self, *words):
+        pass
+
+
+sys.stderr.write("serving %s\\n" % os.environ.get("NAME"))
+HTTPServer(("", 8000), Handler).serve_forever()
+"""
+DOCKERFILE = f"""\
+FROM {OWN_IMAGE} AS service
+ARG GREETING
+COPY . /app/
+RUN test -e /app/server.py && test ! -e /app/junk && test "$GREETING" = hi
+EXPOSE 8000
+CMD ["python", "/app/server.py"]
+
+FROM service AS broken
+CMD ["false"]
+"""
+BUILD = ("--target", "service", "--build-arg", "GREETING=hi")
+
+
+@pytest.fixture
+def service(client: Any, built: dict[str, Built], tmp_path: Path) -> Iterator[Path]:
+    """A service of a user's, on an image that only this test has by this name; nothing of it may change."""
+    client.images.get(built["cpython-2.7"].image_id).tag(OWN_IMAGE)
+    folder = tmp_path / "service"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text(DOCKERFILE)
+    (folder / "server.py").write_text(SERVER)
+    (folder / "junk").write_text("not for the image\n")
+    (folder / ".dockerignore").write_text("junk\n")
+    before = contents(folder)
+    yield folder
+    client.images.remove(OWN_IMAGE)
+    assert contents(folder) == before
+    assert made_of_it(client) == set()
+    assert left_of_trials(client) == set()
+
+
+def contents(folder: Path) -> dict[str, tuple[str, int, int]]:
+    """Of each file the sum of its bytes, its mode and its time."""
+    return {
+        str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mode, path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def made_of_it(client: Any) -> set[str]:
+    """All images, named or not, that a build of this service made."""
+    there = {image["Id"] for image in client.api.images(all=True)}
+    return {one for one in there if "server.py" in str(client.api.history(one))}
+
+
+def left_of_trials(client: Any) -> set[str]:
+    """Containers, networks and volumes of any trial."""
+    found = [*client.containers.list(all=True), *client.networks.list(), *client.volumes.list()]
+    labels = {one.id: (one.attrs.get("Labels") or getattr(one, "labels", None) or {}) for one in found}
+    return {key for key, one in labels.items() if one.get(OWNER_LABEL, "").startswith("trial-")}
+
+
+def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, service: Path) -> None:
+    done = interlock(
+        project, "trial", str(service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
+        "--http", "service.test:8000/health",
+        "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
+        "--variants", "cpython-2.7-pth,cpython-2.7-nothreads", "--memory", "256m", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (folder,) = (project / "results").iterdir()
+    record = Trial.model_validate_json((folder / "trial.json").read_text())
+    tried = {one.label: one for one in record.candidates}
+    assert list(tried) == ["OWN", "OWN+twin", "cpython-2.7-pth", "cpython-2.7-nothreads"]
+    verdicts = {one["label"]: one for one in found["verdicts"]}
+    assert verdicts["cpython-2.7-nothreads"]["verdict"] == "do not switch"
+    assert "ImportError: No module named thread" in verdicts["cpython-2.7-nothreads"]["reason"]
+    assert verdicts["cpython-2.7-pth"]["verdict"] in {"switch", "no difference", "do not switch"}
+    for label in ("OWN", "OWN+twin", "cpython-2.7-pth"):
+        values = tried[label].values
+        assert {name: len(one) for name, one in values.items()} == dict.fromkeys(
+            ("start_s", "request_s", "p50_s", "p99_s", "cpu_s", "memory_bytes"), 2
+        )
+        assert 1e-5 < values["request_s"][0] < 0.1  # type: ignore[index]
+        assert 1e6 < values["memory_bytes"][0] < 256e6  # type: ignore[index]
+        assert 0 < values["cpu_s"][0] < 0.1  # type: ignore[index]
+    assert tried["OWN"].test is not None
+    assert tried["OWN"].test.exit_code == 0
+    profile = tried["OWN"].profile
+    assert profile is not None, tried["OWN"].no_profile
+    # HTTP 1.0: a connection for each request, and each of them is accepted once.
+    assert profile.calls_per_unit(["accept", "accept4"]) == pytest.approx(1, abs=0.2)
+    assert "+FROM interlock/python:2.7-pth-trixie AS service" in tried["cpython-2.7-pth"].changes
+    assert sorted(record.order[0]) == ["OWN", "OWN+twin", "cpython-2.7-pth"]
+    assert (folder / "trial.md").read_text().startswith("# Trial ")
+    assert "hi" not in record.settings.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--http", ":8000/sick", "--healthy-within", "1"), 6, "is not healthy after 1 s: http://"),
+        (("--http", ":8001/", "--healthy-within", "1"), 6, "nothing answers at http://"),
+        (("--cmd", "echo a test failed; exit 3"), 6, "the tests end with exit code 3; its log ends: a test failed"),
+        (("--cmd", "sleep 60", "--deadline", "1"), 6, "the tests had not ended after 1 s"),
+        (("--target", "broken", "--http", ":8000/"), 6, "it ended at once: exit code 1"),
+        (("--load", "sh -c 'echo no {url}; exit 9'"), 6, "it ended with exit code 9: no http://"),
+        (("--build-arg", "GREETING=bye", "--cmd", "true"), 5, "it does not build: "),
+    ],
+)  # fmt: skip
+def test_what_does_not_work_unchanged_is_an_error_in_one_sentence(
+    project: Path, service: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = interlock(project, "trial", str(service), *BUILD, *words, "--rounds", "1", "--variants", "cpython-2.7")
+    assert done.returncode == code, done.stdout + done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "your own Dockerfile, unchanged: " in line
+    assert said in line
+    assert list((project / "results").iterdir()) == []
+
+
+def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(project: Path, service: Path) -> None:
+    load = "sh -c 'for n in 1 2 3; do curl -sf {url}/; sleep 0.1; done'"
+    done = interlock(
+        project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-profile", "--variants",
+        "cpython-2.7-pth", "--output", str(project / "kept"), "--keep",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = Trial.model_validate_json((project / "kept/trial.json").read_text())
+    own, _, variant = record.candidates
+    assert 0.3 < own.values["load_s"][0] < 5  # type: ignore[index]
+    assert "no difference" in done.stdout
+    assert variant.image_tag == "interlock/trial-service:cpython-2.7-pth"
+    for tag in (own.image_tag, variant.image_tag):
+        subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
+
+
+def test_ctrl_c_leaves_nothing(project: Path, service: Path) -> None:
+    words = ("trial", str(service), *BUILD, "--cmd", "sleep 60", "--rounds", "1", "--variants", "cpython-2.7")
+    process = subprocess.Popen(
+        command(*words), cwd=project, env={**os.environ}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "proving" in line:
+            break
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, rest
+    assert "interrupted" in rest
+    assert list((project / "results").iterdir()) == []
+
+
+def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
+    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On toys: the tests of the 'service' say in CPython's words what switched the GIL on, where it is off."""
+    mirror = tmp_path / "mirror"
+    for name, answers in (("toy-with", {}), ("toy-without", {"gil": "off", "thread_flavour": "free-threaded"})):
+        toy_variant(project, name, f"{name}.tgz", toy_tarball(mirror, f"{name}.tgz", answers=answers))
+    path = project / "variants/toy-without.toml"
+    path.write_text(path.read_text().replace('"pthread"', '"free-threaded"').replace('gil = "on"', 'gil = "off"'))
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(mirror))
+    folder = tmp_path / "tests-only"
+    folder.mkdir()
+    warning = (
+        "The global interpreter lock (GIL) has been enabled to load module 'toy._toy', which has not declared that"
+    )
+    (folder / "Dockerfile").write_text("FROM interlock/python:toy-with-trixie\nCOPY tests.sh /\n")
+    (folder / "tests.sh").write_text(f'case $(python) in *gil=off*) echo "{warning}" >&2 ;; esac\n')
+    try:
+        built = interlock(project, "build", "toy-with", "toy-without")
+        assert built.returncode == 0, built.stdout + built.stderr
+        done = interlock(
+            project, "trial", str(folder), "--cmd", "sh /tests.sh", "--rounds", "2", "--variants", "toy-without"
+        )
+        assert done.returncode == 0, done.stderr
+        assert "do not switch  toy-without  the GIL came back: module 'toy._toy' switched it on" in done.stdout
+        assert "Stay where you are" in done.stdout
+    finally:
+        for name in ("toy-with", "toy-without"):
+            client.images.remove(f"interlock/python:{name}-trixie", force=True)

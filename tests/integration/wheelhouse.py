@@ -1,0 +1,148 @@
+"""A package index on this machine, with toy packages that need no other: wheels, and sources that build themselves."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# A build backend (PEP 517) in the source itself: it compiles toy.c, if there is one, with what config.txt says.
+BACKEND = """\
+import os, subprocess, sys, sysconfig, zipfile
+
+NAME, VERSION = open("name.txt").read().split()
+if os.path.exists("before.py"):
+    exec(open("before.py").read())
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    if os.path.exists("slow.py"):
+        exec(open("slow.py").read())
+    files = {path: open(path).read() for path in open("files.txt").read().split()}
+    tag = "py3-none-any"
+    if os.path.exists("toy.c"):
+        module = NAME.replace("-", "_") + "/_c" + sysconfig.get_config_var("EXT_SUFFIX")
+        include = sysconfig.get_path("include")
+        link = open("link.txt").read().split()
+        subprocess.run(["gcc", "-shared", "-fPIC", "-I" + include, "toy.c", "-o", "toy.so"] + link, check=True)
+        files[module] = open("toy.so", "rb").read()
+        abi = sysconfig.get_config_var("SOABI").split("-")[1]
+        tag = "cp%d%d-cp%s-linux_x86_64" % (sys.version_info[0], sys.version_info[1], abi)
+    stem = NAME.replace("-", "_") + "-" + VERSION
+    info = stem + ".dist-info/"
+    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n" % (NAME, VERSION)
+    files[info + "WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\nTag: %s\\n" % tag
+    files[info + "RECORD"] = "".join("%s,,\\n" % path for path in files)
+    wheel = "%s-%s.whl" % (stem, tag)
+    with zipfile.ZipFile(os.path.join(folder, wheel), "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+    return wheel
+"""
+PYPROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+# An extension module, with the declaration of PEP 703 or without it.
+EXTENSION = """\
+#include <Python.h>
+static PyModuleDef_Slot slots[] = {%s {0, NULL}};
+static PyModuleDef toy = {PyModuleDef_HEAD_INIT, "_c", NULL, 0, NULL, slots};
+PyMODINIT_FUNC PyInit__c(void) { return PyModuleDef_Init(&toy); }
+"""
+SWITCHING = EXTENSION % ""
+SAFE = EXTENSION % "{Py_mod_gil, Py_MOD_GIL_NOT_USED},"
+
+
+def wheel(name: str, files: Mapping[str, str], *requires: str, version: str = "1.0") -> tuple[str, bytes]:
+    """File name and bytes of a pure wheel."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    asks = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    parts = {
+        **files,
+        f"{stem}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{asks}",
+        f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    parts[f"{stem}.dist-info/RECORD"] = "".join(f"{path},,\n" for path in parts)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for path, text in parts.items():
+            archive.writestr(path, text)
+    return f"{stem}-py3-none-any.whl", stream.getvalue()
+
+
+def project(name: str, extension: str = "", init: str = "", link: str = "", **scripts: str) -> dict[str, str]:
+    """The files of a source by path; `before` and `slow` are scripts that its backend runs."""
+    package = name.replace("-", "_")
+    files = {f"{package}/__init__.py": init}
+    parts = {**files, "name.txt": f"{name} 1.0", "files.txt": "\n".join(files), "link.txt": link}
+    parts |= {"backend.py": BACKEND, "pyproject.toml": PYPROJECT, **({"toy.c": extension} if extension else {})}
+    return parts | {f"{script}.py": text for script, text in scripts.items()}
+
+
+def source(name: str, *asked: str, **more: str) -> tuple[str, bytes]:
+    """File name and bytes of a source archive; see `project`."""
+    stem = f"{name.replace('-', '_')}-1.0"
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for path, text in project(name, *asked, **more).items():
+            entry = tarfile.TarInfo(f"{stem}/{path}")
+            entry.size = len(text.encode())
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return f"{stem}.tar.gz", stream.getvalue()
+
+
+def hash_of(data: bytes) -> str:
+    return f"--hash=sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+@contextmanager
+def index(packages: Mapping[str, bytes], password: str = "") -> Iterator[str]:
+    """The address of an index (PEP 503) of these files, on this machine; `password` is 'user:password'."""
+    needed = f"Basic {base64.b64encode(password.encode()).decode()}" if password else None
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if needed and self.headers.get("Authorization") != needed:
+                self.send_error(401)
+                return
+            parts = self.path.strip("/").split("/")
+            if parts[0] == "files" and parts[-1] in packages:
+                self._answer(packages[parts[-1]], "application/octet-stream")
+                return
+            wanted = [file for file in packages if file.rpartition("-")[0] and _project_of(file) == parts[-1]]
+            links = "".join(f'<a href="/files/{file}#{_sum(packages[file])}">{file}</a>\n' for file in wanted)
+            self._answer(f"<!DOCTYPE html><html><body>{links}</body></html>".encode(), "text/html") if wanted else (
+                self.send_error(404)
+            )
+
+        def _answer(self, data: bytes, kind: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: the tests say what they saw."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _project_of(file: str) -> str:
+    return file.split("-", maxsplit=1)[0].replace("_", "-")
+
+
+def _sum(data: bytes) -> str:
+    return f"sha256={hashlib.sha256(data).hexdigest()}"

@@ -1,0 +1,138 @@
+"""Experiments for the HTML report: a small one with something of every kind, and the committed ones, whole or cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from interlock import catalog, claims, compare, store
+from interlock.claims import Finding
+from interlock.compare import Table
+from interlock.model import (
+    BenchmarkProfile,
+    BenchmarkValues,
+    CallCounts,
+    Experiment,
+    FutexCounts,
+    Metric,
+    Outcome,
+    PhaseCounts,
+    Profiles,
+    State,
+    Values,
+    split_label,
+)
+from tests.builders import (
+    ROOT,
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_claim,
+    make_experiment,
+    make_values,
+    make_workload,
+)
+
+Told = tuple[Experiment, list[Table], list[Finding]]
+VARIANTS = ["cpython-3.13", "cpython-2.7-pth", "cpython-3.14", "cpython-2.7-nothreads", "nogil-3.9"]
+CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot start <b>threads</b> & so on</script>")
+MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
+PROFILED = Metric(label="futex per 1M locks", scale=1e6)
+ROUNDS = [1, 0.99, 1, 1.01, 1, 1.005, 0.995, 1]
+
+
+def _values(seconds: float, turn: int = 0, rss: int = 10_000_000) -> BenchmarkValues:
+    """Eight rounds around a time; those of another turn meet them in another order."""
+    return make_values(*([seconds * factor] for factor in ROUNDS[turn:] + ROUNDS[:turn]), rss=rss)
+
+
+def waiting_profile(**changes: Any) -> BenchmarkProfile:
+    """Of 1,000 units of work with 500 futex calls, 20 of which failed, in two bins of waits; 100 reads; 4 to start."""
+    work = PhaseCounts(
+        total=600,
+        syscalls={
+            "futex": CallCounts(calls=500, errors={"EAGAIN": 20}, ns=5_000_000, max_ns=2_000_000),
+            "read": CallCounts(calls=100, ns=1_000_000, max_ns=9_000),
+        },
+        futex={"wait": FutexCounts(calls=40, ns=4_000_000, max_ns=2_000_000, errors=20, woke_nobody=0)},
+        futex_wait_log2_ns={10: 30, 16: 10},
+    )
+    start = PhaseCounts(total=4, syscalls={"mmap": CallCounts(calls=4)})
+    data = {"method": "bpf", "perturbed": False, "units": 1000, "counted": "work"}
+    return BenchmarkProfile.model_validate({**data, "phases": {"startup": start, "work": work}, **changes})
+
+
+def example() -> Told:
+    """Two benchmarks: slower, faster and equal variants, one that cannot run the first, one without an image."""
+    workload = make_workload(
+        benchmarks=[make_benchmark(name, profile_metric=PROFILED) for name in ("uncontended", "queue")]
+    )
+    cannot = {"uncontended": CANNOT, "queue": Outcome(state=State.OK)}
+    experiment = make_experiment(
+        VARIANTS,
+        workloads={"locks": workload},
+        images=[*map(make_built, VARIANTS[:4]), make_built(VARIANTS[4], MISSING)],
+        controls={"cpython-2.7-pth": "cpython-3.14"},
+        cells=[
+            *map(make_cell, VARIANTS[:3]),
+            make_cell(VARIANTS[3], outcome=CANNOT, benchmarks=cannot),
+            make_cell(VARIANTS[4], outcome=MISSING),
+            make_cell(VARIANTS[0], mode="twin"),
+        ],
+        warnings=["locks: a short one.", f"locks: {', '.join(f'variant-{number}' for number in range(40))} (a, b, c)."],
+    )
+    factors = {"cpython-3.13": 1.0, "cpython-3.13+twin": 1.002, "cpython-2.7-pth": 7.5, "cpython-3.14": 0.7}
+    values: dict[tuple[str, str], dict[str, BenchmarkValues]] = {
+        (label, "locks"): {
+            "uncontended": _values(1e-7 * factor, turn),
+            "queue": _values(1e-5, turn, rss=round(12e6 * factor)),
+        }
+        for turn, (label, factor) in enumerate(factors.items())
+    }
+    values["cpython-2.7-nothreads", "locks"] = {"queue": _values(1.001e-5, turn=5)}
+    profiles = {("cpython-2.7-pth", "locks"): {"uncontended": waiting_profile()}}
+    published = [
+        make_claim(name="pth-is-slow", variant="cpython-2.7-pth", against="cpython-3.13", published=7.4),
+        make_claim(name="pth-is-fast", variant="cpython-2.7-pth", against="cpython-3.13", published=0.5),
+        make_claim(name="elsewhere", workload="network", variant="cpython-2.7-pth", against="cpython-3.13"),
+    ]
+    tables = compare.tables(experiment, values, profiles)
+    return experiment, tables, claims.evaluate(published, experiment, values, profiles)
+
+
+def many_columns() -> Told:
+    """Three variants on 24 benchmarks."""
+    names = [f"benchmark-{number}" for number in range(24)]
+    variants = VARIANTS[:3]
+    workload = make_workload(benchmarks=[make_benchmark(name) for name in names])
+    experiment = make_experiment(variants, workloads={"locks": workload})
+    values = {
+        (label, "locks"): {name: _values(1e-7, (turn + column) % 8) for column, name in enumerate(names)}
+        for turn, label in enumerate([*variants, f"{variants[0]}+twin"])
+    }
+    return experiment, compare.tables(experiment, values, {}), []
+
+
+@cache
+def read(name: str) -> tuple[Experiment, Values, Profiles]:
+    """A committed experiment by the last letter of its name."""
+    folder = ROOT / "results/reference" / f"2026-11-21-{name}"
+    experiment = store.read_experiment(folder)
+    return (experiment, *store.read_cells(folder, experiment))
+
+
+@cache
+def reference(name: str, only: Sequence[str] | None = None) -> Told:
+    """A committed experiment, whole or as if `only` these variants and modes had been measured."""
+    experiment, values, profiles = read(name)
+    if only is not None:
+        variants = {split_label(label)[0] for label in only}
+        cells = [cell for cell in experiment.cells if cell.label in only or cell.mode == "twin"]
+        images = [image for image in experiment.images if image.variant in variants]
+        experiment = experiment.model_copy(update={"cells": cells, "images": images})
+    found = claims.evaluate(catalog.load_claims(ROOT), experiment, values, profiles)
+    return experiment, compare.tables(experiment, values, profiles), found
+
+
+FIVE = ("cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t", "nogil-3.9")

@@ -1,0 +1,153 @@
+"""What an audit shows of packages in variants, what it holds against whom, and when its gate stays shut."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from interlock import audit as audits
+from interlock.audit import GIL_BACK, NOT_ASKED, NOT_HAD, NOT_IMPORTED
+from interlock.errors import AuditError
+from interlock.model import Audit, Gil, ModuleImport, Origin, Outcome, PackageAudit, State, VariantAudit
+from tests.builders import OK
+
+CONTROL, FREE, NEWER = "cpython-3.13", "cpython-3.13t", "cpython-3.14t"
+SWITCHES = ModuleImport(module="lxml.etree", gil_by="lxml.etree", gil_package="lxml")
+USES = ModuleImport(module="scrape", gil_by="lxml.etree", gil_package="lxml")
+
+
+def package(name: str, *imports: ModuleImport, **more: Any) -> PackageAudit:
+    data = {"name": name, "version": "1.0", "requirement": f"r.txt:1 {name}", "origin": Origin.WHEEL}
+    return PackageAudit.model_validate({**data, "imports": imports or [ModuleImport(module=name)], **more})
+
+
+def failed(name: str, reason: str = "no C library", **more: Any) -> PackageAudit:
+    return package(name, origin=Origin.FAILED, reason=reason, **more)
+
+
+def broken(name: str, error: str = "ImportError: no") -> PackageAudit:
+    return package(name, ModuleImport(module=name, error=error))
+
+
+def make(*, free: list[PackageAudit], control: list[PackageAudit] | None = None, **more: Any) -> Audit:
+    variants = [VariantAudit(variant=FREE, outcome=OK, gil=Gil.OFF, packages=free, **more)]
+    if control is not None:
+        variants.insert(0, VariantAudit(variant=CONTROL, outcome=OK, gil=Gil.ON, packages=control))
+    return Audit(requirements=["r.txt"], control=None if control is None else CONTROL, variants=variants)
+
+
+def shown(audit: Audit) -> str:
+    console = Console(width=140)
+    with console.capture() as capture:
+        console.print(audits.terminal(audit))
+    return capture.get()
+
+
+def kinds(audit: Audit) -> list[tuple[str, str, bool]]:
+    return [(one.found.kind, one.found.name, one.counts) for one in audits.problems(audit)]
+
+
+def test_the_gate_opens_if_all_packages_come_and_the_gil_stays_off() -> None:
+    audit = make(free=[package("requests"), package("six", origin=Origin.BUILT, build_s=1.5)], control=[package("six")])
+    assert audits.problems(audit) == []
+    audits.require(audit)
+    assert "cpython-3.13t: 2 packages, 1 from wheels, 1 built here (2 s); the GIL stays off\n" in shown(audit)
+
+
+def test_a_gil_that_comes_back_shuts_the_gate_and_names_module_package_line_and_importers() -> None:
+    audit = make(free=[package("lxml", SWITCHES), package("scrape", USES)])
+    assert kinds(audit) == [(GIL_BACK, "lxml.etree", True)]
+    with pytest.raises(AuditError, match=r"^r\.txt: the GIL comes back: lxml\.etree of lxml 1\.0 on cpython-3\.13t\. "):
+        audits.require(audit)
+    text = shown(audit)
+    assert (
+        "lxml.etree of lxml 1.0 (r.txt:1 lxml) on cpython-3.13t\n    switched on by importing scrape, lxml.etree"
+        in text
+    )
+    assert text.endswith("cpython-3.13t: 2 packages, 2 from wheels; the GIL comes back: lxml.etree\n")
+
+
+def test_in_the_table_who_switches_it_on_is_told_from_who_imports_that() -> None:
+    lines = [
+        line.split() for line in shown(make(free=[package("lxml", SWITCHES), package("scrape", USES)])).splitlines()
+    ]
+    assert ["lxml", "1.0", "wheel,", "GIL", "on"] in lines
+    assert ["scrape", "1.0", "wheel,", "GIL", "on", "by", "lxml"] in lines
+
+
+def test_a_switcher_that_only_a_named_module_reaches_counts_as_well() -> None:
+    audit = make(free=[package("lxml")], further=[ModuleImport(module="app", gil_by="lxml.etree", gil_package="lxml")])
+    assert [one.name for one in audit.variants[0].gil_switchers] == ["lxml"]
+    assert kinds(audit) == [(GIL_BACK, "lxml.etree", True)]
+
+
+def test_a_package_that_cannot_be_had_counts_even_if_the_control_has_it_not_either_which_is_said() -> None:
+    audit = make(free=[failed("mysqlclient")], control=[failed("mysqlclient", "other words")])
+    assert kinds(audit) == [(NOT_HAD, "mysqlclient", True)]
+    assert (
+        "mysqlclient 1.0 (r.txt:1 mysqlclient) on cpython-3.13t, and on cpython-3.13 alike: not their doing"
+        in shown(audit)
+    )
+    with pytest.raises(AuditError, match=r"cannot be had: mysqlclient 1\.0 on cpython-3\.13t"):
+        audits.require(audit)
+
+
+def test_a_module_that_the_control_cannot_import_either_is_shown_and_does_not_count() -> None:
+    audit = make(free=[broken("django")], control=[broken("django")])
+    assert kinds(audit) == [(NOT_IMPORTED, "django", False)]
+    audits.require(audit)
+    assert "ImportError: no" in shown(audit)
+
+
+def test_a_module_that_only_the_variant_cannot_import_counts() -> None:
+    assert kinds(make(free=[broken("x")], control=[package("x")])) == [(NOT_IMPORTED, "x", True)]
+    named = make(free=[], further=[ModuleImport(module="app", error="ImportError: no")])
+    assert kinds(named) == [(NOT_IMPORTED, "app", True)]
+
+
+def test_what_only_the_control_cannot_do_is_no_variants_problem() -> None:
+    assert audits.problems(make(free=[package("x")], control=[failed("x")])) == []
+
+
+def test_a_control_that_is_alone_is_the_audited_variant() -> None:
+    control = VariantAudit(variant=CONTROL, outcome=OK, gil=Gil.ON, packages=[failed("x")])
+    assert kinds(Audit(requirements=["r.txt"], control=CONTROL, variants=[control])) == [(NOT_HAD, "x", True)]
+
+
+def test_a_variant_that_cannot_be_asked_does_not_pass_in_silence() -> None:
+    reason = Outcome(state=State.UNSUPPORTED, reason="it has no pip")
+    audit = Audit(requirements=["r.txt"], variants=[VariantAudit(variant="cpython-2.5", outcome=reason)])
+    assert kinds(audit) == [(NOT_ASKED, "cpython-2.5", True)]
+    assert shown(audit).startswith("Cannot be audited\n  cpython-2.5\n    unsupported: it has no pip")
+
+
+def test_one_problem_of_several_variants_is_told_once_with_all_of_them() -> None:
+    audit = make(free=[failed("x")])
+    audit = audit.model_copy(
+        update={"variants": [*audit.variants, audit.variants[0].model_copy(update={"variant": NEWER})]}
+    )
+    (found,) = audits.problems(audit)
+    assert found.variants == [FREE, NEWER]
+
+
+def test_a_version_that_is_not_the_same_everywhere_stands_in_each_cell() -> None:
+    audit = make(free=[package("numpy", version="2.4")], control=[package("numpy", version="2.5"), package("tomli")])
+    lines = [line.split() for line in shown(audit).splitlines()]
+    assert ["numpy", "2.5", "wheel", "2.4", "wheel"] in lines
+    assert ["tomli", "1.0", "wheel", "-"] in lines
+
+
+def test_the_json_has_every_package_and_import() -> None:
+    read = json.loads(audits.as_json(make(free=[package("lxml", SWITCHES)], control=[])))
+    assert (read["schema_version"], read["control"], read["requirements"]) == (1, CONTROL, ["r.txt"])
+    assert read["variants"][1]["packages"][0]["imports"] == [
+        {"module": "lxml.etree", "error": "", "gil_by": "lxml.etree", "gil_package": "lxml"}
+    ]
+    assert Audit.model_validate(read).variants[1].gil_switchers[0].name == "lxml"
+
+
+def test_a_reason_with_brackets_is_shown_as_it_is() -> None:
+    assert "error[E0277]: [bold] text" in shown(make(free=[failed("x", "error[E0277]: [bold] text")]))
