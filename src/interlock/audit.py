@@ -64,10 +64,10 @@ def _wrong_in(variant: VariantAudit) -> Iterator[Found]:
         reason = f"{variant.outcome.state.value}: {variant.outcome.reason}"
         yield Found(NOT_ASKED, variant.variant, variant.variant, "", reason)
     packages = {one.name: one for one in variant.packages}
-    for module, owner in _switchers(variant).items():
+    for owner, modules in _switchers(variant).items():
         package = packages.get(owner)
-        subject = f"{module} of {_named(package)}" if package else module
-        yield Found(GIL_BACK, module, subject, _asked_by(package), _importers(variant, module))
+        subject = _named(package) if package else owner
+        yield Found(GIL_BACK, owner, subject, _asked_by(package), _switching(variant, modules))
     for package in variant.packages:
         if package.origin is Origin.FAILED:
             yield Found(NOT_HAD, package.name, _named(package), _asked_by(package), package.reason)
@@ -80,14 +80,20 @@ def _wrong_in(variant: VariantAudit) -> Iterator[Found]:
             yield Found(NOT_IMPORTED, one.module, one.module, "--import", one.error)
 
 
-def _switchers(variant: VariantAudit) -> dict[str, str]:
-    """Each extension module that switched the GIL on, with its package."""
-    return {one.gil_by: one.gil_package for one in variant.every_import if one.gil_by}
+def _switchers(variant: VariantAudit) -> dict[str, list[str]]:
+    """Each package that switched the GIL on, with the extension modules by which it did; a module that is nobody's is its own."""
+    found: dict[str, list[str]] = {}
+    for module, owner in sorted({(one.gil_by, one.gil_package) for one in variant.every_import if one.gil_by}):
+        found.setdefault(owner or module, []).append(module)
+    return found
 
 
-def _importers(variant: VariantAudit, switcher: str) -> str:
-    others = [one.module for one in variant.every_import if one.gil_by == switcher and one.module != switcher]
-    return f"switched on by importing {', '.join(dict.fromkeys([*others, switcher]))}"
+def _switching(variant: VariantAudit, modules: list[str]) -> str:
+    """Who switches it on, and whose import would, without saying so."""
+    importers = [one.module for one in variant.every_import if one.gil_by in modules and one.module not in modules]
+    through = f"; importing {', '.join(dict.fromkeys(importers))} does it" if importers else ""
+    verb = "switches" if len(modules) == 1 else "switch"
+    return f"{', '.join(modules)} {verb} it on{through}"
 
 
 def _named(package: PackageAudit) -> str:

@@ -48,11 +48,13 @@ UNHASHED = re.compile(
 CONFLICT = re.compile(r"^The conflict is caused by:\n((?:[ \t]+\S.*\n)+)", re.MULTILINE)
 SUSPECT = re.compile(r"(?:The user requested (?:\(constraint\) )?)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 BLOCK = re.compile(r"╰─> \[\d+ lines? of output\]\n(.*?)^\s*\[end of output\]", re.DOTALL | re.MULTILINE)
-# What a compiler or a linker calls an error; of many the first is the cause.
+# What compilers, linkers and those who call them call an error; of many the first is the cause.
 COMPILER = re.compile(
-    r"(: fatal error: |: error: |^error\[E|^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
+    r"(: fatal error: |: error: |^[Ee]rror(\[E\d+\])?: |^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
 )
-COMPILER_NOISE = re.compile(r"command '.*' failed with exit code|subprocess-exited-with-error")
+COMPILER_NOISE = re.compile(r"failed with exit code|returned non-zero exit status|subprocess-exited-with-error")
+# Cargo's way to tell what a package's own build script said.
+BUILD_SCRIPT = re.compile(r"^\s*--- stderr\n\s*(\S.*)$", re.MULTILINE)
 EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|NotFound)\w*(?::|$)")
 NOISE = re.compile(
     r"^(\[notice\]|note:|hint:|WARNING:|\[end of output\]|╰─>|│|\u00d7|Looking in |INFO:)|See above for output"
@@ -158,7 +160,7 @@ def _no_version(output: str, wanted: str, versions: str) -> Blame:
     canonical = canonicalize_name(name[1]) if name else ""
     broken = UNREACHABLE.findall(output)
     if broken and versions == "none":
-        return Blame(broken[-1].rsplit(": ", 1)[-1].rstrip("')\""), canonical, unreachable=True)
+        return Blame(broken[-1].rsplit(": ", 1)[-1].split("'")[0], canonical, unreachable=True)
     known = versions.split(", ")
     if versions == "none":
         words = "the index has neither a wheel for this interpreter nor a source archive"
@@ -195,6 +197,8 @@ def _candidates(specifiers: SpecifierSet) -> Iterable[str]:
 def last_words(output: str) -> str:
     """Why a build or an installation failed: the compiler's first error, else the exception, else what came last."""
     blocks = BLOCK.findall(output)
+    if script := BUILD_SCRIPT.search(blocks[-1] if blocks else ""):
+        return _shortened([script[1]])
     lines = [line.strip() for line in (blocks[-1] if blocks else output).splitlines()]
     lines = [line for line in lines if line and not NOISE.match(line)]
     if not blocks:

@@ -22,6 +22,12 @@ def test_a_step_is_found_at_its_first_point(sign: int) -> None:
     assert shown(series) == [13]
 
 
+def test_a_large_step_is_one_change_though_the_splits_beside_it_stand_too() -> None:
+    series = normal(np.random.default_rng(1), 40)
+    series[20:] += math.log(3)
+    assert shown(series) == [20]
+
+
 def test_a_step_that_was_taken_back_is_two() -> None:
     series = normal(np.random.default_rng(2), 30)
     series[10:20] += math.log(1.2)

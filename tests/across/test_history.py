@@ -77,6 +77,8 @@ def test_the_p_of_a_row_counts_all_rows_of_its_table() -> None:
     (alone,) = series_of(extracts([])).changes
     (among,) = series_of(extracts(["cpython-3.8", "cpython-3.9"])).changes
     assert among.p == pytest.approx(3 * alone.p)
+    enough = [f"cpython-3.{number}" for number in range(int(0.05 / alone.p))]
+    assert series_of(extracts(enough)).changes == ()
 
 
 def test_a_variant_that_came_later_has_a_shorter_series() -> None:

@@ -76,7 +76,8 @@ class Resolver:
         return [*kept, *(f"--find-links {LINKS}/{number}" for number, _ in enumerate(self._wanted.links))]
 
     def _ask(self, lines: list[Line]) -> list[Resolved] | Blame:
-        self._say(f"resolving {len(lines)} requirements")
+        without = f", without {', '.join(self._stand_ins)}" if self._stand_ins else ""
+        self._say(f"resolving {len(lines)} requirements{without}")
         self._write(lines)
         command = [
             "install",

@@ -19,13 +19,15 @@ from interlock.engine.client import OWNER_LABEL, no_space
 from interlock.errors import EngineError, UsageError, WorkloadError
 from interlock.model import MOUNT
 
-# Some tries, until an answer is 2xx (or, where that is good enough, any at all); prints the last answer: 000 is none.
+# For a second, or as long as one answer takes, until one is 2xx (or, where that is good enough, any at all). Prints the
+# last one: 000 is none.
 ASK = (
-    'tries=25; while [ $tries -gt 0 ]; do code=$(curl -s -o /dev/null -m 5 -w "%{http_code}" "$1"); '
+    'until=$(($(date +%s) + 1)); while :; do code=$(curl -s -o /dev/null -m 5 -w "%{http_code}" "$1"); '
     'case $code in 2??) exit 0 ;; 000) ;; *) [ "$2" = any ] && exit 0 ;; esac; '
-    "sleep 0.02; tries=$((tries - 1)); done; echo $code; exit 1"
+    '[ "$(date +%s)" -gt "$until" ] && break; sleep 0.02; done; echo "$code"; exit 1'
 )
 ANSWER_S = 5
+UNHEALTHY = "before it was healthy"
 TIMED_OUT = 124  # of coreutils' timeout
 # A time by the container's own clock, so that the engine's start of a process is not in it.
 TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); echo "interlock $((end - start))" >&2; exit $code'
@@ -167,7 +169,7 @@ def wait_until_healthy(stall: Stall, container: Any, url: str, limit_s: float, *
         passed_s = time.monotonic() - start
         if done.exit_code == 0:
             return passed_s
-        require_running(container, "before it was healthy")
+        require_running(container, UNHEALTHY)
         if passed_s > limit_s:
             said = _answer(done.output.decode(errors="replace").strip(), url)
             raise WorkloadError(

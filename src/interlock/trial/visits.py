@@ -126,7 +126,7 @@ class Visits:
 
     def healthy(self, service: Any, address: Address) -> tuple[str, float]:
         """What {url} stands for, and the seconds that it took to be healthy."""
-        engine.require_running(service, "at once")
+        engine.require_running(service, engine.UNHEALTHY)
         where = engine.address_of(self.stall, service)
         limit_s = self.demands.healthy_within_s
         start_s = engine.wait_until_healthy(
