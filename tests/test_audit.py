@@ -63,11 +63,16 @@ def test_a_gil_that_comes_back_shuts_the_gate_and_names_module_package_line_and_
     with pytest.raises(AuditError, match=r"^r\.txt: the GIL comes back: lxml 1\.0 on cpython-3\.13t\. "):
         audits.require(audit)
     text = shown(audit)
-    assert (
-        "lxml.etree of lxml 1.0 (r.txt:1 lxml) on cpython-3.13t\n    switched on by importing scrape, lxml.etree"
-        in text
-    )
-    assert text.endswith("cpython-3.13t: 2 packages, 2 from wheels; the GIL comes back: lxml.etree\n")
+    assert "lxml 1.0 (r.txt:1 lxml) on cpython-3.13t\n    lxml.etree switches it on; importing scrape does it" in text
+    assert text.endswith("cpython-3.13t: 2 packages, 2 from wheels; the GIL comes back: lxml\n")
+
+
+def test_all_switchers_of_a_package_are_one_problem() -> None:
+    imports = [
+        ModuleImport(module=f"lxml.{name}", gil_by=f"lxml.{name}", gil_package="lxml") for name in ("sax", "etree")
+    ]
+    (found,) = audits.problems(make(free=[package("lxml", *imports)]))
+    assert found.found.reason == "lxml.etree, lxml.sax switch it on"
 
 
 def test_in_the_table_who_switches_it_on_is_told_from_who_imports_that() -> None:

@@ -56,7 +56,7 @@ def test_a_gil_that_stays_off_is_said(folder: Path) -> None:
 
 
 def test_a_gil_that_comes_back_is_said_with_what_was_loaded_last(folder: Path) -> None:
-    run(folder, "import pretence, _testcapi\npretence.gil[0] = True\nopen('/dev/null')\nimport _testbuffer")
+    run(folder, "import pretence, _testcapi, colorsys\npretence.gil[0] = True\nopen('/dev/null')\nimport _testbuffer")
     ((_, start, now, module),) = said(folder)
     assert (start, now, module) == ("0", "1", "_testcapi")
 
@@ -66,6 +66,11 @@ def test_a_forked_process_speaks_for_itself(folder: Path) -> None:
     program = f"import os, pretence\nif os.fork() == 0:\n    {child}\nos.wait()"
     run(folder, program)
     assert sorted(words[2] for words in said(folder)) == ["0", "1"]
+
+
+def test_a_forked_process_in_which_nothing_changes_is_heard_as_well(folder: Path) -> None:
+    run(folder, "import os\nif os.fork() == 0:\n    open('/dev/null')\n    os._exit(0)\nos.wait()")
+    assert [words[1:3] for words in said(folder)] == [["0", "0"], ["0", "0"]]
 
 
 def test_the_images_own_sitecustomize_runs_as_well(folder: Path, tmp_path: Path) -> None:

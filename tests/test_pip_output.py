@@ -66,6 +66,33 @@ COMPILER_FAILED = """\
   note: This error originates from a subprocess, and is likely not a problem with pip.
   ERROR: Failed building wheel for toy
 """
+CARGO_FAILED = """\
+  error: subprocess-exited-with-error
+  \u2570\u2500> [58 lines of output]
+         Compiling orjson v3.13.0 (/tmp/pip-wheel-0dqhaaxl/orjson)
+      error: failed to run custom build command for `orjson v3.13.0 (/tmp/pip-wheel-0dqhaaxl/orjson)`
+
+      Caused by:
+        process didn't exit successfully: `/tmp/build-script-build` (exit status: 1)
+        --- stderr
+
+
+
+        orjson v3.13.0 does not support free-threaded Python
+
+      Error: command ['maturin', 'pep517', 'build-wheel'] returned non-zero exit status 1
+      [end of output]
+"""
+ASKED_FOR_A_TOOL = """\
+  error: subprocess-exited-with-error
+  \u2570\u2500> [23 lines of output]
+      running egg_info
+      Error: pg_config executable not found.
+
+      pg_config is required to build psycopg2 from source.
+      For further information please check the 'doc/src/install.rst' file.
+      [end of output]
+"""
 LOCAL_FAILED = """\
 Processing /audit/local/0 (from -r /audit/requirements.txt (line 1))
   Preparing metadata (pyproject.toml): started
@@ -73,12 +100,20 @@ Processing /audit/local/0 (from -r /audit/requirements.txt (line 1))
   error: subprocess-exited-with-error
 """
 UNREACHABLE = """\
-Looking in indexes: https://nowhere.invalid/simple
-WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by \
-'NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection object at 0x7fc44a224d70>: Failed to establish a \
-new connection: [Errno -2] Name or service not known')': /simple/idna/
-ERROR: Could not find a version that satisfies the requirement idna (from versions: none)
-ERROR: No matching distribution found for idna
+2026-11-21T16:00:00,123   Could not fetch URL https://x.invalid/simple/idna/: connection error: \
+HTTPSConnectionPool(host='x.invalid', port=443): Max retries exceeded with url: /simple/idna/ (Caused by \
+NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection object at 0x7f>: Failed to establish a new \
+connection: [Errno -2] Name or service not known')) - skipping
+"""
+UNTRUSTED = """\
+2026-11-21T16:00:00,123   Could not fetch URL https://x.example/simple/idna/: There was a problem confirming the ssl \
+certificate: HTTPSConnectionPool(host='x.example', port=443): Max retries exceeded with url: /simple/idna/ (Caused by \
+SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed \
+certificate in certificate chain (_ssl.c:1028)'))) - skipping
+"""
+DENIED = """\
+2026-11-21T16:00:00,123   Could not fetch URL http://me:****@x.example/simple/foo/: 401 Client Error: Unauthorized for url: \
+http://x.example/simple/foo/ - skipping
 """
 CONFLICT = """\
 ERROR: Cannot install -r /r.txt (line 2) and urllib3<1.20 because these package versions have conflicting dependencies.
@@ -129,27 +164,37 @@ def test_a_package_without_a_fitting_version_is_named_with_what_there_is() -> No
 def test_who_asks_for_it_is_no_part_of_the_requirement() -> None:
     found = blame(none_fits("Zope.Interface>=9 (from pyramid)", "none"))
     assert (found.name, found.version) == ("zope-interface", "9")
-    assert found.words == "the index has neither a wheel for this interpreter nor a source archive"
+    assert found.words == "pip finds neither a wheel for this interpreter nor a source archive"
 
 
-def test_versions_for_another_python_and_a_refused_password_are_told() -> None:
+def test_versions_for_another_python_are_told() -> None:
     other = "ERROR: Ignored the following versions that require a different python version: 1.0 Requires-Python <3.13; "
     found = blame(none_fits("foo", "none", f"{other}2.0 Requires-Python <3.14\n"))
     assert found.words.endswith("(others: 2.0 Requires-Python <3.14)")
-    denied = "WARNING: 401 Error, Credentials not correct for https://index.example/simple/foo/\n"
-    assert "401 Error, Credentials not correct" in blame(none_fits("foo", "none", denied)).words
 
 
-def test_an_index_that_does_not_answer_is_no_packages_fault() -> None:
-    found = blame(UNREACHABLE)
-    assert found.unreachable
-    assert found.words == "[Errno -2] Name or service not known"
+def test_a_refused_password_is_told_and_a_package_that_an_index_does_not_know_is_no_refusal() -> None:
+    assert blame(none_fits("foo", "none"), DENIED).words.endswith("(401 Client Error: Unauthorized)")
+    unknown = DENIED.replace("401 Client Error: Unauthorized", "404 Client Error: Not Found")
+    assert "Error" not in blame(none_fits("foo", "none"), unknown).words
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (UNREACHABLE, "[Errno -2] Name or service not known"),
+        (UNTRUSTED, "self-signed certificate in certificate chain (_ssl.c:1028)"),
+        (DENIED.replace("401 Client Error: Unauthorized", "503 Server Error: Busy"), "503 Server Error: Busy"),
+    ],
+)
+def test_an_index_that_does_not_answer_is_no_packages_fault(log: str, words: str) -> None:
+    found = blame(none_fits("foo", "none"), log)
+    assert (found.unreachable, found.words) == (True, words)
 
 
 def test_an_index_that_answered_after_all_is_not_unreachable() -> None:
-    retried = UNREACHABLE.splitlines()[1] + "\n"
-    assert not blame(retried + BACKEND_FAILED).unreachable
-    assert not blame(none_fits("idna==99", "3.10", retried)).unreachable
+    assert not blame(BACKEND_FAILED, UNREACHABLE).unreachable
+    assert not blame(none_fits("idna==99", "3.10"), UNREACHABLE).unreachable
 
 
 def test_a_conflict_is_no_packages_fault_and_is_told_whole() -> None:
@@ -177,6 +222,11 @@ def test_at_the_deadline_the_package_is_named_whose_own_code_ran() -> None:
 
 def test_of_a_compilers_words_its_first_error_counts() -> None:
     assert last_words(COMPILER_FAILED) == "toy.c:2:10: fatal error: mysql/mysql.h: No such file or directory"
+
+
+def test_of_the_words_of_those_who_call_compilers_the_cause_counts() -> None:
+    assert last_words(CARGO_FAILED) == "orjson v3.13.0 does not support free-threaded Python"
+    assert last_words(ASKED_FOR_A_TOOL) == "Error: pg_config executable not found."
 
 
 def test_without_a_known_form_the_last_lines_count() -> None:

@@ -81,7 +81,7 @@ def _wrong_in(variant: VariantAudit) -> Iterator[Found]:
 
 
 def _switchers(variant: VariantAudit) -> dict[str, list[str]]:
-    """Each package that switched the GIL on, with the extension modules by which it did; a module that is nobody's is its own."""
+    """Each package that switched the GIL on, with the extension modules by which it did; nobody's module for itself."""
     found: dict[str, list[str]] = {}
     for module, owner in sorted({(one.gil_by, one.gil_package) for one in variant.every_import if one.gil_by}):
         found.setdefault(owner or module, []).append(module)
@@ -112,18 +112,18 @@ def terminal(audit: Audit) -> RenderableType:
     parts: list[RenderableType] = [_table(audit), Text()] if any(one.packages for one in audit.variants) else []
     wrong = problems(audit)
     for kind in dict.fromkeys(one.found.kind for one in wrong):
-        paragraphs = [_paragraph(one, audit) for one in wrong if one.found.kind == kind]
-        parts += [Text(kind, style="bold"), *paragraphs, Text()]
+        lines = [line for one in wrong if one.found.kind == kind for line in _lines(one, audit)]
+        parts += [Text(kind, style="bold"), *lines, Text()]
     return Group(*parts, *(Text(summary(one, audit)) for one in audit.variants))
 
 
-def _paragraph(problem: Problem, audit: Audit) -> RenderableType:
+def _lines(problem: Problem, audit: Audit) -> list[RenderableType]:
     found = problem.found
     heading = f"{found.subject} ({found.asked_by})" if found.asked_by else found.subject
     if found.kind != NOT_ASKED:
         alike = f", and on {audit.control} alike: not their doing" if problem.on_control else ""
         heading += f" on {', '.join(problem.variants)}{alike}"
-    return Padding(Group(Text(heading), Padding(Text(found.reason), (0, 0, 0, 2))), (0, 0, 0, 2), expand=False)
+    return [Padding(Text(text), (0, 0, 0, indent), expand=False) for text, indent in ((heading, 2), (found.reason, 4))]
 
 
 def _table(audit: Audit) -> Table:

@@ -36,9 +36,11 @@ NO_VERSION = re.compile(
     r" \((?:from (?!versions).*?\) \()?from versions: (.*)\)$",
     re.MULTILINE,
 )
+NO_VERSIONS = "none"
 OTHER_PYTHON = re.compile(r"require a different python version: (.+)$", re.MULTILINE)
-UNREACHABLE = re.compile(r"connection broken by '(.+?)': /", re.MULTILINE)
-DENIED = re.compile(r"^WARNING: (40[13] Error, .+)$", re.MULTILINE)
+# Stands in pip's log alone, whatever it prints; 404 is an index's way to say that it does not know a package.
+NOT_FETCHED = re.compile(r"Could not fetch URL \S+: (?!404 )(.+?)(?: - skipping)?$", re.MULTILINE)
+HTTP_ERROR = re.compile(r"^([45]\d\d [^:]+: .+?) for url")
 HASH = re.compile(
     r"DO NOT MATCH THE HASHES.*?\n\s+(\S+?)(?:==\S+)? from .*?Expected (\S+ \S+)\s.*?Got\s+(\S+)", re.DOTALL
 )
@@ -50,7 +52,7 @@ SUSPECT = re.compile(r"(?:The user requested (?:\(constraint\) )?)?([A-Za-z0-9][
 BLOCK = re.compile(r"╰─> \[\d+ lines? of output\]\n(.*?)^\s*\[end of output\]", re.DOTALL | re.MULTILINE)
 # What compilers, linkers and those who call them call an error; of many the first is the cause.
 COMPILER = re.compile(
-    r"(: fatal error: |: error: |^[Ee]rror(\[E\d+\])?: |^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
+    r"(: (fatal )?error: |^[Ee]rror(\[E\d+\])?: |^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
 )
 COMPILER_NOISE = re.compile(r"failed with exit code|returned non-zero exit status|subprocess-exited-with-error")
 # Cargo's way to tell what a package's own build script said.
@@ -102,13 +104,13 @@ def pip_version(said: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def blame(output: str) -> Blame:
-    """Which package stopped pip, from all it printed."""
+def blame(output: str, log: str = "") -> Blame:
+    """Which package stopped pip, from all it printed and, if a package is nowhere, from its log."""
     none_fits = NO_VERSION.findall(output)
     wrong_hash = HASH.search(output)
     unhashed = UNHASHED.search(output)
     if none_fits:
-        return _no_version(output, *none_fits[-1])
+        return _no_version(output, log, *none_fits[-1])
     if BUILD_FAILED.search(output):
         return _build_failed(output)
     if wrong_hash:
@@ -155,21 +157,31 @@ def _version_of(file: str) -> str:
     return stem.rpartition("-")[2] if not file.endswith(".whl") else stem.split("-")[1]
 
 
-def _no_version(output: str, wanted: str, versions: str) -> Blame:
+def _no_version(output: str, log: str, wanted: str, versions: str) -> Blame:
     name = COLLECTING.match(f"Collecting {wanted}")
     canonical = canonicalize_name(name[1]) if name else ""
-    broken = UNREACHABLE.findall(output)
-    if broken and versions == "none":
-        return Blame(broken[-1].rsplit(": ", 1)[-1].split("'")[0], canonical, unreachable=True)
-    known = versions.split(", ")
-    if versions == "none":
-        words = "the index has neither a wheel for this interpreter nor a source archive"
+    refusal, is_unreachable = _not_fetched(log) if versions == NO_VERSIONS else ("", False)
+    if is_unreachable:
+        return Blame(refusal, canonical, unreachable=True)
+    if versions == NO_VERSIONS:
+        words = "pip finds neither a wheel for this interpreter nor a source archive"
     else:
-        words = f"no version fits {wanted}: for this interpreter there is {', '.join(known[-3:])}"
-    denied, others = DENIED.findall(output), OTHER_PYTHON.findall(output)
-    words += f" ({denied[-1]})" if denied else ""
-    words += f" (others: {others[-1].split('; ')[-1]})" if others and not denied else ""
+        words = f"no version fits {wanted}: for this interpreter there is {', '.join(versions.split(', ')[-3:])}"
+    others = OTHER_PYTHON.findall(output)
+    if refusal or others:
+        words += f" ({refusal or 'others: ' + others[-1].split('; ')[-1]})"
     return Blame(words, canonical, fitting_version(wanted), made_up=True)
+
+
+def _not_fetched(log: str) -> tuple[str, bool]:
+    """What an index said instead of an answer, and whether it is no answer at all."""
+    found = NOT_FETCHED.findall(log)
+    if not found:
+        return "", False
+    answered = HTTP_ERROR.match(found[-1])
+    if answered:
+        return answered[1], answered[1].startswith("5")
+    return found[-1].rsplit(": ", 1)[-1].split("'")[0], True
 
 
 def fitting_version(wanted: str) -> str:

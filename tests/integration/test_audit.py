@@ -26,7 +26,6 @@ from interlock.engine.workbench import CACHE_VOLUME
 from interlock.errors import EngineError
 from interlock.model import Built, Catalog, Gil, Origin, PackageAudit, State, VariantAudit
 from tests.integration import wheelhouse
-from tests.integration.conftest import leftovers
 from tests.integration.toys import command, interlock
 
 Auditing = Callable[..., list[VariantAudit]]
@@ -108,7 +107,7 @@ def run(client: Any, catalog: Catalog, root: Path, free_threaded: Built) -> Audi
 
 
 @pytest.fixture(scope="module")
-def audited(client: Any, run: Auditing, url: str, tmp_path_factory: pytest.TempPathFactory) -> VariantAudit:
+def audited(run: Auditing, url: str, tmp_path_factory: pytest.TempPathFactory) -> VariantAudit:
     """All the toys, in one audit."""
     folder = tmp_path_factory.mktemp("audit")
     (folder / "project").mkdir()
@@ -116,11 +115,9 @@ def audited(client: Any, run: Auditing, url: str, tmp_path_factory: pytest.TempP
         (folder / "project" / path).parent.mkdir(exist_ok=True)
         (folder / "project" / path).write_text(text)
     (folder / "requirements.txt").write_text(WANTED.format(url=url))
-    before = leftovers(client)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assembling, "IMPORT_S", 3.0)
         (found,) = run(folder / "requirements.txt", modules=["toy_user", "json", "no.such"])
-    assert leftovers(client) - before == set()
     return found
 
 
@@ -163,7 +160,7 @@ def test_failures_have_the_last_words_of_who_failed_and_hide_no_other(audited: V
     assert failed == {
         "toy-uncompiled": "toy.c:1:10: fatal error: no/such/header.h: No such file or directory",
         "toy-unready": "RuntimeError: toy-config is not there",
-        "toy-nowhere": "the index has neither a wheel for this interpreter nor a source archive",
+        "toy-nowhere": "pip finds neither a wheel for this interpreter nor a source archive",
         "toy-versions": "conflict: The user requested toy-versions<2; The user requested toy-versions>1",
     }
 
@@ -243,14 +240,15 @@ def test_a_private_index_is_asked_with_the_password_that_a_variable_has(
         guarded = address.replace("http://", "http://me:${TOY_PASSWORD}@")
         (tmp_path / "r.txt").write_text(f"--index-url {guarded}\ntoy-user\n")
         (found,) = run(tmp_path / "r.txt")
-        (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-user\n")
+        monkeypatch.setenv("TOY_PASSWORD", "wrong")
         (refused,) = run(tmp_path / "r.txt")
     assert {one.name: one.origin for one in found.packages} == {
         "toy-user": Origin.WHEEL,
         "toy-switcher": Origin.BUILT,
     }
     (row,) = refused.packages
-    assert "401 Error" in row.reason
+    assert "401 Client Error: Unauthorized" in row.reason
+    assert "wrong" not in refused.model_dump_json()
 
 
 def test_constraints_includes_and_folders_of_wheels_hold(run: Auditing, tmp_path: Path) -> None:
@@ -321,7 +319,7 @@ def test_the_command_is_a_gate_with_a_table_or_json(root: Path, free_threaded: B
     bad = interlock(root, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
     assert bad.returncode == 1
     assert "error: " in bad.stderr
-    assert "the GIL comes back: toy_switcher._c of toy-switcher 1.0 on cpython-3.13t" in bad.stderr
+    assert "the GIL comes back: toy-switcher 1.0 on cpython-3.13t" in bad.stderr
     read = json.loads(bad.stdout)
     audited = next(one for one in read["variants"] if one["variant"] == VARIANT)
     assert [one["name"] for one in audited["packages"]] == ["toy-switcher", "toy-user"]
@@ -331,7 +329,6 @@ def test_an_interrupted_audit_leaves_nothing_behind(
     client: Any, root: Path, free_threaded: Built, tmp_path: Path, nothing_left: None
 ) -> None:
     file, data = wheelhouse.source("toy-slow", slow="import time; time.sleep(300)")
-    images = {image.id for image in client.images.list(all=True)}
     with wheelhouse.index({file: data}) as address:
         (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-slow\n")
         words = command("audit", "-r", str(tmp_path / "r.txt"), "--variants", free_threaded.variant)
@@ -346,5 +343,4 @@ def test_an_interrupted_audit_leaves_nothing_behind(
             watchdog.cancel()
     assert process.returncode == 130
     assert "interrupted" in said
-    assert {image.id for image in client.images.list(all=True)} - images == set()
     assert CACHE_VOLUME in {volume.name for volume in client.volumes.list()}

@@ -23,6 +23,16 @@ if os.path.exists("before.py"):
 def get_requires_for_build_wheel(config_settings=None):
     return []
 
+def metadata():
+    return "Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n" % (NAME, VERSION)
+
+def prepare_metadata_for_build_wheel(folder, config_settings=None):
+    info = NAME.replace("-", "_") + "-" + VERSION + ".dist-info"
+    os.mkdir(os.path.join(folder, info))
+    with open(os.path.join(folder, info, "METADATA"), "w") as file:
+        file.write(metadata())
+    return info
+
 def build_wheel(folder, config_settings=None, metadata_directory=None):
     if os.path.exists("slow.py"):
         exec(open("slow.py").read())
@@ -38,7 +48,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         tag = "cp%d%d-cp%s-linux_x86_64" % (sys.version_info[0], sys.version_info[1], abi)
     stem = NAME.replace("-", "_") + "-" + VERSION
     info = stem + ".dist-info/"
-    files[info + "METADATA"] = "Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n" % (NAME, VERSION)
+    files[info + "METADATA"] = metadata()
     files[info + "WHEEL"] = "Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\nTag: %s\\n" % tag
     files[info + "RECORD"] = "".join("%s,,\\n" % path for path in files)
     wheel = "%s-%s.whl" % (stem, tag)

@@ -32,7 +32,8 @@ from interlock.routines import (
     split_names,
 )
 from interlock.trial import asked, tables
-from interlock.trial.conduct import Assignment, Contestant, Seen, conduct
+from interlock.trial.builds import Contestant
+from interlock.trial.conduct import Assignment, Seen, conduct
 from interlock.trial.copies import Copy, copy_for
 from interlock.trial.visits import Demands
 

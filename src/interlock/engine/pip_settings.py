@@ -96,8 +96,6 @@ def translate(known: Mapping[str, str], environment: Mapping[str, str], named: M
     netrc = Path(environment.get("NETRC", "~/.netrc")).expanduser()
     if netrc.is_file():
         files[NETRC] = netrc
-    if settings.get("retries") == "0":  # without one pip does not say that it could not reach its index
-        settings["retries"] = "1"
     proxies = {name: value for name, value in environment.items() if name.lower() in PROXIES}
     variables = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items() if value}
     return PipSettings(

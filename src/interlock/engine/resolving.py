@@ -14,6 +14,7 @@ from interlock.requirements import Line, Requirements, line_for, local_places, t
 
 DEADLINE_S = 3600
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
+LOG, READ_S = f"{AUDIT}/pip.log", 60
 LOCAL, LINKS, STAND_INS = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/stand-ins"
 
 
@@ -79,21 +80,13 @@ class Resolver:
         without = f", without {', '.join(self._stand_ins)}" if self._stand_ins else ""
         self._say(f"resolving {len(lines)} requirements{without}")
         self._write(lines)
-        command = [
-            "install",
-            "--dry-run",
-            "--ignore-installed",
-            "--report",
-            REPORT,
-            "-r",
-            REQUIREMENTS,
-            "-c",
-            CONSTRAINTS,
-        ]
-        said = self._bench.pip(*command, deadline_s=DEADLINE_S)
+        command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT, "--log", LOG]
+        said = self._bench.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
         if said.ok:
-            return parse_report(self._bench.run(["cat", REPORT], DEADLINE_S).output)
-        found = blame_deadline(said.output, DEADLINE_S) if said.late else blame(said.output)
+            return parse_report(self._bench.run(["cat", REPORT], READ_S).output)
+        # pip adds to its log: what it says of a package now stands last.
+        log = self._bench.run(["grep", "Could not fetch URL", LOG], READ_S).output
+        found = blame_deadline(said.output, DEADLINE_S) if said.late else blame(said.output, log)
         if found.unreachable:
             raise EngineError(
                 key="pip",

@@ -18,45 +18,25 @@ from interlock.engine.client import engine_facts
 from interlock.engine.helpers import ensure_helper
 from interlock.engine.trial import Stall
 from interlock.engine.user_build import Recipe, UserImage, Workshop
-from interlock.errors import BuildError
 from interlock.model import (
     MOUNT,
-    OWN,
     OWN_TWIN,
     Base,
     BaseImage,
-    Built,
     Candidate,
-    Gil,
-    Mode,
-    Outcome,
-    State,
     Trial,
     TrialSettings,
-    Variant,
     slug,
 )
 from interlock.probes import best_probe
-from interlock.runs import OK
 from interlock.stage import Step
 from interlock.trial.asked import exposed_address
-from interlock.trial.copies import Copy, options_for
-from interlock.trial.rounds import Held, Scene, hold
+from interlock.trial.builds import Builds, Contestant, twin_of
+from interlock.trial.rounds import Held, Scene, hold, prove
 from interlock.trial.visits import Demands, Entry
 
 TRIAL_FILE = "trial.json"
 LOADED = "load"
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A variant (in a mode) that is to be tried: its image if it has one, and the Dockerfile on it."""
-
-    label: str
-    variant: Variant
-    mode: Mode | None
-    built: Built
-    copy: Copy | None  # none if it has no image
 
 
 @dataclass(frozen=True)
@@ -108,9 +88,14 @@ def conduct(client: Any, assignment: Assignment, seen: Seen) -> tuple[Path, Tria
     try:
         with tempfile.TemporaryDirectory(prefix="interlock-trial-") as folder:
             shop = Workshop(client, begun.owner, Path(folder), assignment.cache / "logs", begun.builder)
-            entries = _build(shop, assignment, seen.on_build, left)
-        scene = _set_scene(client, assignment, entries, begun.owner, seen.on_step)
-        held = hold(scene, entries)
+            builds = Builds(shop, assignment.recipe, seen.on_build, left)
+            # What does not work unchanged is said before anything else is built.
+            own = builds.own()
+            scene = _set_scene(client, assignment, own, begun.owner, seen.on_step)
+            prove(scene, [own])
+            contestants = [builds.contestant(one) for one in assignment.contestants]
+        prove(scene, contestants)
+        held = hold(scene, [own, twin_of(own), *contestants])
         if assignment.keep:
             held.candidates = _kept(client, assignment, held.candidates)
     finally:
@@ -118,83 +103,15 @@ def conduct(client: Any, assignment: Assignment, seen: Seen) -> tuple[Path, Tria
     return _write(assignment, _record(client, begun, assignment, held))
 
 
-def _build(
-    shop: Workshop, assignment: Assignment, say: Callable[[str, str], None], left: list[UserImage]
-) -> list[Entry]:
-    """The user's own and its twin, then each contestant; the own one must build."""
-    recipe = assignment.recipe
-
-    def build(label: str, copy: Copy | None) -> UserImage:
-        say(label, "starting")
-        words = recipe if copy is None else replace(recipe, options=options_for(recipe.options, copy))
-        try:
-            image = user_build.build(
-                shop, words, slug(label), copy.text if copy else None, lambda step: say(label, step)
-            )
-        except BuildError:
-            say(label, State.FAILED.value)
-            raise
-        left.append(image)
-        say(label, State.OK.value)
-        return image
-
-    try:
-        own = build(OWN, None)
-    except BuildError as error:
-        raise BuildError(
-            file=str(recipe.dockerfile), found=f"your own Dockerfile, unchanged: {error.found}", todo=error.todo
-        ) from None
-    made: dict[str, UserImage | BuildError] = {}
-    entries = [Entry(_candidate(shop.client, label, own)) for label in (OWN, OWN_TWIN)]
-    for one in assignment.contestants:
-        if one.copy is not None and one.variant.name not in made:
-            try:
-                made[one.variant.name] = build(one.variant.name, one.copy)
-            except BuildError as error:
-                made[one.variant.name] = error
-        entries.append(_entry(shop.client, one, made.get(one.variant.name)))
-    return entries
-
-
-def _candidate(client: Any, label: str, image: UserImage) -> Candidate:
-    return Candidate(
-        label=label,
-        outcome=OK,
-        image_id=image.image_id,
-        size_bytes=client.images.get(image.image_id).attrs["Size"],
-        build_s=round(image.duration_s, 1),
-    )
-
-
-def _entry(client: Any, one: Contestant, image: UserImage | BuildError | None) -> Entry:
-    """A contestant that may go on, or one that has ended before it began, with the reason."""
-    mode = one.mode
-    copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
-    known = {"image": one.built.tag, "declared_gil": _declared(one.variant, mode), **(copied or {})}
-    if not isinstance(image, UserImage):
-        outcome = one.built.outcome if image is None else Outcome(state=State.FAILED, reason=image.found)
-        return Entry(Candidate(label=one.label, outcome=outcome, **known))
-    entry = Entry(_candidate(client, one.label, image).model_copy(update=known), mode.environment if mode else {})
-    if mode and mode.options:
-        reason = f"its mode is an option of the interpreter ({' '.join(mode.options)}), which your own command starts"
-        entry.update(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))
-    return entry
-
-
-def _declared(variant: Variant, mode: Mode | None) -> Gil:
-    return (mode.gil if mode else None) or variant.proof.gil
-
-
-def _set_scene(
-    client: Any, assignment: Assignment, entries: Sequence[Entry], owner: str, on_step: Callable[[Step], None]
-) -> Scene:
+def _set_scene(client: Any, assignment: Assignment, own: Entry, owner: str, on_step: Callable[[Step], None]) -> Scene:
     settings, demands = assignment.settings, assignment.demands
     on_step(Step("preparing", "load and instruments", "", 0, 1))
     base = _base(client, assignment, on_step)
     if assignment.starts_service and demands.address is None:
-        ports = engine.exposed_ports(client, entries[0].candidate.image_id)
+        ports = engine.exposed_ports(client, own.candidate.image_id)
         demands = replace(demands, address=exposed_address(ports))
-    needed = settings.profiled or any(MOUNT in str(dict(entry.environment)) for entry in entries)
+    modes = [one.mode.environment for one in assignment.contestants if one.mode]
+    needed = settings.profiled or any(MOUNT in value for one in modes for value in one.values())
     instruments = ensure_helper(client, assignment.root, "instruments", base) if needed else ""
     volume = cells.create_instruments_volume(client, owner, instruments, {}) if instruments else None
     network = settings.network or engine.open_network(client, owner)

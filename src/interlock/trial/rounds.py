@@ -60,10 +60,17 @@ class Held:
     candidates: list[Candidate] = field(default_factory=list)
 
 
+def prove(scene: Scene, entries: Sequence[Entry]) -> None:
+    """Each that was built once, untimed; WorkloadError if the user's own does not work."""
+    tried = [entry for entry in entries if entry.goes_on]
+    for number, entry in enumerate(tried):
+        scene.on_step(Step("proving", "", entry.label, number, len(tried)))
+        _attempt(scene.visits.prove, entry, "")
+
+
 def hold(scene: Scene, entries: Sequence[Entry]) -> Held:
-    """Proves, measures and profiles; WorkloadError if the user's own Dockerfile does not hold out."""
+    """Measures and profiles what was proved; WorkloadError if the user's own Dockerfile does not hold out."""
     held = Held(scene.probe)
-    _prove(scene, entries)
     before = None if stability.engine_is_elsewhere() else stability.sample()
     loader_s = _loader_cpu_s(scene)
     held.order = _rounds(scene, entries)
@@ -82,14 +89,6 @@ def hold(scene: Scene, entries: Sequence[Entry]) -> Held:
 
 def _loader_cpu_s(scene: Scene) -> float:
     return engine.usage(scene.stall.client, scene.stall.loader).cpu_s
-
-
-def _prove(scene: Scene, entries: Sequence[Entry]) -> None:
-    """The twin is the same image: what works once works."""
-    tried = [entry for entry in entries if entry.label != OWN_TWIN and entry.goes_on]
-    for number, entry in enumerate(tried):
-        scene.on_step(Step("proving", "", entry.label, number, len(tried)))
-        _attempt(scene.visits.prove, entry, "")
 
 
 def _attempt(visit: Callable[[Entry], None], entry: Entry, when: str) -> None:
