@@ -211,7 +211,11 @@ def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) ->
 
 
 def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
-    common = {one.name: one.reason for one in differences if one.contract and variant.kind in one.kinds}
+    common = {
+        one.name: one.reason
+        for one in differences
+        if one.contract and variant.kind in one.kinds and variant.name not in one.not_of
+    }
     return variant.model_copy(update={"differences": {**common, **variant.differences}})
 
 

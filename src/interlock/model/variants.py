@@ -145,6 +145,7 @@ class Difference(Data):
     reason: Annotated[str, StringConstraints(min_length=1)]
     kinds: Annotated[list[SourceKind], Field(min_length=1)]
     contract: bool = False  # a check of the contract has this name; the variants of these kinds declare the difference
+    not_of: list[Name] = []  # the variants of these kinds that do not
 
 
 class VariantFile(Data):
