@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from interlock import audit as audits
 from interlock.audit import GIL_BACK, NOT_ASKED, NOT_HAD, NOT_IMPORTED
 from interlock.errors import AuditError
 from interlock.model import Audit, Gil, ModuleImport, Origin, Outcome, PackageAudit, State, VariantAudit
-from tests.builders import OK
+from tests.builders import OK, ROOT
 
 CONTROL, FREE, NEWER = "cpython-3.13", "cpython-3.13t", "cpython-3.14t"
 SWITCHES = ModuleImport(module="lxml.etree", gil_by="lxml.etree", gil_package="lxml")
@@ -156,3 +157,21 @@ def test_the_json_has_every_package_and_import() -> None:
 
 def test_a_reason_with_brackets_is_shown_as_it_is() -> None:
     assert "error[E0277]: [bold] text" in shown(make(free=[failed("x", "error[E0277]: [bold] text")]))
+
+
+def test_what_fails_for_different_reasons_is_named_once_in_the_gates_sentence() -> None:
+    free, newer = (
+        VariantAudit(variant=name, outcome=OK, gil=Gil.OFF, packages=[failed("x", f"words of {name}")])
+        for name in (FREE, NEWER)
+    )
+    with pytest.raises(AuditError, match=r"cannot be had: x 1\.0 on cpython-3\.13t and cpython-3\.14t\. The"):
+        audits.require(Audit(requirements=["r.txt"], variants=[free, newer]))
+
+
+@pytest.mark.parametrize("model", [Audit, VariantAudit, PackageAudit, ModuleImport], ids=lambda model: model.__name__)
+def test_every_key_of_the_json_is_in_the_documentation(model: type[Audit]) -> None:
+    rows = [
+        line for line in (ROOT / "docs/audit.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")
+    ]
+    documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert set(model.model_fields) <= documented

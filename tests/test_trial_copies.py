@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from interlock.errors import SwapError
 from interlock.model import Proof
 from interlock.model import ThreadFlavour as Flavour
 from interlock.trial.copies import Copy, changes, copy_for, options_for
-from tests.builders import make_variant
+from tests.builders import ROOT, make_variant
 
 FREE = make_variant(
     "cpython-3.14t",
@@ -70,3 +72,13 @@ def test_options_are_pairs() -> None:
 
 def test_the_release_builds_have_tags_of_their_own() -> None:
     assert f"FROM {TAG}-release" in copy_for("FROM python:3.13-slim\n", FREE, "release", None, "Dockerfile").text
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*/Dockerfile")), ids=lambda path: path.parent.name)
+def test_the_examples_can_be_tried(path: Path) -> None:
+    copy = copy_for(path.read_text(encoding="utf-8"), FREE, "standard", None, str(path))
+    froms = [line for line in copy.text.splitlines() if line.startswith("FROM")]
+    assert froms
+    assert all(TAG in line for line in froms)
+    assert "python3.13" not in "".join(line for line in copy.text.splitlines() if not line.startswith("#"))
+    assert path.parent.name in (ROOT / "examples/README.md").read_text(encoding="utf-8")

@@ -59,4 +59,3 @@ def make_trial_settings(**changes: Any) -> TrialSettings:
         "load_cpus": "0",
     }
     return TrialSettings.model_validate(data | changes)
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -191,10 +191,14 @@ def as_json(audit: Audit) -> str:
 
 def require(audit: Audit) -> None:
     """AuditError if a gate must not open, with what is wrong in a few words."""
-    subjects: dict[str, list[str]] = {}
+    found: dict[str, dict[str, list[str]]] = {}
     for one in problems(audit):
         if one.counts:
-            subjects.setdefault(one.found.kind, []).append(f"{one.found.subject} on {', '.join(one.variants)}")
-    if subjects:
-        found = "; ".join(f"{kind[0].lower()}{kind[1:]}: {', '.join(named)}" for kind, named in subjects.items())
-        raise AuditError(file=", ".join(audit.requirements), found=found, todo="The output has the reasons.")
+            found.setdefault(one.found.kind, {}).setdefault(one.found.subject, []).extend(one.variants)
+    if found:
+        parts = [f"{kind[0].lower()}{kind[1:]}: {_where(subjects)}" for kind, subjects in found.items()]
+        raise AuditError(file=", ".join(audit.requirements), found="; ".join(parts), todo="The output has the reasons.")
+
+
+def _where(subjects: Mapping[str, list[str]]) -> str:
+    return ", ".join(f"{subject} on {' and '.join(variants)}" for subject, variants in subjects.items())

@@ -1,17 +1,12 @@
-"""What pip says: its report of what it would install, and, where it failed, at which package and why. Pure.
-
-The report: https://pip.pypa.io/en/stable/reference/installation-report/
-"""
+"""What pip says where it failed: at which package, and why; and what lets it go on. Pure."""
 
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
@@ -73,29 +68,8 @@ class Blame:
     place: str = ""  # of a local project, whose name pip never learnt
     suspects: frozenset[str] = frozenset()  # of a conflict: the packages whose requirements contradict each other
     made_up: bool = False  # the version: there is none that fits
+    nowhere: bool = False  # no version at all was found: pip's log may say more
     unreachable: bool = False  # the index did not answer: no package's fault
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """One package that pip would install."""
-
-    name: str  # as the package spells it
-    version: str
-    spec: str  # what pip is given to get this very file again
-    place: str  # a URL without credentials
-    is_wheel: bool
-    requested: bool
-    needed_by: list[str] = field(default_factory=list)
-
-    @property
-    def key(self) -> str:
-        return canonicalize_name(self.name)
-
-    @property
-    def lasting(self) -> bool:
-        """Whether this place will have the same bytes tomorrow: what is pinned by a hash."""
-        return "#sha256=" in self.spec
 
 
 def pip_version(said: str) -> tuple[int, int] | None:
@@ -105,7 +79,7 @@ def pip_version(said: str) -> tuple[int, int] | None:
 
 
 def blame(output: str, log: str = "") -> Blame:
-    """Which package stopped pip, from all it printed and, if a package is nowhere, from its log."""
+    """Which package stopped pip, from all it printed; for one that is nowhere, from its log of that as well."""
     none_fits = NO_VERSION.findall(output)
     wrong_hash = HASH.search(output)
     unhashed = UNHASHED.search(output)
@@ -170,7 +144,7 @@ def _no_version(output: str, log: str, wanted: str, versions: str) -> Blame:
     others = OTHER_PYTHON.findall(output)
     if refusal or others:
         words += f" ({refusal or 'others: ' + others[-1].split('; ')[-1]})"
-    return Blame(words, canonical, fitting_version(wanted), made_up=True)
+    return Blame(words, canonical, fitting_version(wanted), made_up=True, nowhere=versions == NO_VERSIONS)
 
 
 def _not_fetched(log: str) -> tuple[str, bool]:
@@ -226,77 +200,6 @@ def last_words(output: str) -> str:
 def _shortened(lines: list[str]) -> str:
     text = " / ".join(line.removeprefix("ERROR: ") for line in lines)
     return text if len(text) <= WORDS else text[: WORDS - 3] + "..."
-
-
-def parse_report(text: str) -> list[Resolved]:
-    """pip's installation report, version 1: what it would install, in its order."""
-    report = json.loads(text)
-    items = report["install"]
-    needed_by = _needed_by(items, report["environment"])
-    return [_resolved(item, needed_by[canonicalize_name(item["metadata"]["name"])]) for item in items]
-
-
-def _resolved(item: Mapping[str, Any], needed_by: list[str]) -> Resolved:
-    info, metadata = item["download_info"], item["metadata"]
-    return Resolved(
-        name=metadata["name"],
-        version=metadata["version"],
-        spec=_spec(metadata["name"], info),
-        place=info["url"],
-        is_wheel=info["url"].endswith(".whl"),
-        requested=bool(item.get("requested")),
-        needed_by=needed_by,
-    )
-
-
-def _spec(name: str, info: Mapping[str, Any]) -> str:
-    """A requirement line by which pip gets the same file (PEP 610 says what `info` has)."""
-    fragments = []
-    url = info["url"]
-    if "vcs_info" in info:
-        url = f"{info['vcs_info']['vcs']}+{url}@{info['vcs_info']['commit_id']}"
-    hashes = info.get("archive_info", {}).get("hashes", {})
-    if "sha256" in hashes:
-        fragments.append(f"sha256={hashes['sha256']}")
-    if info.get("subdirectory"):
-        fragments.append(f"subdirectory={info['subdirectory']}")
-    return f"{name} @ {url}{'#' if fragments else ''}{'&'.join(fragments)}"
-
-
-def _needed_by(items: list[Mapping[str, Any]], environment: Mapping[str, str]) -> dict[str, list[str]]:
-    """Which packages ask for each, by canonical name; extras that others ask for included."""
-    requires = {canonicalize_name(one["metadata"]["name"]): _requirements(one["metadata"]) for one in items}
-    extras = {canonicalize_name(one["metadata"]["name"]): set(one.get("requested_extras", [])) for one in items}
-    found: dict[str, set[str]] = {key: set() for key in requires}
-    changed = True
-    while changed:
-        changed = False
-        for key, wanted in requires.items():
-            for requirement in wanted:
-                target = canonicalize_name(requirement.name)
-                if target not in found or not _applies(requirement, environment, extras[key]):
-                    continue
-                if key not in found[target] or not requirement.extras <= extras[target]:
-                    found[target].add(key)
-                    extras[target] |= requirement.extras
-                    changed = True
-    return {key: sorted(by - {key}) for key, by in found.items()}
-
-
-def _requirements(metadata: Mapping[str, Any]) -> list[Requirement]:
-    found = []
-    for text in metadata.get("requires_dist") or []:
-        try:
-            found.append(Requirement(text))
-        except InvalidRequirement:  # pip has complained about it already, and went on
-            continue
-    return found
-
-
-def _applies(requirement: Requirement, environment: Mapping[str, str], extras: set[str]) -> bool:
-    if requirement.marker is None:
-        return True
-    return any(requirement.marker.evaluate({**environment, "extra": extra}) for extra in extras | {""})
 
 
 def stand_in(name: str, version: str) -> tuple[str, bytes]:

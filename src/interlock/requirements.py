@@ -8,27 +8,31 @@ The format: https://pip.pypa.io/en/stable/reference/requirements-file-format/
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from interlock.errors import RequirementsError
+from interlock.requirement_lines import (
+    ARCHIVE,
+    fragment,
+    logical_lines,
+    name_of_url,
+    plain_path,
+    split_extras,
+    split_marker,
+    unquoted,
+)
 
-COMMENT = re.compile(r"(^|\s+)#.*$")
 OPTION = re.compile(r"(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+|$)?(.*)$", re.DOTALL)
 # Options of a single requirement start at the first word that is one.
 OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
-EXTRAS = re.compile(r"^(.*?)(\[[^\]]*\])?$", re.DOTALL)
 NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
 PASSWORD = re.compile(r"://[^/@\s]+@")
-EGG = re.compile(r"[#&]egg=([A-Za-z0-9._-]+)")
-ARCHIVE = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 # What pip takes in a file for all requirements, and whether a value follows.
 GLOBAL = {
     "--index-url": True,
@@ -96,26 +100,6 @@ def read(names: Sequence[str], read_text: ReadText, exists: Exists) -> Requireme
     return replace(found, files=list(names))
 
 
-def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continued ones joined at the number of the first, without comments and blank ones."""
-    joined: list[str] = []
-    first = 1
-    for number, line in enumerate(text.splitlines(), 1):
-        first = first if joined else number
-        is_comment = COMMENT.match(line) is not None
-        # A comment ends a continued line, whatever its last character.
-        if line.endswith("\\") and not is_comment:
-            joined.append(line.strip("\\"))
-            continue
-        whole = COMMENT.sub("", "".join([*joined, " " + line if is_comment and joined else line])).strip()
-        joined = []
-        if whole:
-            yield first, whole
-    rest = COMMENT.sub("", "".join(joined)).strip()
-    if rest:
-        yield first, rest
-
-
 class _Reader:
     """Collects what the files say, in order; a file that is included twice is read twice, as pip does."""
 
@@ -172,7 +156,7 @@ class _Reader:
         if GLOBAL.get(option, True) != bool(value):
             said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
             raise _wrong(line, f"{option} {said}", "Correct the line.")
-        return option, value if option == "--editable" else _unquoted(value)
+        return option, value if option == "--editable" else unquoted(value)
 
     def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
         if "://" in value:
@@ -183,7 +167,7 @@ class _Reader:
         if "://" in value and not value.startswith("file:"):
             self.found.options.append(f"--find-links {value}")
             return
-        path = self._on_this_machine(line, _plain_path(value))
+        path = self._on_this_machine(line, plain_path(value))
         if path is None:
             raise _wrong(line, f"'{value}' is neither a URL nor a folder", "Correct the line.")
         self.found.links.append(path)
@@ -195,14 +179,14 @@ class _Reader:
         if named is not None and not named[3].startswith("file:"):
             return replace(line, name=canonicalize_name(named[1]))
         if named is not None:
-            bare = f"{named[1]}{named[2] or ''} @ file://{{path}}{_fragment(named[3])}{named[4]}"
+            bare = f"{named[1]}{named[2] or ''} @ file://{{path}}{fragment(named[3])}{named[4]}"
             return self._local(line, named[3], " ".join([bare, *options]), canonicalize_name(named[1]))
         if "://" in head and not head.startswith("file:"):
-            return replace(line, name=_name_of_url(head))
-        where, marker = _split_marker(head)
-        bare, extras = _split_extras(where)
+            return replace(line, name=name_of_url(head))
+        where, marker = split_marker(head)
+        bare, extras = split_extras(where)
         if self._is_path(line, bare):
-            place = f"file://{{path}}{_fragment(bare)}" if bare.startswith("file:") else "{path}"
+            place = f"file://{{path}}{fragment(bare)}" if bare.startswith("file:") else "{path}"
             return self._local(line, bare, " ".join([f"{place}{extras}{marker}", *options]), "")
         try:
             return replace(line, name=canonicalize_name(Requirement(head).name))
@@ -211,7 +195,7 @@ class _Reader:
             raise _wrong(line, f"'{head}' is not a requirement ({said})", "Correct the line.") from None
 
     def _local(self, line: Line, value: str, text: str, name: str) -> Line:
-        path = self._on_this_machine(line, _plain_path(value))
+        path = self._on_this_machine(line, plain_path(value))
         if path is None:
             raise _wrong(line, f"there is no '{value}'", "Correct the path.")
         return replace(line, text=text, path=path, name=name)
@@ -232,47 +216,6 @@ class _Reader:
 
 def _wrong(line: Line, found: str, todo: str) -> RequirementsError:
     return RequirementsError(file=line.file, key=f"line {line.number}", found=found, todo=todo)
-
-
-def _unquoted(value: str) -> str:
-    """A value as pip's option parser, which splits words as a shell does, takes it."""
-    try:
-        words = shlex.split(value)
-    except ValueError:
-        return value
-    return " ".join(words)
-
-
-def _plain_path(value: str) -> Path:
-    """The path of a file: URL or of a path, without a fragment."""
-    if value.startswith("file:"):
-        return Path(unquote(urlsplit(value).path))
-    return Path(value.partition("#")[0])
-
-
-def _fragment(url: str) -> str:
-    return f"#{found}" if (found := urlsplit(url).fragment) else ""
-
-
-def _split_marker(text: str) -> tuple[str, str]:
-    bare, semicolon, marker = text.partition(";")
-    return (bare.strip(), f" ; {marker.strip()}") if semicolon else (text.strip(), "")
-
-
-def _split_extras(text: str) -> tuple[str, str]:
-    found = EXTRAS.match(text)
-    return (found[1].strip(), found[2] or "") if found else (text, "")
-
-
-def _name_of_url(text: str) -> str:
-    """The name that a URL carries: as egg=NAME, or before the version of an archive's name."""
-    egg = EGG.search(text)
-    file = unquote(urlsplit(text.split(maxsplit=1)[0]).path).rpartition("/")[2]
-    if egg is not None:
-        return canonicalize_name(egg[1])
-    if not file.endswith(ARCHIVE):
-        return ""
-    return canonicalize_name(file.split("-")[0] if file.endswith(".whl") else file.rpartition("-")[0])
 
 
 def local_places(wanted: Requirements, folder: str) -> dict[Path, str]:

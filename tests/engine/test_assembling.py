@@ -10,7 +10,7 @@ from interlock.engine.resolving import Failure, Resolution
 from interlock.engine.wheels import Wheel
 from interlock.installed import Distribution, owners
 from interlock.model import Gil, ModuleImport, Origin
-from interlock.pip_output import Resolved
+from interlock.pip_report import Resolved
 from interlock.requirements import Line
 
 LXML = Distribution("lxml", "6.1.3", ["lxml/__init__.py", "lxml/etree.cpython-314t.so", "lxml/_path.cpython-314t.so"])

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docker.errors import DockerException
+
 from interlock import installed
 from interlock.engine import assembling, cells, importing, workbench
 from interlock.engine.builder import ensure_builder
@@ -15,7 +17,7 @@ from interlock.engine.image import Say
 from interlock.engine.pip_settings import PipSettings, gather
 from interlock.engine.resolving import Resolution, Resolver
 from interlock.engine.wheels import Wheel, Workshop
-from interlock.errors import BuildError
+from interlock.errors import BuildError, EngineError
 from interlock.model import Built, Catalog, Gil, Outcome, State, VariantAudit
 from interlock.pip_output import LEAST_PIP, pip_version
 from interlock.requirements import Requirements
@@ -59,6 +61,8 @@ def _audit_one(task: _Task) -> VariantAudit:
         return _work(task, owner)
     except BuildError as error:  # of the builder: no other variant's concern
         return VariantAudit(variant=name, outcome=Outcome(state=State.FAILED, reason=str(error)))
+    except DockerException as error:
+        raise EngineError(key=name, found=f"the engine ended an audit: {error}", todo="See the engine's log.") from None
     finally:
         cells.clean_up(task.client, owner)
 

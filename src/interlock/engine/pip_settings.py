@@ -44,7 +44,7 @@ OF_THE_AUDIT = {
 
 @dataclass(frozen=True)
 class PipSettings:
-    """An environment for pip, files of this machine by their place in the container, and whether it needs its network."""
+    """An environment for pip, files of this machine by their place in a container, and whether it needs its network."""
 
     environment: dict[str, str]
     files: dict[str, Path] = field(default_factory=dict)

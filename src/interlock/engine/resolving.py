@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from interlock.engine.pip_settings import AUDIT
 from interlock.engine.workbench import Workbench
 from interlock.errors import EngineError
-from interlock.pip_output import Blame, Resolved, blame, blame_deadline, parse_report, stand_in
+from interlock.pip_output import Blame, blame, blame_deadline, stand_in
+from interlock.pip_report import Resolved, parse_report
 from interlock.requirements import Line, Requirements, line_for, local_places, texts
 
 DEADLINE_S = 3600
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
-LOG, READ_S = f"{AUDIT}/pip.log", 60
+LOG, NOWHERE, READ_S = f"{AUDIT}/pip.log", f"{AUDIT}/nowhere", 60
 LOCAL, LINKS, STAND_INS = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/stand-ins"
 
 
@@ -80,13 +81,13 @@ class Resolver:
         without = f", without {', '.join(self._stand_ins)}" if self._stand_ins else ""
         self._say(f"resolving {len(lines)} requirements{without}")
         self._write(lines)
-        command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT, "--log", LOG]
+        command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT]
         said = self._bench.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
         if said.ok:
             return parse_report(self._bench.run(["cat", REPORT], READ_S).output)
-        # pip adds to its log: what it says of a package now stands last.
-        log = self._bench.run(["grep", "Could not fetch URL", LOG], READ_S).output
-        found = blame_deadline(said.output, DEADLINE_S) if said.late else blame(said.output, log)
+        found = blame_deadline(said.output, DEADLINE_S) if said.late else blame(said.output)
+        if found.nowhere:
+            found = blame(said.output, self._log_of(found.name))
         if found.unreachable:
             raise EngineError(
                 key="pip",
@@ -94,6 +95,14 @@ class Resolver:
                 todo="It has this machine's settings (`pip config list`): correct them, or make the index reachable.",
             )
         return found
+
+    def _log_of(self, name: str) -> str:
+        """What pip's log has of a package that it finds nowhere. With a log it no longer prints why builds fail."""
+        self._bench.put({REQUIREMENTS: _file([*self.options(), name])})
+        words = ["download", "--no-deps", "--dest", NOWHERE, "--log", LOG, "-r", REQUIREMENTS]
+        self._bench.run(["rm", "-f", LOG], READ_S)
+        self._bench.pip(*words, deadline_s=DEADLINE_S, PIP_REQUIRE_HASHES="")
+        return self._bench.run(["cat", LOG], READ_S).output
 
     def _write(self, lines: list[Line]) -> None:
         kept = [line for line in lines if line.name not in self._stand_ins]

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 
 from interlock.engine.pip_settings import AUDIT
 from interlock.engine.workbench import CACHE, WHEELS, Workbench
-from interlock.pip_output import Resolved, last_words
+from interlock.pip_output import last_words
+from interlock.pip_report import Resolved
 
 DOWNLOAD_S, BUILD_S, COPY_S = 1800, 1800, 120
 ASKED = f"{AUDIT}/asked.txt"

@@ -18,6 +18,7 @@ from interlock.engine.client import engine_facts
 from interlock.engine.helpers import ensure_helper
 from interlock.engine.trial import Stall
 from interlock.engine.user_build import Recipe, UserImage, Workshop
+from interlock.errors import InterlockError
 from interlock.model import (
     MOUNT,
     OWN_TWIN,
@@ -118,8 +119,13 @@ def _set_scene(client: Any, assignment: Assignment, own: Entry, owner: str, on_s
     load_image = ensure_helper(client, assignment.root, LOADED, base)
     loader = engine.start_loader(client, owner, load_image, network, settings.load_cpus)
     stall = Stall(client, owner, network, loader, settings.service_cpus, settings.memory, volume)
-    probe = best_probe(client, instruments, owner) if settings.profiled else None
-    return Scene(stall, demands, settings, on_step, instruments, probe)
+    scene = Scene(stall, demands, settings, on_step, instruments)
+    if not settings.profiled:
+        return scene
+    try:
+        return replace(scene, probe=best_probe(client, instruments, owner))
+    except InterlockError as error:  # another tracer, say: what is timed is none the worse for it
+        return replace(scene, no_probe=error.found)
 
 
 def _base(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) -> BaseImage:
@@ -165,6 +171,7 @@ def _record(client: Any, begun: _Begun, assignment: Assignment, held: Held) -> T
         candidates=held.candidates,
         order=held.order,
         probe=held.probe,
+        no_probe=held.no_probe,
         warnings=held.warnings,
     )
 

@@ -44,6 +44,7 @@ class Scene:
     on_step: Callable[[Step], None]
     instruments_image_id: str = ""
     probe: Probe | None = None
+    no_probe: str = ""  # why there is none, if one was asked for
 
     @property
     def visits(self) -> Visits:
@@ -55,6 +56,7 @@ class Held:
     """What the rounds were, and what came of each candidate."""
 
     probe: Probe | None
+    no_probe: str
     order: list[list[str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
@@ -70,7 +72,7 @@ def prove(scene: Scene, entries: Sequence[Entry]) -> None:
 
 def hold(scene: Scene, entries: Sequence[Entry]) -> Held:
     """Measures and profiles what was proved; WorkloadError if the user's own Dockerfile does not hold out."""
-    held = Held(scene.probe)
+    held = Held(scene.probe, scene.no_probe)
     before = None if stability.engine_is_elsewhere() else stability.sample()
     loader_s = _loader_cpu_s(scene)
     held.order = _rounds(scene, entries)
