@@ -211,11 +211,15 @@ def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) ->
 
 
 def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
-    common = {
-        one.name: one.reason
-        for one in differences
-        if one.contract and variant.kind in one.kinds and variant.name not in one.not_of
-    }
+    common = {one.name: one.reason for one in differences if one.contract and variant.kind in one.kinds}
+    for name in variant.keeps:
+        if common.pop(name, None) is None:
+            raise CatalogError(
+                file=f"variants/{variant.name}.toml",
+                key="keeps",
+                found=f"'{name}' is no difference of its kind of source that `interlock check` asks about",
+                todo="Remove it, or correct its spelling (variants/differences.toml has them).",
+            )
     return variant.model_copy(update={"differences": {**common, **variant.differences}})
 
 

@@ -8,7 +8,7 @@ from interlock.model import TWIN, Catalog
 
 def check(catalog: Catalog) -> None:
     """CatalogError for the first thing that does not fit, with its file and key."""
-    for one in (_check_references, _check_exceptions, _check_tags, _check_sums, _check_modes):
+    for one in (_check_references, _check_tags, _check_sums, _check_modes):
         one(catalog)
 
 
@@ -28,18 +28,6 @@ def _check_references(catalog: Catalog) -> None:
                     key=key,
                     found=f"'{name}' does not exist",
                     todo=f"Name one of: {', '.join(sorted(known))}.",
-                )
-
-
-def _check_exceptions(catalog: Catalog) -> None:
-    for difference in catalog.differences.values():
-        for name in difference.not_of:
-            if name not in catalog.variants:
-                raise CatalogError(
-                    file="variants/differences.toml",
-                    key=f"{difference.name}.not_of",
-                    found=f"'{name}' does not exist",
-                    todo="Name a variant, or remove it.",
                 )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import DockerException
 
 from interlock.engine.client import OWNER_LABEL
 from interlock.model import Built, Trial
@@ -83,15 +84,21 @@ def contents(folder: Path) -> dict[str, tuple[str, int, int]]:
 
 def made_of_it(client: Any) -> set[str]:
     """All images, named or not, that a build of this service made."""
-    there = {image["Id"] for image in client.api.images(all=True)}
-    return {one for one in there if "server.py" in str(client.api.history(one))}
+    return {image["Id"] for image in client.api.images(all=True) if "server.py" in history(client, image["Id"])}
+
+
+def history(client: Any, image_id: str) -> str:
+    try:
+        return str(client.api.history(image_id))
+    except DockerException:  # somebody else's, gone meanwhile
+        return ""
 
 
 def left_of_trials(client: Any) -> set[str]:
     """Containers, networks and volumes of any trial."""
-    found = [*client.containers.list(all=True), *client.networks.list(), *client.volumes.list()]
-    labels = {one.id: (one.attrs.get("Labels") or getattr(one, "labels", None) or {}) for one in found}
-    return {key for key, one in labels.items() if one.get(OWNER_LABEL, "").startswith("trial-")}
+    api = client.api
+    found = [*api.containers(all=True), *api.networks(), *(api.volumes()["Volumes"] or [])]
+    return {str(one) for one in found if (one["Labels"] or {}).get(OWNER_LABEL, "").startswith("trial-")}
 
 
 def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, service: Path) -> None:

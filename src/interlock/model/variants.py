@@ -145,7 +145,6 @@ class Difference(Data):
     reason: Annotated[str, StringConstraints(min_length=1)]
     kinds: Annotated[list[SourceKind], Field(min_length=1)]
     contract: bool = False  # a check of the contract has this name; the variants of these kinds declare the difference
-    not_of: list[Name] = []  # the variants of these kinds that do not
 
 
 class VariantFile(Data):
@@ -172,6 +171,7 @@ class VariantFile(Data):
     build_packages: list[PackageName] = []  # besides the base's
     finish: Finish | None = None
     release: ProfileFlags | None = None
+    keeps: list[Name] = []  # differences of its kind of source that this one does not have
     differences: dict[Name, Annotated[str, StringConstraints(min_length=1)]] = {}  # from the contract, with reasons
     modes: list[Mode] = []
 
