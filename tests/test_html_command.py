@@ -105,3 +105,11 @@ def test_a_matrix_ends_with_the_path_of_its_page(tmp_path: Path, capfd: pytest.C
     assert said.splitlines()[-1] == f"Full report: {tmp_path / 'report.html'}"
     assert (tmp_path / "report.html").is_file()
     assert (tmp_path / "report.md").is_file()
+
+
+def test_a_project_without_claims_has_a_page_without_them(
+    folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "workloads/claims.toml").unlink()
+    assert invoke(folder, "--html") == f"{folder / 'report.html'}\n"

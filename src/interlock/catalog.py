@@ -32,6 +32,7 @@ Item = TypeVar("Item", bound=BaseModel)
 SHARED_FILES = ("bases", "profiles", "families", "differences")
 # The folder of variants/ in which what a key names must be.
 NAMED_IN = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
+CLAIMS = "workloads/claims.toml"
 # As a name: all there are.
 EVERYTHING = "all"
 NO_WORKLOADS = ("claims", "conditions")
@@ -88,7 +89,7 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
-    path = file or root / "workloads" / "claims.toml"
+    path = file or root / CLAIMS
     return list(_parse(root, path, ClaimsFile, _read_toml(root, path)).claims.values())
 
 

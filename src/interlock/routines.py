@@ -15,7 +15,7 @@ from interlock.engine import verify as verifying
 from interlock.engine.client import connect
 from interlock.engine.image import Options
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
-from interlock.model import Built, Catalog, Experiment, State
+from interlock.model import Built, Catalog, Claim, Experiment, State
 from interlock.places import Places
 from interlock.render import generated_files
 
@@ -154,13 +154,17 @@ def write_charts(folder: Path, into: Path) -> list[Path]:
     return written
 
 
+def _published() -> list[Claim]:
+    try:
+        root = Places.here().root
+    except UsageError:
+        return []
+    return catalog.load_claims(root) if (root / catalog.CLAIMS).is_file() else []
+
+
 def _told(folder: Path) -> Told:
-    """An experiment, its tables, and what it says of the project's claims; outside of a project there are none."""
+    """An experiment, its tables, and what it says of the project's claims, if there is a project that has some."""
     described = store.read_experiment(folder)
     values, profiles = store.read_cells(folder, described)
-    try:
-        published = catalog.load_claims(Places.here().root)
-    except UsageError:
-        published = []
-    found = claims.evaluate(published, described, values, profiles)
+    found = claims.evaluate(_published(), described, values, profiles)
     return described, compare.tables(described, values, profiles), found
