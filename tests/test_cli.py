@@ -81,7 +81,9 @@ def test_the_version_is_the_packages() -> None:
 def test_an_unknown_variant_is_answered_with_those_that_exist(run: Run, words: list[str]) -> None:
     code, said = run(*words)
     assert code == 2
-    assert said.startswith("error: there is no variant 'cpython-9.9'. Choose from: cpython-2.5, ")
+    assert said.startswith(
+        "error: there is no variant 'cpython-9.9'. Did you mean 'cpython-3.9'? Choose from: cpython-2.5, "
+    )
     assert said.endswith(", pypy-3.11.\n")
     assert said.count("\n") == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -120,10 +121,9 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
         return known
     for name in wanted:
         if name not in known:
-            raise UsageError(
-                found=f"there is no {kind} '{name}'",
-                todo=f"Choose from: {', '.join(known)}.",
-            )
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"Did you mean '{close[0]}'? " if close else ""
+            raise UsageError(found=f"there is no {kind} '{name}'", todo=f"{meant}Choose from: {', '.join(known)}.")
     return list(dict.fromkeys(wanted))
 
 
