@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from interlock import consistency
-from interlock.errors import CatalogError, UsageError
+from interlock.errors import CatalogError, UsageError, meant
 from interlock.model import (
     Base,
     Catalog,
@@ -121,9 +120,8 @@ def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> l
         return known
     for name in wanted:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            meant = f"Did you mean '{close[0]}'? " if close else ""
-            raise UsageError(found=f"there is no {kind} '{name}'", todo=f"{meant}Choose from: {', '.join(known)}.")
+            choice = f"Choose from: {', '.join(known)}."
+            raise UsageError(found=f"there is no {kind} '{name}'", todo=f"{meant(name, known)} {choice}".lstrip())
     return list(dict.fromkeys(wanted))
 
 

@@ -1,5 +1,14 @@
 """What Interlock says when it cannot go on: one clear sentence, and the exit code that `cli` leaves with."""
 
+import difflib
+from collections.abc import Iterable
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Asks about the known name that is most like one that does not exist; empty if none is like it."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"Did you mean '{close[0]}'?" if close else ""
+
 
 class InterlockError(Exception):
     """Something that the user can mend: where it is, what was found there and what to do about it."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.errors import UsageError
+from interlock.errors import UsageError, meant
 from interlock.model import SupportPhase
 
 WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
@@ -134,7 +133,6 @@ def parse_phases(names: Iterable[str]) -> frozenset[SupportPhase]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to do about a name that does not exist: the one that was meant, if one is like it; all, if they are few."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    meant = [f"Did you mean '{close[0]}'?"] if close else []
-    all_ = [f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."]
-    return " ".join([*meant, *(all_ if len(names) <= FEW or not close else [])])
+    question = meant(name, names)
+    every = f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."
+    return " ".join(filter(None, (question, every if len(names) <= FEW or not question else "")))
