@@ -1,15 +1,13 @@
 #!/bin/sh
-# Sets up what is missing on Debian and Ubuntu and runs nox with the arguments given:
-#   sh bootstrap.sh -s matrix -- --quick
+# Brings nox, and on Debian and Ubuntu the packages that it cannot do without, and runs it with the arguments given:
+#   sh bootstrap.sh -s matrix -- --quick --yes
 #   sh bootstrap.sh -s tests
+# What measuring needs besides is brought by playbooks/host.yml, if --yes allows it.
 set -eu
 cd "$(dirname "$0")"
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# python3 with venv for Interlock itself; debootstrap makes the base image where no registry answers; a C compiler, gpg,
-# curl and, for the report, Chromium with a font are what the tests use. Ubuntu has no package of Chromium: there nox has
-# playwright bring one.
 install_debian_packages() {
     missing=
     for package in "$@"; do
@@ -22,11 +20,14 @@ install_debian_packages() {
 }
 
 if command -v dpkg-query > /dev/null; then
-    # Without its lists apt does not know which of its mirrors is Debian's, which debootstrap needs.
-    ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || as_root apt-get update -q
-    install_debian_packages python3 python3-venv debootstrap
+    install_debian_packages python3 python3-venv
+    # The tests make bases with debootstrap, compile, ask registries and fleets of their own, and look at the report with
+    # Chromium. Ubuntu has no package of Chromium: there nox has playwright bring one.
     case " $* " in *" tests "*)
-        install_debian_packages ca-certificates curl docker-registry gcc gnupg gpgv libc6-dev patch util-linux
+        # Without its lists apt does not know which of its mirrors is Debian's, which debootstrap needs.
+        ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || as_root apt-get update -q
+        install_debian_packages binutils ca-certificates curl debootstrap docker-registry gcc gnupg gpgv libc6-dev make \
+            nginx-light openssh-client openssl patch perl pkg-config util-linux xz-utils
         if apt-cache show chromium > /dev/null 2>&1; then install_debian_packages chromium fonts-dejavu-core; fi ;;
     esac
 fi

@@ -11,15 +11,22 @@ nox.options.error_on_missing_interpreters = True
 
 @nox.session
 def matrix(session: nox.Session) -> None:
-    """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick`."""
-    session.install("-e", ".")
+    """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick --yes`."""
+    session.install("-e", ".[fleet]")
     session.run("interlock", "matrix", *session.posargs)
+
+
+@nox.session
+def fleet(session: nox.Session) -> None:
+    """The same on many hosts: `nox -s fleet -- -i inventory.yml --quick`."""
+    session.install("-e", ".[fleet]")
+    session.run("interlock", "fleet", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Lint, types, layers, generated files, unit tests, then integration tests with the real engine."""
-    session.install("-e", ".[test]")
+    session.install("-e", ".[fleet,test]")
     lint(session)
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
@@ -29,7 +36,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
-    session.install("-e", ".[test,benchmarks]")
+    session.install("-e", ".[fleet,test,benchmarks]")
     session.run("pytest", "--benchmark-enable", *(session.posargs or ["tests/benchmarks"]))
 
 

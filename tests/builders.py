@@ -36,6 +36,7 @@ from interlock.model import (
     Variant,
     Workload,
 )
+from interlock.stage import Stand
 
 ROOT = Path(__file__).parents[1]
 OK = Outcome(state=State.OK)
@@ -261,6 +262,25 @@ def make_settings(variants: Sequence[str]) -> Settings:
         workloads=["locks"],
         profiled=True,
     )
+
+
+def make_stand(**changes: Any) -> Stand:
+    """Where workloads are measured, without an engine: nothing of it is asked."""
+    parts = {
+        "client": None,
+        "experiment": "x",
+        "folder": Path("unused"),
+        "host": "box",
+        "volume": "v",
+        "server_image_id": "",
+        "instruments_image_id": "",
+        "load_image_id": "",
+        "limits_image_id": "limits",
+        "probe": None,
+        "settings": make_settings(["base"]),
+        "on_step": lambda _: None,
+    }
+    return Stand(**{**parts, **changes})
 
 
 def make_wheel(folder: Path, file: str) -> str:

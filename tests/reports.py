@@ -30,6 +30,7 @@ from tests.builders import (
     make_cell,
     make_claim,
     make_experiment,
+    make_settings,
     make_values,
     make_workload,
 )
@@ -112,6 +113,61 @@ def many_columns() -> Told:
         for turn, label in enumerate([*variants, f"{variants[0]}+twin"])
     }
     return experiment, compare.tables(experiment, values, {}), []
+
+
+def scaled(variants: int = 3, cores: int = 2) -> Told:
+    """As a report reads it."""
+    experiment, values = scaling(variants, cores)
+    return experiment, compare.tables(experiment, values, {}), []
+
+
+def scaling(variants: int = 3, cores: int = 2) -> tuple[Experiment, Values]:
+    """1 to 8 workers that compute: the first variant's get in each other's way, the others' less so; with a limit."""
+    labels = [f"cpython-3.{13 + number}" for number in range(variants)]
+    counts = (1, 2, 4, 8)
+    workload = make_workload(
+        "threads",
+        unit="task",
+        details=[{"label": "switches per task", "of": "work_voluntary_switches", "per": "unit"}],
+        limits=[
+            {"name": name, "command": ["true"], "benchmarks": ["pure-{workers}"], "unit_count": 1}
+            for name in ("better", "worse")
+        ],
+        benchmarks=[
+            {
+                "name": "pure-{workers}",
+                "workers": list(counts),
+                "metric": {"label": "tasks/s", "scale": 1, "inverse": True},
+            }
+        ],
+    )
+    limits = {"limit+better": 400.0, "limit+worse": 300.0}
+    experiment = make_experiment(
+        labels,
+        workloads={"threads": workload},
+        settings=make_settings(labels).model_copy(update={"workloads": ["threads"]}),
+        host={**make_experiment().host, "cores": cores},
+        cells=[make_cell(label, "threads") for label in labels] + [make_cell(labels[0], "threads", mode="twin")],
+        limits=[make_cell("limit", "threads", mode=label.removeprefix("limit+")) for label in limits],
+    )
+    rates = {label: _usl(100.0, 1.1 / (1 + number)) for number, label in enumerate(labels)}
+    rates |= {f"{labels[0]}+twin": rates[labels[0]]}
+    rates |= {label: dict.fromkeys(counts, rate) for label, rate in limits.items()}
+    values = {
+        (label, "threads"): {f"pure-{count}": _reporting(1 / rate[count], turn + count) for count in counts}
+        for turn, (label, rate) in enumerate(rates.items())
+    }
+    return experiment, values
+
+
+def _usl(rate: float, contention: float, coherence: float = 0.01) -> dict[int, float]:
+    return {n: rate * n / (1 + contention * (n - 1) + coherence * n * (n - 1)) for n in (1, 2, 4, 8)}
+
+
+def _reporting(seconds: float, turn: int) -> BenchmarkValues:
+    """Eight processes of one value of 50 units, the switches of each its number."""
+    reported = {"work_voluntary_switches": [50.0 * (1 + number) for number in range(8)]}
+    return _values(seconds, turn % 8).model_copy(update={"units": [50] * 8, "reported": reported})
 
 
 @cache

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from interlock import cli
 from interlock.errors import InterlockError, KindError, StoreError, UsageError
+from interlock.export.columns import TABLES
 from tests.across.extracts import OTHER, THIRD, write_experiment
 from tests.builders import ROOT
 
@@ -101,9 +102,7 @@ def test_an_export_writes_every_table_into_a_folder(results: Path, tmp_path: Pat
     result = call("export", str(results))
     assert result.exit_code == 0
     names = sorted(path.name for path in (tmp_path / "export").iterdir())
-    assert names == [
-        f"{name}.parquet" for name in ("cells", "experiments", "futex", "images", "profiles", "ratios", "values")
-    ]
+    assert names == sorted(f"{name}.parquet" for name in TABLES)
     assert pq.read_metadata(tmp_path / "export/experiments.parquet").num_rows == 11
     assert "experiments        11 rows  export/experiments.parquet" in result.output
 
@@ -120,7 +119,7 @@ def test_one_table_goes_into_one_file_whose_name_tells_the_format(results: Path,
     [
         (["--table", "nothing"], "there is no table 'nothing'. There are: experiments, cells"),
         (["--format", "xlsx"], "there is no format 'xlsx'. It can be parquet or csv."),
-        (["--output", "all.parquet"], "'all.parquet' is one file for 7 tables. Choose one with --table."),
+        (["--output", "all.parquet"], "'all.parquet' is one file for 9 tables. Choose one with --table."),
         (["--table", "cells", "--format", "csv", "--output", "a.parquet"], "'a.parquet' would hold csv."),
     ],
 )

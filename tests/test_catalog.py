@@ -67,7 +67,12 @@ def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None
 
 def test_each_condition_differs_from_production_in_one_thing() -> None:
     conditions = catalog.load(ROOT).conditions
-    assert list(conditions) == ["seccomp-unconfined", "interpreter-on-tmpfs", "scratch-on-image"]
+    assert list(conditions) == [
+        "seccomp-unconfined",
+        "interpreter-on-tmpfs",
+        "scratch-on-image",
+        "interpreter-on-bind-mount",
+    ]
     usual = dict(PRODUCTION)
     for name, condition in conditions.items():
         changed = {key for key in Surroundings.model_fields if getattr(condition, key) != usual[key]}
@@ -334,11 +339,37 @@ def test_a_workload_with_nothing_to_run_is_refused(project: Path) -> None:
     assert text.endswith("Correct the file.")
 
 
-def test_a_workload_whose_program_is_not_there_is_refused(project: Path) -> None:
+def test_a_program_that_is_not_there_is_its_own_cells_failure_and_no_other_workload_s(project: Path) -> None:
     (project / "workloads/probe.toml").write_text(f'program = "probe.py"{WORKLOAD}{BENCHMARK}', encoding="utf-8")
-    assert refusal(project) == (
-        "workloads/probe.toml, key 'program': workloads/probe.py does not exist. Add the file or correct the name."
-    )
+    assert catalog.load(project).workloads["probe"].program == "probe.py"
+
+
+def test_every_program_that_a_workload_of_the_project_names_is_there() -> None:
+    for workload in catalog.load(ROOT).workloads.values():
+        for program in {workload.program_of(benchmark) for benchmark in workload.benchmarks} - {None}:
+            assert (ROOT / f"workloads/{program}").is_file(), workload.name
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ('requirements = ["a b"]', "key 'requirements.0': 'a b' is not a requirement"),
+        ('requirements = ["a @ file:///a"]', "key 'requirements.0': 'a @ file:///a' names a file of this machine"),
+        ('requires_python = "new"', "key 'requires_python': 'new' says no versions of Python, as '>=3.8' does"),
+        ('kind = "pyperf"', "kind 'pyperf' needs a program"),
+        ('kind = "pyperf"\nprogram = "../a.py"', "key 'program': found '../a.py'"),
+        ('kind = "pyperf"\nprogram = "a.py"\nmetric = { label = "s", scale = 1 }', "'pyperf' needs either benchmarks"),
+        ('kind = "pyperf"\nprogram = "a.py"', "'profile_metric' is not for a benchmark of kind 'pyperf', as 'turn' is"),
+        ('kind = "command"\nprogram = "a.py"', "of kind 'command' every benchmark has a command"),
+        ('program = "a.py"\narguments = ["x"]', "'arguments' and 'metric' of a workload are for kinds"),
+        ('kind = "perf"', "key 'kind': found 'perf'"),
+    ],
+)
+def test_what_is_wrong_with_a_workload_that_a_user_brings_is_one_sentence(project: Path, head: str, said: str) -> None:
+    (project / "workloads/probe.toml").write_text(f"{head}{WORKLOAD}{BENCHMARK}", encoding="utf-8")
+    text = refusal(project)
+    assert text.startswith("workloads/probe.toml")
+    assert said in text
 
 
 def test_two_benchmarks_of_one_name_are_refused_because_their_values_would_be_mixed(project: Path) -> None:

@@ -98,7 +98,8 @@ def test_an_unknown_variant_is_answered_with_those_that_exist(run: Run, words: l
         (["--variants", "nogil-3.9+quick"], "nogil-3.9 has no mode 'quick'. It has none."),
         (
             ["--conditions", "seccomp-unconfined,vacuum"],
-            "there is no condition 'vacuum'. Choose from: seccomp-unconfined, interpreter-on-tmpfs, scratch-on-image.",
+            "there is no condition 'vacuum'. Choose from: seccomp-unconfined, interpreter-on-tmpfs, scratch-on-image, "
+            "interpreter-on-bind-mount.",
         ),
     ],
 )
@@ -111,7 +112,7 @@ def test_an_unknown_mode_or_condition_is_answered_with_those_that_exist(
 def test_an_unknown_workload_is_answered_with_those_that_exist(run: Run) -> None:
     code, said = run("matrix", "--workloads", "download,nothing")
     assert code == 2
-    assert said.startswith("error: there is no workload 'nothing'. Choose from: download, ")
+    assert said.startswith("error: there is no workload 'nothing'. Choose from: blocking, download, ")
 
 
 @pytest.mark.parametrize("words", [["matrix", "--rounds", "1"], ["matrix", "--speed"], ["no-such-command"]])

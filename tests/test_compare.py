@@ -9,12 +9,11 @@ import pytest
 
 from interlock import compare, statistics
 from interlock.compare import Comparison, Row, Summary, Table
-from interlock.model import BenchmarkValues, CellResult, Gil, Outcome, State
+from interlock.model import BenchmarkValues, Gil, Outcome, State
 from interlock.statistics import Interval, Ratio
 from tests.builders import (
     OK,
     make_benchmark,
-    make_built,
     make_cell,
     make_experiment,
     make_facts,
@@ -295,40 +294,54 @@ def test_a_variant_without_figures_has_a_summary_without_a_ratio() -> None:
     assert other == Summary(OTHER, None, 0, 0, 0, 3)
 
 
-def test_everything_without_a_figure_has_a_line_with_its_reason() -> None:
-    experiment = make_experiment(
-        [BASE, OTHER, "nogil-3.9"],
-        images=[make_built(BASE), make_built(OTHER), make_built("nogil-3.9", MISSING)],
-        cells=[
-            make_cell(BASE, outcome=LATE, benchmarks={"queue": LATE, "uncontended": OK}),
-            make_cell(OTHER, outcome=CANNOT, benchmarks={"queue": CANNOT, "uncontended": CANNOT}, profile=FAILED),
-            make_cell("nogil-3.9", outcome=MISSING),
-        ],
-    )
-    assert compare.skipped(experiment) == [
-        "nogil-3.9: unavailable: no place has it",
-        "cpython-3.13 / locks / queue: timed out: it had not ended",
-        "cpython-3.14t / locks / queue, uncontended: unsupported: no threads",
-        "cpython-3.14t / locks: no profile: it crashed",
+def test_what_does_not_rank_is_in_no_summary() -> None:
+    workload = make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b", ranks=False)])
+    experiment = make_experiment([BASE, OTHER], workloads={"locks": workload})
+    values = {
+        (BASE, "locks"): {"a": by_rounds(1, 0), "b": by_rounds(1, 0)},
+        (OTHER, "locks"): {"a": by_rounds(2, 0), "b": by_rounds(9, 0)},
+    }
+    (found,) = compare.summaries(experiment, compare.tables(experiment, values, {}))
+    assert found.ratio is not None
+    assert found.ratio.estimate == pytest.approx(2)
+    assert (found.slower, found.missing) == (1, 0)
+
+
+def limited(*, best: float = 0.5, other: float = 0.8) -> Table:
+    """The baseline takes 1 s, another 2 s; two limits take less, of which one failed in another workload."""
+    limits = [
+        {"name": name, "command": ["x"], "benchmarks": ["uncontended"], "unit_count": 1} for name in ("best", "other")
     ]
+    experiment = make_experiment(
+        [BASE, OTHER],
+        workloads={"locks": make_workload(limits=limits)},
+        limits=[make_cell("limit", mode="other"), make_cell("limit", mode="best")],
+    )
+    seconds = {BASE: 1.0, OTHER: 2.0, "limit+best": best, "limit+other": other}
+    values = {(label, "locks"): {"uncontended": by_rounds(one)} for label, one in seconds.items()}
+    (table,) = compare.tables(experiment, values, {})
+    assert [one.label for one in compare.summaries(experiment, [table])] == [OTHER]
+    return table
 
 
-def test_a_cell_that_was_never_reached_is_listed() -> None:
-    experiment = make_experiment([BASE], cells=[make_cell(BASE, outcome=FAILED)])
-    assert compare.skipped(experiment) == ["cpython-3.13 / locks / all: failed: it crashed"]
+def test_every_row_has_its_share_of_the_best_limit() -> None:
+    table = limited()
+    assert table.best_limit is not None
+    assert table.best_limit.label == "limit+best"
+    shares = {row.label: row.share.estimate for row in (*table.rows, *table.limits) if row.share}
+    assert shares == pytest.approx({BASE: 0.5, OTHER: 0.25, "limit+best": 1.0, "limit+other": 0.625}, rel=0.01)
+    assert [row.label for row in table.rows] == [BASE, OTHER]
 
 
-def test_a_twin_that_failed_is_listed_because_without_it_there_is_no_noise_to_compare_with() -> None:
-    experiment = make_experiment([BASE], cells=[make_cell(BASE), make_cell(BASE, mode="twin", outcome=FAILED)])
-    (line,) = compare.skipped(experiment)
-    assert "twin" in line
-    assert "it crashed" in line
+def test_a_limit_is_compared_with_nothing_and_makes_no_difference_harder_to_show() -> None:
+    table = limited()
+    assert [(row.to_baseline, row.to_control) for row in table.limits] == [(None, None)] * 2
+    comparison = row_of(table).to_baseline
+    assert comparison is not None
+    assert comparison.p == comparison.ratio.p
 
 
-def test_where_all_is_well_nothing_is_skipped() -> None:
-    assert compare.skipped(make_experiment()) == []
-
-
-def test_only_what_failed_is_a_failure() -> None:
-    cells: list[CellResult] = [make_cell("v", outcome=outcome) for outcome in (OK, CANNOT, FAILED, LATE, MISSING)]
-    assert compare.failures(cells) == [cells[2]]
+def test_without_a_limit_that_has_figures_there_is_no_share() -> None:
+    table = table_of({BASE: by_rounds(1), OTHER: by_rounds(2)})
+    assert table.limits == ()
+    assert [row.share for row in table.rows] == [None, None]

@@ -10,9 +10,10 @@ import pytest
 from interlock import catalog as catalogs
 from interlock import experiment
 from interlock.errors import UsageError
-from interlock.measure import Measured, Spent
-from interlock.model import PRODUCTION, Built, CellResult, Gil, Mode, Outcome, Settings, State
-from tests.builders import make_settings
+from interlock.measure import Measured
+from interlock.model import PRODUCTION, Built, CellResult, EngineName, Gil, Mode, Outcome, Settings, State
+from interlock.visits import Spent
+from tests.builders import make_benchmark, make_settings, make_workload
 
 GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
 
@@ -74,14 +75,18 @@ def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> Non
 
 def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    measured = {key: Measured([], [], {}, Spent(), [f"{key}: hot", f"{key}: busy"]) for key in ("locks", "startup")}
+    measured = {
+        key: Measured([], [], [], {}, Spent(), [f"{key}: hot", f"{key}: busy"], make_workload())
+        for key in ("locks", "startup")
+    }
     expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
     assert experiment.warnings_of(measured) == expected
 
 
 def test_an_engine_on_another_machine_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "ssh://box")
-    (warning,) = experiment.warnings_of({key: Measured([], [], {}, Spent(), []) for key in ("locks", "startup")})
+    measured = {key: Measured([], [], [], {}, Spent(), [], make_workload()) for key in ("locks", "startup")}
+    (warning,) = experiment.warnings_of(measured)
     assert "on another machine, which cannot be watched from here" in warning
 
 
@@ -165,10 +170,12 @@ def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -
             CellResult(variant="a", mode="slow", workload="locks", outcome=ok),
             CellResult(variant="a", workload="locks", outcome=ok),
         ],
+        limits=[],
         order=[],
         facts={},
         spent=Spent(),
         warnings=[],
+        workload=make_workload(),
     )
     built = [image("a"), image("b")]
     settings = assignment(built, "b", ["a", "a+slow", "b"]).settings
@@ -188,3 +195,29 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     changes = {"quick": False, "profiled": False, "profile": "release"}
     other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
     assert other.endswith(" --seed 7 --no-profile --release")
+
+
+def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
+    for name in ("a.py", "a.toml", "lists/3.13.txt", "lists/deep/x.bin", "lists/__pycache__/y.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    programs = {"a.py": b"a.py", "lists/3.13.txt": b"lists/3.13.txt", "lists/deep/x.bin": b"lists/deep/x.bin"}
+    assert experiment.programs_of(tmp_path) == programs
+
+
+def test_a_quick_experiment_names_what_it_leaves_out() -> None:
+    given = assignment([image("base")], "base")
+    workload = make_workload(benchmarks=[make_benchmark("quick"), make_benchmark("slow", full_only=True)])
+    known = given.catalog.model_copy(update={"workloads": {"locks": workload}})
+    quick = dataclasses.replace(given, catalog=known)
+    assert [one.name for one in quick.workloads["locks"].benchmarks] == ["quick"]
+    assert quick.left_out == {"locks": ["slow"]}
+    full = dataclasses.replace(quick, settings=given.settings.model_copy(update={"quick": False}))
+    assert [one.name for one in full.workloads["locks"].benchmarks] == ["quick", "slow"]
+    assert full.left_out == {}
+
+
+def test_a_repetition_names_the_engine_if_it_was_chosen() -> None:
+    settings = make_settings(["cpython-3.13"])
+    assert "--engine" not in experiment.repeat_command(settings)
+    assert experiment.repeat_command(settings, engine=EngineName.HOST).endswith("--engine host")

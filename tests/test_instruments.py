@@ -14,6 +14,7 @@ from interlock.model import ProcessCost, Repetition
 from tests.builders import make_benchmark, make_cost, make_workload
 
 WORKLOAD = make_workload()
+PLACES = instruments.places_of("http://10.0.0.2:8080", "/packages/abc/site")
 COUNTS = st.integers(0, 2**40)
 TIMES = st.floats(0, 1e6)
 COSTS = st.builds(
@@ -35,15 +36,13 @@ def cost_line(cost: ProcessCost) -> str:
 
 def test_a_command_is_run_by_python_as_it_stands() -> None:
     benchmark = make_benchmark(command=["-I", "-c", "pass"])
-    argv = instruments.interpreter_argv(WORKLOAD, benchmark, None, "1", None)
+    argv = instruments.interpreter_argv(WORKLOAD, benchmark, PLACES, "1", None)
     assert argv == ["python", "-I", "-c", "pass"]
 
 
 def test_a_program_gets_its_arguments_with_the_places_filled_in() -> None:
     benchmark = make_benchmark(arguments=["--server", "{server}", "--destination", "{scratch}", "{other}"])
-    argv = instruments.interpreter_argv(
-        WORKLOAD, benchmark, "http://10.0.0.2:8080", "4", Repetition(warmups=1, values=5)
-    )
+    argv = instruments.interpreter_argv(WORKLOAD, benchmark, PLACES, "4", Repetition(warmups=1, values=5))
     assert argv == [
         "python",
         "/interlock/workloads/locks.py",
@@ -54,7 +53,7 @@ def test_a_program_gets_its_arguments_with_the_places_filled_in() -> None:
 
 @pytest.mark.parametrize(("loops", "values"), [("auto", "0"), ("1", "1"), ("0", "1")])
 def test_a_process_that_measures_nothing_has_no_warmup(loops: str, values: str) -> None:
-    argv = instruments.interpreter_argv(WORKLOAD, make_benchmark(), None, loops, None)
+    argv = instruments.interpreter_argv(WORKLOAD, make_benchmark(), PLACES, loops, None)
     assert argv[2:] == ["--loops", loops, "--warmups", "0", "--values", values]
 
 
@@ -72,6 +71,13 @@ def test_the_launcher_pins_and_discards_as_the_benchmark_says(
 ) -> None:
     argv = instruments.launch_argv(["python", "x"], make_benchmark(cpus=cpus, command=command), 3)
     assert argv == ["/interlock/launch", "--repeat", "3", *options, "--", "python", "x"]
+
+
+def test_the_launcher_starts_some_at_once_and_evicts_as_it_is_asked() -> None:
+    plain, cold = make_benchmark(command=["-c", "pass"]), make_benchmark(cold=True)
+    assert instruments.launch_argv(["x"], plain, 3, parallel=12)[1:5] == ["--repeat", "3", "--parallel", "12"]
+    assert "--parallel" not in instruments.launch_argv(["x"], plain, 3)
+    assert instruments.launch_argv(["x"], cold, 3)[3:5] == ["--evict", "/usr/local"]
 
 
 def test_costs_are_found_between_what_the_program_prints() -> None:
@@ -122,7 +128,7 @@ def test_any_output_is_a_report_or_a_workload_error(stdout: str) -> None:
 
 
 def test_options_of_a_mode_stand_before_what_the_interpreter_runs() -> None:
-    argv = instruments.interpreter_argv(WORKLOAD, make_benchmark(command=["-c", "pass"]), None, "1", None)
+    argv = instruments.interpreter_argv(WORKLOAD, make_benchmark(command=["-c", "pass"]), PLACES, "1", None)
     assert instruments.with_options(argv, ["-X", "gil=1"]) == ["python", "-X", "gil=1", "-c", "pass"]
     assert instruments.with_options(argv, []) == argv
 
@@ -141,3 +147,47 @@ def test_strace_starts_with_the_loader_that_travels_with_it() -> None:
         "/interlock/strace/strace",
     ]
     assert instruments.STRACE[4:] == ["-f", "-c", "-U", "calls,errors,name"]
+
+
+def test_of_kind_command_the_command_is_a_whole_command_line_with_its_places() -> None:
+    benchmark = make_benchmark("x", command=["{packages}/bin/b2", "{scratch}/a", "{b}"])
+    lines = make_workload(kind="command", program=None, benchmarks=[benchmark])
+    argv = instruments.interpreter_argv(lines, lines.benchmarks[0], PLACES, "1", None)
+    assert argv == ["/packages/abc/site/bin/b2", "/scratch/a", "{b}"]
+
+
+def test_a_mode_s_options_go_to_the_interpreter_and_to_no_other_program() -> None:
+    assert instruments.with_options(["python", "a.py"], ["-X", "b"]) == ["python", "-X", "b", "a.py"]
+    assert instruments.with_options(["sh", "-c", "a"], ["-X", "b"]) == ["sh", "-c", "a"]
+
+
+@pytest.mark.parametrize(("command", "takes"), [(["python", "x"], True), (["sh", "-c", "python x"], False)])
+def test_a_command_line_takes_options_where_it_starts_with_the_interpreter(command: list[str], takes: bool) -> None:
+    benchmark = make_benchmark(command=command)
+    lines = make_workload(kind="command", program=None, benchmarks=[benchmark])
+    assert instruments.takes_options(lines, benchmark) is takes
+    assert instruments.takes_options(WORKLOAD, benchmark)
+
+
+def test_a_benchmark_s_own_program_is_in_the_place_of_the_workload_s() -> None:
+    argv = instruments.interpreter_argv(WORKLOAD, make_benchmark(program="own/other.py"), PLACES, "1", None)
+    assert argv[1] == "/interlock/workloads/own/other.py"
+
+
+def test_the_output_of_a_command_is_kept_only_where_it_is_looked_at() -> None:
+    benchmark = make_benchmark(command=["-c", "pass"])
+    assert "--discard-stdout" in instruments.launch_argv(["python"], benchmark)
+    assert "--discard-stdout" not in instruments.launch_argv(["python"], benchmark, keep_output=True)
+
+
+def test_the_launcher_s_line_is_read_after_output_that_does_not_end_its_line() -> None:
+    cost = make_cost(wall_s=2.5)
+    stdout = f"made before{cost_line(cost)}\n"
+    assert instruments.parse_costs(stdout) == [cost]
+    assert instruments.printed(stdout) == ["made before"]
+
+
+def test_a_set_up_is_run_by_the_interpreter_with_its_places() -> None:
+    benchmark = make_benchmark(command=["x"], set_up=["{workloads}/make.py", "{packages}/bin/hg"])
+    argv = instruments.set_up_argv(benchmark, PLACES)
+    assert argv == ["python", "/interlock/workloads/make.py", "/packages/abc/site/bin/hg"]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "dockerfiles" / "instruments" / "launch.c"
+FOLDER = Path(__file__).parents[1] / "dockerfiles" / "instruments"
+SOURCES = [FOLDER / "launch.c", FOLDER / "evict.c"]
 MIB = 1024 * 1024
 Launch = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -26,7 +29,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compiled(target: Path, *definitions: str) -> Path:
     flags = ["-O2", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["cc", *flags, *definitions, "-o", target, SOURCE], check=True)
+    subprocess.run(["cc", *flags, *definitions, "-o", target, *SOURCES], check=True)
     return target
 
 
@@ -94,6 +97,120 @@ def test_the_childs_stdout_can_be_discarded(launch: Launch) -> None:
     assert len(done.stdout.splitlines()) == len(costs(done)) == 1
 
 
+# Each child says that it is there and waits for all others: one after the other they would never end.
+MEET = "touch $0/$$; while [ $(ls $0 | wc -l) -lt %d ]; do sleep 0.01; done"
+
+
+@pytest.mark.parametrize("number", [2, 12])
+def test_all_children_of_a_batch_are_there_at_once(launch: Launch, tmp_path: Path, number: int) -> None:
+    done = launch("--parallel", str(number), "--", "sh", "-c", MEET % number, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.iterdir())) == number
+    assert len(costs(done)) == 1
+
+
+def test_a_batch_ends_with_its_last_child_and_the_next_begins_then(launch: Launch, tmp_path: Path) -> None:
+    # The third child of each batch is the last to make its folder, and sleeps.
+    source = "for n in 1 2 3; do mkdir $0/$n 2>/dev/null && break; done; [ $n = 3 ] && sleep 0.3 && rmdir $0/*; exit 0"
+    found = costs(launch("--parallel", "3", "--repeat", "2", "--", "sh", "-c", source, str(tmp_path)))
+    assert len(found) == 2
+    assert all(cost["wall_s"] >= 0.3 for cost in found)
+
+
+def test_the_cpu_time_of_a_batch_is_that_of_all_its_children(launch: Launch) -> None:
+    source = "import time\nwhile time.process_time() < 0.1: pass"
+    (cost,) = costs(launch("--parallel", "4", "--", sys.executable, "-S", "-c", source))
+    # At most what the machine has, whatever the children add up to.
+    assert 0.4 <= cost["user_s"] + cost["sys_s"] <= cost["wall_s"] * (os.cpu_count() or 1) * 1.1
+
+
+def test_the_switches_of_a_batch_are_added_up_and_its_peak_is_the_largest_childs(
+    launch: Launch, tmp_path: Path
+) -> None:
+    source = (
+        "import os, sys, time\n"
+        "for _ in range(100): time.sleep(0.001)\n"
+        f"try: os.mkdir(sys.argv[1]); bytearray(b'x') * {64 * MIB}\n"
+        "except FileExistsError: pass\n"
+    )
+    alone = cost_of(launch, "pass")
+    (cost,) = costs(launch("--parallel", "3", "--", sys.executable, "-S", "-c", source, str(tmp_path / "first")))
+    assert cost["voluntary_switches"] >= 300
+    assert cost["max_rss_bytes"] - alone["max_rss_bytes"] == pytest.approx(64 * MIB, abs=3 * MIB)
+
+
+def test_one_failing_child_of_a_batch_is_the_batchs_exit_code_and_the_others_end_first(
+    launch: Launch, tmp_path: Path
+) -> None:
+    source = f"{MEET % 3}; mkdir $0/first 2>/dev/null && exit 7; sleep 0.2; touch $0/ended-$$"
+    done = launch("--parallel", "3", "--repeat", "5", "--", "sh", "-c", source, str(tmp_path))
+    assert done.returncode == 7
+    assert [cost["exit_code"] for cost in costs(done)] == [7]
+    assert len(list(tmp_path.glob("ended-*"))) == 2
+
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+# What a process finds in memory of its one argument before it reads it: the number of pages.
+RESIDENT = """
+import ctypes, mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+size = os.fstat(file).st_size
+memory = mmap.mmap(file, size)
+states = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), states):
+    sys.exit("mincore failed")
+print(sum(state & 1 for state in states))
+"""
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk: of a tmpfs, as /tmp may be one, memory is all that there is."""
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
+        yield Path(folder)
+
+
+def resident(done: subprocess.CompletedProcess[str]) -> list[int]:
+    return [int(line) for line in done.stdout.splitlines() if line.isdigit()]
+
+
+def test_a_file_that_was_just_written_is_out_of_memory_when_each_process_starts(launch: Launch, on_disk: Path) -> None:
+    (on_disk / "deep").mkdir()
+    file = on_disk / "deep" / "file"
+    file.write_bytes(b"x" * (5 * PAGE + 1))
+    (on_disk / "empty").touch()
+    (on_disk / "link").symlink_to(file)
+    read = [sys.executable, "-c", f"{RESIDENT}\nopen(sys.argv[1], 'rb').read()", str(file)]
+    assert resident(launch("--", *read)) == [6]
+    done = launch("--evict", str(on_disk), "--repeat", "2", "--", *read)
+    assert resident(done) == [0, 0]
+    assert [cost["resident_share"] for cost in costs(done)] == [0, 0]
+
+
+def test_what_another_process_has_mapped_stays_and_nothing_is_started(launch: Launch, on_disk: Path) -> None:
+    file = on_disk / "file"
+    file.write_bytes(b"x" * (3 * PAGE))
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
+        assert memory[0] == memory[PAGE] == memory[2 * PAGE] == ord("x")
+        done = launch("--evict", str(on_disk), "--", "echo", "started")
+    assert done.returncode == 1
+    assert done.stderr == f"launch: cannot evict {on_disk}: 3 of its 3 pages stay in memory\n"
+    assert "started" not in done.stdout
+
+
+@pytest.mark.parametrize(("name", "why"), [("none", "No such file or directory"), ("", "there is no file in it")])
+def test_a_folder_of_which_nothing_can_be_evicted_is_named(launch: Launch, on_disk: Path, name: str, why: str) -> None:
+    done = launch("--evict", str(on_disk / name), "--", "true")
+    assert done.returncode == 1
+    assert done.stderr == f"launch: cannot evict {on_disk / name}: {why}\n"
+
+
+def test_without_the_option_nothing_is_said_of_memory(launch: Launch) -> None:
+    (cost,) = costs(launch("--", "true"))
+    assert "resident_share" not in cost
+
+
 def test_a_failing_child_ends_the_repetition_with_its_exit_code(launch: Launch) -> None:
     done = launch("--repeat", "5", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7
@@ -152,6 +269,7 @@ def test_a_launcher_that_cannot_report_fails(binary: Path) -> None:
     [
         [], ["--"], ["true"], ["--unknown", "--", "true"], ["--repeat", "0", "--", "true"], ["--repeat"],
         ["--repeat", "2x", "--", "true"], ["--cpu", "first", "--", "true"], ["--cpu"], ["--idle", "--", "true"],
+        ["--parallel", "0", "--", "true"], ["--parallel", "1025", "--", "true"], ["--parallel"], ["--evict"],
     ],
 )  # fmt: skip
 def test_bad_usage_is_explained_with_exit_code_2(launch: Launch, arguments: list[str]) -> None:

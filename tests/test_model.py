@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from interlock.model import (
     Date,
     FileName,
+    Method,
     Metric,
     PinnedReference,
     Place,
@@ -33,6 +34,8 @@ from tests.builders import (
     FROM_PREFIX,
     make_benchmark,
     make_download,
+    make_phase,
+    make_profile,
     make_source,
     make_variant,
     make_workload,
@@ -308,3 +311,31 @@ def test_the_name_of_a_mode_is_a_folder_name_without_a_plus(name: str) -> None:
 def test_data_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         make_variant().tag = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("label", "per"), [("futex per 1M imports", "per 1M imports"), ("calls per s per start", "per start"), ("x", "x")]
+)
+def test_a_metric_says_what_it_is_divided_by(label: str, per: str) -> None:
+    assert Metric(label=label, scale=1).per == per
+
+
+def test_the_calls_that_a_benchmark_shows_are_those_that_it_names() -> None:
+    phases = {"startup": make_phase(execve=1), "work": make_phase(futex=3, read=20, stat=7)}
+    profile = make_profile(units=10, phases=phases)
+    kilo = Metric(label="calls per 1k", scale=1e3)
+    shown = [
+        make_benchmark(profile_metric=kilo, **named).calls_shown(profile)
+        for named in ({}, {"profile_syscalls": ["read", "stat"]}, {"profile_syscalls": "all"})
+    ]
+    assert shown == [300, 2700, 3000]
+    assert make_benchmark(profile_metric=None).calls_shown(profile) is None
+    assert make_benchmark().calls_shown(None) is None
+    only_futex = profile.model_copy(update={"method": Method.STRACE_FUTEX})
+    assert make_benchmark(profile_syscalls="all").calls_shown(only_futex) is None
+
+
+def test_only_a_command_starts_in_parallel() -> None:
+    make_workload(program=None, benchmarks=[make_benchmark(command=["-c", "pass"], parallel=2)])
+    with pytest.raises(ValidationError, match="has no command that could start in parallel"):
+        make_workload(benchmarks=[make_benchmark(parallel=2)])

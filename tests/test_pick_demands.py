@@ -13,7 +13,6 @@ from interlock.errors import UsageError
 from interlock.model import SupportPhase
 from interlock.pick.demands import (
     Weight,
-    nearest,
     parse_month,
     parse_phases,
     parse_size,
@@ -101,12 +100,3 @@ def test_leave_is_given_by_the_name_of_a_phase() -> None:
     assert parse_phases(["end-of-life"]) == {SupportPhase.END_OF_LIFE}
     with pytest.raises(UsageError, match="Choose from: end-of-life, prerelease"):
         parse_phases(["bugfix"])
-
-
-def test_a_wrong_name_is_answered_with_the_nearest_one_and_with_all_if_they_are_few() -> None:
-    assert nearest("startp", ["startup", "locks"]) == "Did you mean 'startup'? There are: locks, startup."
-    assert nearest("x", ["locks"]) == "There is: locks."
-    assert nearest("x", []) == "There are: none."
-    many = [f"cpython-3.{minor}" for minor in range(20)]
-    assert nearest("cpython3.7", many) == "Did you mean 'cpython-3.7'?"
-    assert nearest("zzz", many).startswith("There are: cpython-3.0, ")

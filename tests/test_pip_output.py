@@ -282,3 +282,62 @@ def test_pip_takes_a_stand_in_for_the_package_of_its_name_and_version(tmp_path: 
 @pytest.mark.parametrize("name", ["foo", "Some.Name"])
 def test_equal_stand_ins_are_equal_bytes(name: str) -> None:
     assert stand_in(name, "1.0") == stand_in(name, "1.0")
+
+
+# What pip 19.2 of 2.7 prints, which knows no other way to build than setup.py.
+OLD_SETUP_FAILED = """\
+Collecting six
+  Downloading six-1.17.0-py2.py3-none-any.whl
+Collecting mysqlclient==1.4.6
+  Downloading https://files.example/mysqlclient-1.4.6.tar.gz (85kB)
+    ERROR: Command errored out with exit status 1:
+     command: /usr/local/bin/python -c 'import sys, setuptools' egg_info
+         cwd: /tmp/pip-wheel-Z5hRry/mysqlclient/
+    Complete output (12 lines):
+    sh: 1: mysql_config: not found
+    Traceback (most recent call last):
+      File "<string>", line 1, in <module>
+      File "setup_posix.py", line 29, in mysql_config
+        raise EnvironmentError("%s not found" % (_mysql_config_path,))
+    EnvironmentError: mysql_config not found
+    ----------------------------------------
+ERROR: Command errored out with exit status 1: python setup.py egg_info Check the logs for full command output.
+"""
+OLD_WHEEL_FAILED = """\
+Collecting toy==2.0
+  Downloading https://files.example/toy-2.0.tar.gz
+Collecting six
+  Downloading six-1.17.0-py2.py3-none-any.whl
+Building wheels for collected packages: toy
+  Building wheel for toy (setup.py): started
+  Building wheel for toy (setup.py): finished with status 'error'
+  ERROR: Command errored out with exit status 1:
+   command: /usr/local/bin/python -u -c 'import sys, setuptools' bdist_wheel -d /tmp/pip-wheel-1 --python-tag cp27
+       cwd: /tmp/pip-wheel-2/toy/
+  Complete output (9 lines):
+  running build_ext
+  gcc -pthread -fno-strict-aliasing -fPIC -I/usr/local/include/python2.7 -c _toy.c -o build/_toy.o
+  _toy.c:6:48: error: 'NOTHING' undeclared (first use in this function)
+  error: command 'gcc' failed with exit status 1
+  ----------------------------------------
+  ERROR: Failed building wheel for toy
+  Running setup.py clean for toy
+Failed to build toy
+ERROR: Failed to build one or more wheels
+"""
+
+
+def test_an_old_pip_whose_package_cannot_be_asked_names_it_and_the_exceptions_words() -> None:
+    found = blame(OLD_SETUP_FAILED)
+    assert (found.name, found.version) == ("mysqlclient", "1.4.6")
+    assert found.words == "EnvironmentError: mysql_config not found"
+
+
+def test_a_wheel_that_cannot_be_built_is_to_blame_and_not_what_was_collected_last() -> None:
+    words = "_toy.c:6:48: error: 'NOTHING' undeclared (first use in this function)"
+    assert blame(OLD_WHEEL_FAILED) == Blame(words, "toy", "2.0")
+
+
+def test_an_old_pip_s_indented_error_is_read_as_well() -> None:
+    found = blame(f"  {none_fits('six==99', '1.15.0, 1.16.0')}")
+    assert found.words.startswith("no version fits six==99: for this interpreter there is 1.15.0, 1.16.0")

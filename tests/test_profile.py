@@ -164,6 +164,16 @@ def test_calls_of_the_set_up_are_taken_off_before_dividing() -> None:
     assert profile.perturbed
 
 
+def test_all_calls_are_what_the_probe_counted_apart_from_their_names() -> None:
+    profile = by_difference(Method.STRACE, make_phase(futex=25, read=3, stat=4), make_phase(futex=5, stat=4), units=10)
+    assert profile.calls_per_unit("all") == 2.3
+
+
+def test_a_probe_of_futex_alone_knows_neither_all_calls_nor_others() -> None:
+    profile = by_difference(Method.STRACE_FUTEX, make_phase(futex=3), make_phase(), units=1)
+    assert [profile.knows(names) for names in ("all", ["read"], ["futex", "read"], ["futex"])] == [False] * 3 + [True]
+
+
 def test_fewer_calls_than_the_set_up_made_are_0() -> None:
     assert by_difference(Method.TRACEPOINTS, make_phase(futex=3), make_phase(futex=5), units=10).futex_per_unit == 0
 

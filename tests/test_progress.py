@@ -8,7 +8,7 @@ import time
 import pytest
 from rich.console import Console
 
-from interlock.progress import BuildProgress, Display, MeasureProgress, clock
+from interlock.progress import BuildProgress, Display, MeasureProgress, TransferProgress, clock
 from interlock.stage import Step
 
 
@@ -34,6 +34,42 @@ def test_without_a_terminal_every_step_of_a_build_is_a_line() -> None:
         "build   cpython-3.13  compiling the interpreter of a variant with a long name 0:00",
         "build   cpython-3.13  ok 0:00",
     ]
+
+
+def test_how_far_a_download_is_does_not_fill_a_log() -> None:
+    display, stream = log_display()
+    say = BuildProgress(display, 1, {})
+    for done in range(100):
+        say("a", f"pulling {done} of 100 MB")
+    assert say.status(time.monotonic()).startswith("build   a  pulling 99 of 100 MB 0:00")
+    say("a", "proving")
+    say("a", "pulled")
+    assert stream.getvalue().splitlines() == ["build   a  proving 0:00", "build   a  pulled 0:00"]
+
+
+def test_what_was_pulled_was_not_built_and_says_nothing_of_the_time_that_is_left() -> None:
+    say = build_progress(3, {})
+    say("a", "pulled")
+    assert say.status(time.monotonic()).endswith("1 of 3 done, 0:00 elapsed")
+
+
+def test_images_that_are_moved_are_a_line_each_in_a_log() -> None:
+    display, stream = log_display()
+    say = TransferProgress(display, "push", 2)
+    for done in range(100):
+        say("a", f"pushing {done} of 100 MB")
+    say.end("a", "pushed")
+    say.end("b", "unchanged")
+    assert stream.getvalue().splitlines() == ["push    a  pushed 0:00", "push    b  unchanged 0:00"]
+
+
+def test_on_a_terminal_a_transfer_shows_how_far_it_is_of_how_many() -> None:
+    stream = io.StringIO()
+    with Display(Console(file=stream, width=100, force_terminal=True, color_system=None)) as display:
+        say = TransferProgress(display, "pull", 3)
+        say.end("a", "pulled")
+        say("b", "pulling 3 of 30 MB")
+    assert "pull    b  pulling 3 of 30 MB 0:00 | 1 of 3 done, 0:00 elapsed" in stream.getvalue()
 
 
 def test_on_a_terminal_only_what_ended_stays() -> None:

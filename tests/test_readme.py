@@ -41,6 +41,18 @@ def test_every_variant_in_every_mode_and_every_workload_is_in_a_reference_experi
     assert {name for one in settings for name in one.workloads} == set(catalog.workloads)
 
 
+def test_the_docs_say_what_of_a_workload_is_measured_quickly() -> None:
+    text = (ROOT / "docs/workloads.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(r"^\| `([a-z0-9-]+)` \| (`.*`) \|$", text.partition("With `--quick`")[2].partition("##")[0], re.M)
+    )
+    workloads = catalogs.load(ROOT).workloads
+    found = {name: re.findall(r"`([^`]+)`", names) for name, names in rows.items()}
+    assert found == {
+        name: [one.name for one in workload.taken(True).benchmarks] for name, workload in workloads.items()
+    }
+
+
 def test_every_figure_of_the_readme_stands_in_a_reference_report() -> None:
     reports = "\n".join((folder / "report.md").read_text(encoding="utf-8") for folder in REFERENCES)
     rows = [line for line in README.splitlines() if line.startswith(("| cpython-", "| nogil-"))]
@@ -79,7 +91,7 @@ def test_every_condition_is_in_the_readme_and_the_page_of_all_variants_is_linked
 
 def test_the_first_two_commands_are_one_line_each_and_run_what_is_there() -> None:
     first, second = re.findall(r"```sh\n(.+)\n```", README)[:2]
-    assert shlex.split(first) == ["sh", "bootstrap.sh", "-s", "matrix", "--", "--quick"]
+    assert shlex.split(first) == ["sh", "bootstrap.sh", "-s", "matrix", "--", "--quick", "--yes"]
     assert shlex.split(second) == ["sh", "bootstrap.sh", "-s", "tests"]
     assert second in (ROOT / ".ci/run").read_text(encoding="utf-8")
     noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")

@@ -35,6 +35,7 @@ from tests.builders import (
     make_values,
     make_workload,
 )
+from tests.reports import scaled
 
 VARIANTS = ["cpython-3.13", "cpython-2.7-nothreads", "cpython-3.14t", "nogil-3.9"]
 CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot | start threads")
@@ -253,6 +254,7 @@ def test_a_profile_shows_calls_waits_and_wakes_for_nothing_per_unit_of_work() ->
     assert profile_row(profile) == {
         "variant": "cpython-3.14t",
         "calls": "10",
+        "most calls": "futex 8, read 2",
         "failed": "0",
         "futex wait": "3",
         "futex wake": "5",
@@ -270,3 +272,38 @@ def test_a_profile_of_strace_has_dashes_where_strace_tells_nothing() -> None:
     counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
     row = profile_row(counted.model_copy(update={"instructions": Instructions(per_unit=1.5, spread=0, runs=3)}))
     assert (row["calls"], row["futex wait"], row["probe"], row["instructions"]) == ("10", "-", "strace", "1,500,000")
+
+
+def test_a_profile_names_the_calls_that_are_made_most_often_without_those_of_the_set_up() -> None:
+    whole = make_phase(poll=90, rt_sigprocmask=200, read=50, futex=7, write=7, brk=3)
+    phases = {"whole": whole, "setup": make_phase(read=50, brk=1)}
+    counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
+    assert profile_row(counted)["most calls"] == "rt_sigprocmask 200, poll 90, futex 7, write 7"
+
+
+def test_where_there_are_limits_each_row_has_its_share_and_each_limit_a_row() -> None:
+    experiment, tables, _ = scaled()
+    first = report.sections(tables)[0]
+    place = first.columns.index("share of the limit")
+    assert {row[0]: row[place].split()[0] for row in first.rows} == {
+        "cpython-3.13": "25%",
+        "cpython-3.14": "25%",
+        "cpython-3.15": "25%",
+        "limit: better": "100%",
+        "limit: worse": "75%",
+    }
+    assert "limit" not in " ".join(row[0] for row in report.summary_section(experiment, tables).rows)
+
+
+def test_curves_and_details_follow_the_tables_of_the_benchmarks() -> None:
+    experiment, tables, _ = scaled()
+    text = report.markdown(experiment, tables)
+    order = ["threads: pure-8, tasks/s", "threads: pure, tasks/s by workers", "threads: pure-1, details", "## Skipped"]
+    assert sorted(order, key=text.index) == order
+    assert "share of the limit" not in report.markdown(*example()[:2])
+
+
+def test_the_headline_says_what_quick_left_out() -> None:
+    experiment = make_experiment(left_out={"threads": ["pure-8", "pure-16"], "locks": ["queue"]})
+    (line,) = [line for line in report.headline(experiment) if line.startswith("omitted")]
+    assert line == "omitted  threads: pure-8, pure-16; locks: queue (measured without --quick)"

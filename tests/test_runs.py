@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -39,6 +40,12 @@ def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
     assert output is None
 
 
+def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
+    impatient = make_benchmark(deadline_s=3)
+    outcome, _ = runs.judge(WORKLOAD, impatient, make_ended(timed_out=True))
+    assert outcome.reason == "'uncontended' had not ended after 3 s"
+
+
 @pytest.mark.parametrize(
     ("stderr", "said"),
     [("Traceback\n  x\nValueError: 3\n", "ValueError: 3"), ("", "exit code 1"), (" \n", "exit code 1")],
@@ -46,6 +53,11 @@ def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
 def test_a_process_with_another_exit_code_failed_with_its_last_words(stderr: str, said: str) -> None:
     outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended(report(), stderr, 1))
     assert outcome == Outcome(state=State.FAILED, reason=f"'uncontended' ended with exit code 1: {said}")
+
+
+def test_a_process_that_a_signal_has_ended_names_it() -> None:
+    outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended(report(), "", 139))
+    assert outcome.reason == "'uncontended' was ended by SIGSEGV: exit code 139"
 
 
 # What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
@@ -58,6 +70,22 @@ def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) 
 def test_a_program_that_prints_the_same_words_failed_because_it_has_no_options_of_python() -> None:
     outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended("", "Unknown option: -I\n", 2))
     assert outcome.state is State.FAILED
+
+
+def test_an_interpreter_that_stays_in_the_page_cache_is_unsupported() -> None:
+    said = "launch: cannot evict /usr/local: 3 of its 3 pages stay in memory\n"
+    outcome, _ = runs.judge(WORKLOAD, PROGRAM, make_ended("", said, 1))
+    reason = "no cold start: cannot evict /usr/local: 3 of its 3 pages stay in memory"
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason=reason)
+
+
+@pytest.mark.parametrize(("told", "expected"), [(3, OK), (0, "0 of 3"), (2, "2 of 3"), (4, "4 of 3")])
+def test_output_that_lacks_a_process_was_cut_short(told: int, expected: Outcome | str) -> None:
+    line = json.dumps({"interlock_process": make_cost().model_dump()}) + "\n"
+    if isinstance(expected, str):
+        reason = f"'pass': its output was cut short: the launcher told of {expected} processes"
+        expected = Outcome(state=State.FAILED, reason=reason)
+    assert runs.told_of_all(COMMAND, make_ended(line * told), 3) == expected
 
 
 def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
@@ -153,6 +181,28 @@ def test_a_command_becomes_a_run_of_one_value_per_process_with_mean_costs() -> N
     assert metadata["interlock_process_voluntary_switches"] == 2.5
 
 
+def test_a_batch_of_processes_is_one_value_per_start_with_the_kernels_share_of_its_cpu_time() -> None:
+    costs = [make_cost(1.2, user_s=0.3, sys_s=0.1), make_cost(2.4, user_s=0.5, sys_s=0.3)]
+    run = runs.command_run(WORKLOAD, COMMAND, costs, Repetition(warmups=0, values=2), units=12)
+    assert run.values == pytest.approx((0.1, 0.2))
+    assert run.get_metadata()["inner_loops"] == 12
+    assert run.get_metadata()["interlock_process_kernel_share"] == pytest.approx(0.4 / 1.2)
+
+
+def test_without_cpu_time_nobody_knows_the_kernels_share() -> None:
+    run = runs.command_run(WORKLOAD, COMMAND, [make_cost(user_s=0, sys_s=0)], Repetition(warmups=0, values=1))
+    assert "interlock_process_kernel_share" not in run.get_metadata()
+
+
+def test_what_was_left_in_memory_is_kept_as_the_proof_of_a_cold_start() -> None:
+    output = ProgramOutput(interlock=1, loops=1, values=[1.0])
+    for share in (0.0, 0.004):
+        run = runs.program_run(WORKLOAD, PROGRAM, output, make_cost(resident_share=share))
+        assert run.get_metadata()["interlock_process_resident_share"] == share
+    warm = runs.program_run(WORKLOAD, PROGRAM, output, make_cost())
+    assert "interlock_process_resident_share" not in warm.get_metadata()
+
+
 # What 3.13.5t says of a module that was compiled without Py_mod_gil, and what else may stand around it.
 GIL_WARNING = (
     "<frozen importlib._bootstrap>:488: RuntimeWarning: The global interpreter lock (GIL) has been enabled to load "
@@ -227,3 +277,41 @@ def test_the_worst_outcome_is_the_cells() -> None:
     for index, outcome in enumerate(outcomes):
         assert runs.worst(reversed(outcomes[: index + 1])) == outcome
     assert runs.worst([]) == OK
+
+
+def test_a_process_that_had_no_memory_left_fails_and_is_told_how_much_a_cell_has() -> None:
+    ended = dataclasses.replace(make_ended("", exit_code=137), out_of_memory=True)
+    outcome, output = runs.judge(WORKLOAD, PROGRAM, ended)
+    assert outcome == Outcome(state=State.FAILED, reason="'uncontended' had no memory left: a cell has 1 GiB")
+    assert output is None
+
+
+SAYS = make_benchmark("says", command=["-c", "pass"], expected=["first", "second"])
+LAUNCHED = '{"interlock_process": {"wall_s": 1}}\n'
+
+
+@pytest.mark.parametrize(
+    ("printed", "found"),
+    [
+        ("first\nfir", "did not print 'second': its last line is 'fir'"),
+        ("the second\n", "did not print 'first': its last line is 'the second'"),
+        ("", "did not print 'first': it printed nothing"),
+    ],
+)
+def test_output_without_what_it_must_have_fails_with_what_is_missing(printed: str, found: str) -> None:
+    outcome = runs.as_expected(SAYS, make_ended(printed + ("\n" if printed else "") + LAUNCHED))
+    assert outcome == Outcome(state=State.FAILED, reason=f"'says' {found}")
+
+
+def test_output_with_all_that_it_must_have_is_ok() -> None:
+    assert runs.as_expected(SAYS, make_ended(f"the first and\nthe second\n{LAUNCHED}")) == OK
+    assert runs.as_expected(COMMAND, make_ended()) == OK
+
+
+def test_a_set_up_that_fails_is_told_from_the_benchmark() -> None:
+    ready = make_benchmark("status", command=["x"], set_up=["make.py"])
+    assert runs.judge_set_up(WORKLOAD, ready, make_ended()) == OK
+    failed = runs.judge_set_up(WORKLOAD, ready, make_ended(stderr="no hg\n", exit_code=1))
+    assert failed == Outcome(state=State.FAILED, reason="set-up: 'status' ended with exit code 1: no hg")
+    late = runs.judge_set_up(WORKLOAD, ready, make_ended(timed_out=True))
+    assert late == Outcome(state=State.TIMED_OUT, reason="set-up: 'status' had not ended after 20 s")

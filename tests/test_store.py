@@ -193,6 +193,18 @@ def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: 
     assert values["pass"].gil_after is None
 
 
+def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: Path) -> None:
+    """Two processes that count, each of half a second and three switches; the warm-up is left out."""
+    path = write_suite(tmp_path / "locks.json", measured_cell())
+    asked = ["work_user_s", "work_voluntary_switches", "work_sys_s", "work_involuntary_switches"]
+    assert store.read_values(path, {"pass": asked})["pass"].reported == {
+        "work_user_s": [1.0],
+        "work_voluntary_switches": [6],
+        "work_sys_s": [0.5],
+        "work_involuntary_switches": [8],
+    }
+
+
 def test_cpu_time_comes_back_with_the_work_it_was_spent_on(tmp_path: Path) -> None:
     values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell()))
     program, command = values["uncontended"], values["pass"]
@@ -342,3 +354,13 @@ def test_the_latest_builds_of_a_profile_are_those_that_were_started_last(tmp_pat
 
 def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
     assert store.latest_builds(tmp_path / "missing", "standard") is None
+
+
+def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once(tmp_path: Path) -> None:
+    assert store.new_folder(tmp_path / "results", "tuesday", "2026-11-21") == tmp_path / "results/tuesday"
+    with pytest.raises(StoreError, match=r"tuesday: is there already\. Name the experiment otherwise"):
+        store.new_folder(tmp_path / "results", "tuesday", "2026-11-21")
+
+
+def test_an_experiment_without_a_name_is_named_by_its_day(tmp_path: Path) -> None:
+    assert store.new_folder(tmp_path, None, "2026-11-21").name == "2026-11-21-a"

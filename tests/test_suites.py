@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def _values(benchmark: Any) -> BenchmarkValues:
 def test_every_file_of_the_reference_experiments_is_read_as_pyperf_reads_it() -> None:
     assert len(FILES) > 150
     for path in FILES:
-        assert suites.parse(path.read_bytes()) == by_pyperf(path), path
+        assert suites.parse(path.read_bytes(), {}) == by_pyperf(path), path
 
 
 COSTS = st.fixed_dictionaries(
@@ -70,7 +71,7 @@ def test_whatever_runs_have_in_common_is_read_as_pyperf_reads_it(
         )
     path = tmp_path_factory.mktemp("suite") / "locks.json"
     pyperf.BenchmarkSuite(benchmarks).dump(str(path))
-    assert suites.parse(path.read_bytes()) == by_pyperf(path)
+    assert suites.parse(path.read_bytes(), {}) == by_pyperf(path)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +79,25 @@ def test_whatever_runs_have_in_common_is_read_as_pyperf_reads_it(
 )
 def test_another_format_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"version|benchmark|EOF"):
-        suites.parse(text)
+        suites.parse(text, {})
+
+
+def test_what_processes_reported_is_read_if_it_was_asked_for_and_all_of_them_reported_it() -> None:
+    def suite(*reports: dict[str, Any]) -> bytes:
+        shared = {"name": "locks a", "loops": 1, "inner_loops": 1, "mem_max_rss": 1}
+        shared |= {"interlock_process_user_s": 0.5, "interlock_process_sys_s": 0.5}
+        runs = [
+            pyperf.Run([1.0], metadata={**shared, **{f"interlock_{key}": one for key, one in report.items()}})
+            for report in reports
+        ]
+        text = io.StringIO()
+        pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(text)
+        return text.getvalue().encode()
+
+    text = suite(
+        {"same": 3, "own": 1.5, "once": 1, "colour": "red"},
+        {"same": 3, "own": 2, "colour": "red"},
+    )
+    wanted = {"a": ["same", "own", "once", "colour", "process_user_s"], "other": ["own"]}
+    assert suites.parse(text, wanted)["a"].reported == {"same": [3, 3], "own": [1.5, 2], "process_user_s": [0.5, 0.5]}
+    assert suites.parse(text, {})["a"].reported == {}

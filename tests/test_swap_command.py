@@ -147,7 +147,7 @@ def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
         (["FILE", "--to", "cpython-3.14x"], 2, "Did you mean 'cpython-3.14'?"),
         (["FILE", "--to", "cpython-3.14t+gil-of"], 2, "has no mode 'gil-of'. Did you mean 'gil-on'?"),
         (["FILE", "--to", "pypy-3.11", "--release"], 5, "has no profile 'release'"),
-        (["FILE", "--to", "cpython-3.14", "--stage", "ap"], 1, "there is no stage 'ap'. Did you mean app?"),
+        (["FILE", "--to", "cpython-3.14", "--stage", "ap"], 1, "there is no stage 'ap'. Did you mean 'app'?"),
         (["FILE", "--revert"], 1, "nothing to take back"),
         (["FILE", "--revert", "--to", "cpython-3.14"], 2, "key '--revert'"),
         (["FILE", "--check", "--write"], 2, "key '--check'"),

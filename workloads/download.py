@@ -1,97 +1,15 @@
-"""Download one big file in parts, or many small ones, with the threads and queues of b2sdk.
-
-No socket has a timeout: with one, Python polls before every recv, which would be measured too. What
-hangs is ended by the deadline of the process.
-"""
+"""Download one big file in parts, or many small ones, with the threads and queues of b2sdk."""
 
 import protocol  # first: it asks for the GIL's state before anything of the program can change it
 
 import hashlib
 import os
 
-try:
-    import http.client as http_client
-except ImportError:
-    import httplib as http_client  # novm: its name on 2.x
+import download_channels as channels
+import download_files as files
+import download_http as http
 
-MIB = 1024 * 1024
-SCHEME = "http://"
-STATUS_OK = 200
-STATUS_PARTIAL_CONTENT = 206
-
-
-class Entry(object):
-    """A file that the manifest promises, and where it is stored."""
-
-    def __init__(self, sha1, size_bytes, path, destination):
-        self.sha1 = sha1
-        self.size_bytes = size_bytes
-        self.path = path
-        # The base name alone: no manifest can write outside the destination.
-        self.target = os.path.join(destination, os.path.basename(path))
-
-
-class Connection(object):
-    """One keep-alive connection, for one thread."""
-
-    def __init__(self, address, chunk_bytes):
-        self._http = http_client.HTTPConnection(address)
-        self._chunk_bytes = chunk_bytes
-
-    def close(self):
-        self._http.close()
-
-    def read_all(self, path):
-        return self._get(path, {}, STATUS_OK).read()
-
-    def pass_on_file(self, entry, channel):
-        response = self._get(entry.path, {}, STATUS_OK)
-        self._pass_on(response, entry, 0, entry.size_bytes, channel)
-
-    def pass_on_part(self, entry, first, end, channel):
-        headers = {"Range": "bytes=%d-%d" % (first, end - 1)}
-        response = self._get(entry.path, headers, STATUS_PARTIAL_CONTENT)
-        self._pass_on(response, entry, first, end, channel)
-
-    def _get(self, path, headers, status):
-        self._http.request("GET", "/" + path, None, headers)
-        response = self._http.getresponse()
-        if response.status != status:
-            raise protocol.WorkNotDone(
-                "%s: expected status %d, found %d" % (path, status, response.status)
-            )
-        return response
-
-    def _pass_on(self, response, entry, offset, end, channel):
-        while offset < end:
-            # May return less than asked for; nothing at all means that the server has no more.
-            data = response.read(min(self._chunk_bytes, end - offset))
-            if not data:
-                raise protocol.WorkNotDone(
-                    "%s: expected %d bytes, found %d" % (entry.path, end, offset)
-                )
-            channel.put((offset, data))
-            offset += len(data)
-
-
-def write_items(target, channel):
-    """Store what comes through the queue until the None at its end."""
-    stream = open(target, "wb")
-    try:
-        while True:
-            item = channel.get()
-            if item is None:
-                return
-            offset, data = item
-            stream.seek(offset)
-            stream.write(data)
-    finally:
-        stream.close()
-
-
-def join_all(started):
-    for thread in started:
-        thread.join()
+NULL, B2SDK = "null", "b2sdk"
 
 
 class Download(object):
@@ -99,26 +17,44 @@ class Download(object):
 
     def __init__(self, threads, options, entries):
         self._threads = threads
-        self._address = server_address(options.server)
         self._readers = options.readers
         self._chunk_bytes = options.chunk_bytes
+        self._hashes = options.sha1
+        self._keeps = options.keep
         self._entries = entries
+        self._client = http.CLIENTS[options.client](
+            options.server, options.tls_port, options.readers
+        )
+        self._queues = channels.Queues(threads, options.queue)
+        self._sink = channels.Nowhere()
+        if options.destination != NULL:
+            self._sink = channels.Disk(options.destination, target_in)
 
     def timed(self, loops):
         duration_s = 0.0
         for _ in range(loops):
-            remove_files(self._entries)
+            self._clear()
             start_s = protocol.timer()
             self.fetch()
             duration_s += protocol.timer() - start_s
-            check_files(self._entries)
+            downloaded = protocol.usage()
+            for entry in self._entries:
+                self._sink.check(entry)
+            if not self._keeps:
+                # Cells that wait for their next turn keep nothing in memory.
+                self._clear()
+            protocol.set_aside(downloaded)
         return duration_s
 
-    def _start_writer(self, entry, channel):
-        return self._threads.start(write_items, entry.target, channel)
+    def _clear(self):
+        for entry in self._entries:
+            self._sink.clear(entry)
 
-    def _connect(self):
-        return Connection(self._address, self._chunk_bytes)
+    def _start_writer(self, entry, channel):
+        return self._threads.start(self._sink.write, entry, channel)
+
+    def _chunk_bytes_of(self, entry):
+        return self._chunk_bytes or files.b2sdk_chunk_bytes(entry.size_bytes)
 
 
 class SingleDownload(Download):
@@ -126,21 +62,31 @@ class SingleDownload(Download):
 
     def fetch(self):
         entry = self._entries[0]
-        channel = self._threads.queue(2 * self._readers)
+        channel = self._queues.make(2 * self._readers)
         writer = self._start_writer(entry, channel)
         bounds = [entry.size_bytes * number // self._readers for number in range(self._readers + 1)]
+        parts = list(zip(bounds, bounds[1:]))
+        first, digest = channel, None
+        if self._hashes:
+            digest = hashlib.sha1()
+            first = channels.Hashing(channel, digest)
         join_all(
             [
-                self._threads.start(self._read_part, entry, first, end, channel)
-                for first, end in zip(bounds, bounds[1:])
+                self._threads.start(self._read_part, entry, part, into)
+                for part, into in zip(parts, [first] + [channel] * len(parts))
             ]
         )
         channel.put(None)
         writer.join()
+        channels.release(channel)
+        if self._hashes:
+            # As b2sdk does: the first part while it comes, the rest read once more, by one thread.
+            digest = self._sink.hash_from(entry, parts[0][1], digest)
+            files.check(entry, "SHA-1", entry.sha1, digest.hexdigest())
 
-    def _read_part(self, entry, first, end, channel):
-        connection = self._connect()
-        connection.pass_on_part(entry, first, end, channel)
+    def _read_part(self, entry, part, channel):
+        connection = self._client.connect()
+        connection.pass_on(entry, part, self._chunk_bytes_of(entry), channel)
         connection.close()
 
 
@@ -154,7 +100,7 @@ class ManyDownload(Download):
         join_all([self._threads.start(self._read_files, entries) for _ in range(self._readers)])
 
     def _read_files(self, entries):
-        connection = self._connect()
+        connection = self._client.connect()
         while True:
             entry = entries.get()
             if entry is None:
@@ -163,102 +109,101 @@ class ManyDownload(Download):
         connection.close()
 
     def _read_file(self, connection, entry):
-        channel = self._threads.queue(2)
+        channel = self._queues.make(2)
         writer = self._start_writer(entry, channel)
-        connection.pass_on_file(entry, channel)
+        into, digest = channel, None
+        if self._hashes:
+            digest = hashlib.sha1()
+            into = channels.Hashing(channel, digest)
+        connection.pass_on(entry, None, self._chunk_bytes_of(entry), into)
         channel.put(None)
         writer.join()
+        channels.release(channel)
+        if self._hashes:
+            files.check(entry, "SHA-1", entry.sha1, digest.hexdigest())
 
 
 DOWNLOADS = {"single": SingleDownload, "many": ManyDownload}
 PREFIXES = {"single": "single.bin", "many": "many/"}
 
 
-def remove_files(entries):
-    for entry in entries:
-        if os.path.exists(entry.target):
-            os.remove(entry.target)
+def join_all(started):
+    for thread in started:
+        thread.join()
 
 
-def check_files(entries):
-    """Every byte against the manifest; not timed, because hashing costs as much as downloading."""
-    for entry in entries:
-        check(entry, "bytes", entry.size_bytes, os.path.getsize(entry.target))
-        check(entry, "SHA-1", entry.sha1, file_sha1(entry.target))
-
-
-def check(entry, what, expected, found):
-    if expected != found:
-        values = (entry.path, what, expected, found)
-        raise protocol.WorkNotDone("%s: expected %s %s, found %s" % values)
-
-
-def file_sha1(target):
-    digest = hashlib.sha1()
-    stream = open(target, "rb")
-    try:
-        while True:
-            block = stream.read(MIB)
-            if not block:
-                return digest.hexdigest()
-            digest.update(block)
-    finally:
-        stream.close()
-
-
-def server_address(url):
-    return url[len(SCHEME) :].rstrip("/")
-
-
-def read_manifest(options):
-    connection = Connection(server_address(options.server), options.chunk_bytes)
-    text = connection.read_all("manifest").decode("ascii")
-    connection.close()
-    fields = [line.split(None, 2) for line in text.splitlines()]
-    return [Entry(sha1, int(size), path, options.destination) for sha1, size, path in fields]
+def target_in(directory, entry):
+    # The base name alone: no manifest can write outside the destination.
+    return os.path.join(directory, os.path.basename(entry.path))
 
 
 def prepare(options):
     threads = protocol.Threads()
-    prefix = PREFIXES[options.what]
-    entries = [entry for entry in read_manifest(options) if entry.path.startswith(prefix)]
-    if options.at_most_files:
-        entries = entries[: options.at_most_files]
-    total_bytes = sum([entry.size_bytes for entry in entries])
-    # The unit of work is a MiB: a broken number of them could not be reported.
-    if not total_bytes or total_bytes % MIB:
-        raise protocol.WorkNotDone(
-            "%s in the manifest: expected whole MiB, found %d bytes" % (prefix, total_bytes)
-        )
+    promised = http.read_manifest(options.server)
+    entries = files.select(promised, PREFIXES[options.what], options.at_most_files)
+    total_bytes = files.sum_bytes(entries)
     metadata = {
         "bytes": total_bytes,
         "readers": options.readers,
-        "chunk_bytes": options.chunk_bytes,
+        "chunk_bytes": options.chunk_bytes or files.b2sdk_chunk_bytes(entries[0].size_bytes),
+        "client": options.client,
+        "queue": options.queue,
     }
     download = DOWNLOADS[options.what](threads, options, entries)
-    return protocol.Work(download.timed, total_bytes // MIB, metadata)
+    if options.tls_port:
+        metadata["tls"] = http.tls_spoken(options.server, options.tls_port)
+    return protocol.Work(download.timed, total_bytes // files.MIB, metadata)
 
 
-def main():
+def new_parser():
     parser = protocol.new_parser(__doc__)
+    clients = sorted(http.CLIENTS)
+    for name, choices in (("--what", sorted(DOWNLOADS)), ("--client", clients)):
+        parser.add_option(name, type="choice", choices=choices, help=" or ".join(choices))
     parser.add_option(
-        "--what", type="choice", choices=sorted(DOWNLOADS), help=" or ".join(sorted(DOWNLOADS))
+        "--queue", type="choice", choices=channels.KINDS, default="queue", help="between threads"
     )
     parser.add_option("--server", help="http://IP:PORT")
+    parser.add_option("--tls-port", type="int", default=0, help="of the server; 0: in the clear")
     parser.add_option("--readers", type="int", default=8, help="threads that read")
-    parser.add_option("--chunk-bytes", type="int", default=8192, help="how much a read asks for")
+    parser.add_option(
+        "--chunk-bytes", default="8192", help="how much a read asks for; b2sdk: as b2sdk chooses"
+    )
     parser.add_option("--at-most-files", type="int", default=0, help="the first of `many`; 0: all")
-    parser.add_option("--destination", help="an existing directory")
+    parser.add_option("--destination", help="an existing directory, or null")
+    parser.add_option("--sha1", action="store_true", help="hash as b2sdk does, within the timing")
+    parser.add_option("--keep", action="store_true", help="leave the last download where it is")
+    parser.set_defaults(client="http.client", sha1=False, keep=False)
+    return parser
+
+
+def parse(parser):
     options = protocol.parse(parser)
     protocol.require_given(parser, "--what", options.what)
     protocol.require_at_least(parser, "--readers", options.readers, 1)
-    protocol.require_at_least(parser, "--chunk-bytes", options.chunk_bytes, 1)
     protocol.require_at_least(parser, "--at-most-files", options.at_most_files, 0)
-    if not (options.server or "").startswith(SCHEME):
-        parser.error("--server: expected http://IP:PORT, found %s" % options.server)
-    if not os.path.isdir(options.destination or ""):
-        parser.error("--destination: expected a directory, found %s" % options.destination)
-    protocol.run(prepare, options)
+    protocol.require_at_least(parser, "--tls-port", options.tls_port, 0)
+    options.chunk_bytes = parse_chunk_bytes(parser, options.chunk_bytes)
+    http.require_server(parser, options.server)
+    if options.destination != NULL and not os.path.isdir(options.destination or ""):
+        parser.error("--destination: expected a directory or null, found %s" % options.destination)
+    if options.sha1 and options.what == "single" and options.destination == NULL:
+        parser.error("--sha1: what went to null cannot be read once more")
+    return options
+
+
+def parse_chunk_bytes(parser, text):
+    """None for what b2sdk chooses."""
+    if text == B2SDK:
+        return None
+    if not text.isdigit():
+        parser.error("--chunk-bytes: expected a number or b2sdk, found %s" % text)
+    protocol.require_at_least(parser, "--chunk-bytes", int(text), 1)
+    return int(text)
+
+
+def main():
+    protocol.run(prepare, parse(new_parser()))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import os as expected_module
 import protocol
 
 IMPORTS_PER_LOOP = 1000000
+# Threads that wait for each other's import lock on 2.x need ten times as long.
+CONTENDED_IMPORTS_PER_LOOP = 100000
 
 MODULE_LEVEL = compile("for _ in repeats:\n    import os\n", "module_level", "exec")
 
@@ -24,24 +26,74 @@ def import_in_module(repeats):
     return namespace["os"]
 
 
-PLACES = {"function": import_in_function, "module": import_in_module}
+def import_from(repeats):
+    """Of the module a name that it has; the module itself is not bound."""
+    path = None
+    for _ in repeats:
+        from os import path
+    return path
 
 
-def time_imports(import_repeatedly, loops):
-    repeats = protocol.lazy_range(loops * IMPORTS_PER_LOOP)
+# What to do, and what the name must be bound to in the end.
+PLACES = {
+    "function": (import_in_function, "os", expected_module),
+    "module": (import_in_module, "os", expected_module),
+    "from": (import_from, "path", expected_module.path),
+}
+
+
+def require_bound(place, bound):
+    _, name, expected = PLACES[place]
+    if bound is not expected:
+        raise protocol.WorkNotDone(
+            "expected the name %s bound to %r, found %r" % (name, expected, bound)
+        )
+
+
+def time_imports(place, count):
+    import_repeatedly = PLACES[place][0]
+    repeats = protocol.lazy_range(count)
     start_s = protocol.timer()
     bound = import_repeatedly(repeats)
     duration_s = protocol.timer() - start_s
-    if loops and bound is not expected_module:
-        raise protocol.WorkNotDone(
-            "expected the name os bound to %r, found %r" % (expected_module, bound)
-        )
+    if count:
+        require_bound(place, bound)
+    return duration_s
+
+
+def import_in_thread(place, repeats, ended):
+    bound = PLACES[place][0](repeats)
+    ended.append((len(repeats), bound))
+
+
+def time_imports_at_once(threads, thread_count, place, count):
+    """The threads share the imports."""
+    ended = []
+    shares = [protocol.lazy_range(number, count, thread_count) for number in range(thread_count)]
+    duration_s = threads.time_at_once([(import_in_thread, place, one, ended) for one in shares])
+    done = sum([imports for imports, _ in ended])
+    if done != count:
+        raise protocol.WorkNotDone("expected %d imports, found %d" % (count, done))
+    for imports, bound in ended:
+        if imports:
+            require_bound(place, bound)
     return duration_s
 
 
 def prepare(options):
-    import_repeatedly = PLACES[options.where]
-    return protocol.Work(lambda loops: time_imports(import_repeatedly, loops), IMPORTS_PER_LOOP, {})
+    place = options.where
+    if options.threads == 1:
+        return protocol.Work(
+            lambda loops: time_imports(place, loops * IMPORTS_PER_LOOP), IMPORTS_PER_LOOP, {}
+        )
+    threads = protocol.Threads()
+    return protocol.Work(
+        lambda loops: time_imports_at_once(
+            threads, options.threads, place, loops * CONTENDED_IMPORTS_PER_LOOP
+        ),
+        CONTENDED_IMPORTS_PER_LOOP,
+        {"threads": options.threads},
+    )
 
 
 def main():
@@ -49,8 +101,10 @@ def main():
     parser.add_option(
         "--where", type="choice", choices=sorted(PLACES), help=" or ".join(sorted(PLACES))
     )
+    parser.add_option("--threads", type="int", default=1, help="that import at once")
     options = protocol.parse(parser)
     protocol.require_given(parser, "--where", options.where)
+    protocol.require_at_least(parser, "--threads", options.threads, 1)
     protocol.run(prepare, options)
 
 

@@ -1,92 +1,139 @@
-"""The price of a lock: for one thread that nobody disturbs, and for threads that share a queue.
-
-Nothing here sleeps or polls: on GNU pth a thread that does either starves all the others.
-"""
+"""The price of a lock: for one thread that nobody disturbs, and for threads that share things."""
 
 import protocol
 
-PAIRS_PER_LOOP = 10000
-ITEMS_PER_LOOP = 100
-# Small enough that producers and consumers really wait for each other.
-QUEUE_LENGTH = 16
+import locks_alone as alone
+import locks_shared as shared
+import locks_wakes as wakes
 
 
-def time_uncontended(threads, loops):
-    lock = threads.lock()
-    # Bound once: the lookup of a method costs as much as the lock and differs between versions.
-    acquire, release = lock.acquire, lock.release
-    repeats = protocol.lazy_range(loops * PAIRS_PER_LOOP)
-    start_s = protocol.timer()
-    for _ in repeats:
-        acquire()
-        release()
-    duration_s = protocol.timer() - start_s
-    if lock.locked():
-        raise protocol.WorkNotDone("expected a free lock at the end, found a locked one")
-    return duration_s
+def pairs_of(name, inner_loops):
+    """Acquire and release what the threading module has by this name."""
+
+    def make(threads, options):
+        lock = threads.make(name)
+        return work_of(lambda count: alone.time_pairs(threads, lock, count), inner_loops)
+
+    return make
 
 
-def produce(channel, items):
-    for item in items:
-        channel.put(item)
+def notifying(threads, options):
+    condition = threads.make("Condition")
+    return work_of(
+        lambda count: alone.time_notifying(threads, condition, count), alone.PAIRS_PER_LOOP
+    )
 
 
-def consume(channel, sums):
-    received = 0
-    while True:
-        item = channel.get()
-        if item is None:
-            break
-        received += item
-    sums.append(received)
+def passing(threads, options):
+    channel = threads.queue(shared.QUEUE_LENGTH)
+    return work_of(lambda count: alone.time_passing(channel, count), alone.PAIRS_PER_LOOP)
 
 
-def time_queue(threads, pairs, loops):
-    """Start and end of the threads are within the time; a calibrated value makes them small."""
-    item_count = loops * ITEMS_PER_LOOP
-    channel = threads.queue(QUEUE_LENGTH)
-    sums = []
-    start_s = protocol.timer()
-    consumers = [threads.start(consume, channel, sums) for _ in range(pairs)]
-    # From 1 and not from 0, so that every lost item changes the sum.
-    shares = [protocol.lazy_range(1 + number, 1 + item_count, pairs) for number in range(pairs)]
-    for producer in [threads.start(produce, channel, share) for share in shares]:
-        producer.join()
-    for _ in consumers:
-        channel.put(None)
-    for consumer in consumers:
-        consumer.join()
-    duration_s = protocol.timer() - start_s
-    check_sum(item_count, sum(sums))
-    return duration_s
+def passing_simple(threads, options):
+    channel = threads.simple_queue()
+    return work_of(lambda count: alone.time_passing(channel, count), alone.PAIRS_PER_LOOP)
 
 
-def check_sum(item_count, found):
-    expected = item_count * (item_count + 1) // 2
-    if found != expected:
-        raise protocol.WorkNotDone(
-            "expected %d items with the sum %d, found the sum %d" % (item_count, expected, found)
+def counting(name):
+    def make(threads, options):
+        guard = threads.make(name)
+        return work_of(
+            lambda count: shared.time_counter(threads, guard, options.threads, count),
+            shared.COUNTS_PER_LOOP,
+            threads=options.threads,
         )
+
+    return make
+
+
+def counting_unprotected(threads, options):
+    work = shared.UnprotectedCount(threads, options.threads)
+    return protocol.Work(work.timed, shared.COUNTS_PER_LOOP, work.metadata)
+
+
+def queueing(threads, options):
+    return queue_work(threads, options, lambda: threads.queue(shared.QUEUE_LENGTH))
+
+
+def queueing_simple(threads, options):
+    threads.simple_queue()
+    return queue_work(threads, options, threads.simple_queue)
+
+
+def queue_work(threads, options, make_channel):
+    return work_of(
+        lambda count: shared.time_queue(threads, make_channel(), options.threads // 2, count),
+        shared.ITEMS_PER_LOOP,
+        threads=options.threads,
+    )
+
+
+def turns(threads, options):
+    condition = threads.make("Condition")
+    return work_of(
+        lambda count: shared.time_turns(threads, condition, count), shared.TURNS_PER_LOOP
+    )
+
+
+def references(threads, options):
+    one = object()
+    return work_of(
+        lambda count: shared.time_references(threads, one, count), shared.REFERENCES_PER_LOOP
+    )
+
+
+def references_apart(threads, options):
+    return work_of(
+        lambda count: shared.time_references(threads, None, count), shared.REFERENCES_PER_LOOP
+    )
+
+
+def starts(threads, options):
+    return work_of(lambda count: wakes.time_starts(threads, count), wakes.STARTS_PER_LOOP)
+
+
+def waking(threads, options):
+    work = wakes.Wakes(threads, options.values)
+    return protocol.Work(work.timed, wakes.WAKES_PER_LOOP, work.metadata)
+
+
+def work_of(time_count, inner_loops, **metadata):
+    """``time_count`` does so many units of work and returns the seconds they took."""
+    return protocol.Work(lambda loops: time_count(loops * inner_loops), inner_loops, metadata)
+
+
+WORKS = {
+    "uncontended": pairs_of("Lock", alone.LOCK_PAIRS_PER_LOOP),
+    "uncontended-rlock": pairs_of("RLock", alone.PAIRS_PER_LOOP),
+    "uncontended-semaphore": pairs_of("Semaphore", alone.PAIRS_PER_LOOP),
+    "uncontended-condition": notifying,
+    "uncontended-queue": passing,
+    "uncontended-simple-queue": passing_simple,
+    "contended": counting("Lock"),
+    "contended-rlock": counting("RLock"),
+    "contended-semaphore": counting("Semaphore"),
+    "contended-condition": turns,
+    "counter-unprotected": counting_unprotected,
+    "queue": queueing,
+    "simple-queue": queueing_simple,
+    "references": references,
+    "references-apart": references_apart,
+    "thread-start": starts,
+    "wake-up": waking,
+}
 
 
 def prepare(options):
-    threads = protocol.Threads()
-    if options.what == "uncontended":
-        return protocol.Work(lambda loops: time_uncontended(threads, loops), PAIRS_PER_LOOP, {})
-    pairs = options.threads // 2
-    return protocol.Work(
-        lambda loops: time_queue(threads, pairs, loops),
-        ITEMS_PER_LOOP,
-        {"threads": options.threads},
-    )
+    return WORKS[options.what](protocol.Threads(), options)
 
 
 def main():
     parser = protocol.new_parser(__doc__)
+    choices = sorted(WORKS)
+    parser.add_option("--what", type="choice", choices=choices, help=" or ".join(choices))
     parser.add_option(
-        "--what", type="choice", choices=["uncontended", "queue"], help="uncontended or queue"
+        "--threads", type="int", default=4, help="of a counter or a queue: half put, half get"
     )
-    parser.add_option("--threads", type="int", default=4, help="of the queue: half put, half get")
     options = protocol.parse(parser)
     protocol.require_given(parser, "--what", options.what)
     protocol.require_at_least(parser, "--threads", options.threads, 2)

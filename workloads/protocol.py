@@ -33,6 +33,11 @@ def ask_gil():
 # A program imports this module before any extension module: none has switched the GIL on yet.
 GIL_AT_START = ask_gil()
 
+try:
+    import resource
+except ImportError:  # not every interpreter is built with it
+    resource = None
+
 # perf_counter is monotonic and has the finest resolution. Where it does not exist, time.time is the
 # only wall clock with microseconds (time.clock counts CPU time on Unix: it misses every moment that
 # a thread waits).
@@ -47,6 +52,18 @@ except NameError:
 # `unicode` on 2.x and `str` on 3.x, without a literal that one of them cannot read.
 TEXT_TYPE = type("".encode("ascii").decode("ascii"))
 INTEGER_TYPES = (int, type(sys.maxunicode << 64))
+
+
+# What the values took that was no work, as USAGE_FIELDS name it: most programs check what they did.
+_set_aside = {}
+
+# What all values together took, by the names that the details of a workload's TOML are of.
+USAGE_FIELDS = (
+    ("work_user_s", "ru_utime"),
+    ("work_sys_s", "ru_stime"),
+    ("work_voluntary_switches", "ru_nvcsw"),
+    ("work_involuntary_switches", "ru_nivcsw"),
+)
 
 
 class Unsupported(Exception):
@@ -87,11 +104,39 @@ class Threads(object):
         thread.start()
         return thread
 
+    def time_at_once(self, work):
+        """Seconds from when the threads may begin until the last of them has done its work.
+
+        ``work`` has for each thread a function and its arguments. Their starts and ends are not
+        within the time: where CPUs are scarce they take longer than the work.
+        """
+        gates = [self.lock() for _ in work]
+        for gate in gates:
+            gate.acquire()
+        ended_s = []
+        begun = [self.start(_wait_and_work, gate, one, ended_s) for gate, one in zip(gates, work)]
+        start_s = timer()
+        for gate in gates:
+            gate.release()
+        for thread in begun:
+            thread.join()
+        return max(ended_s) - start_s
+
     def lock(self):
-        return self._threading.Lock()
+        return self.make("Lock")
+
+    def make(self, name):
+        """A Lock, RLock, Condition or whatever else the threading module has by this name."""
+        return getattr(self._threading, name)()
 
     def queue(self, maxsize):
         return self._queue_module.Queue(maxsize)
+
+    def simple_queue(self):
+        make = getattr(self._queue_module, "SimpleQueue", None)
+        if make is None:
+            raise Unsupported("queue.SimpleQueue came with Python 3.7")
+        return make()
 
 
 def _import_queue():
@@ -100,6 +145,12 @@ def _import_queue():
     except ImportError:
         import Queue as queue  # novm: its name on 2.x
     return queue
+
+
+def _wait_and_work(gate, work, ended_s):
+    gate.acquire()
+    work[0](*work[1:])
+    ended_s.append(timer())
 
 
 def _run_or_end_process(function, arguments):
@@ -205,11 +256,40 @@ def measure(work, loops, warmups, values, min_time_s):
         "calibration": calibration,
         "warmups": [work.timed(loops) for _ in range(warmups)],
     }
+    _set_aside.clear()
+    # Asked outside of the marks: a profile of the work has no call of this in it.
+    before = usage()
     begin(WORK)
     report["values"] = [work.timed(loops) for _ in range(values)]
     begin(END)
+    used = differences(before, usage())
+    for key in _set_aside:
+        used[key] -= _set_aside[key]
     report["metadata"] = _metadata(work)
+    if report["values"]:
+        report["metadata"].update(used)
     return report
+
+
+def usage():
+    """What this process and its ended children have used so far; nothing if it cannot be asked."""
+    if resource is None:
+        return {}
+    asked = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return dict(
+        [(key, sum([getattr(one, field) for one in asked])) for key, field in USAGE_FIELDS]
+    )
+
+
+def differences(before, after):
+    return dict([(key, after[key] - before[key]) for key in before])
+
+
+def set_aside(before):
+    """What was used since ``before``, which is from usage(), is not reported as the work's."""
+    used = differences(before, usage())
+    for key in used:
+        _set_aside[key] = _set_aside.get(key, 0) + used[key]
 
 
 def _metadata(work):

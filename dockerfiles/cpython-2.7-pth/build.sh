@@ -42,6 +42,7 @@ unpack "Python-2.7.18.tgz"
 SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 patch -p1 < "$HERE/cpython-2.7-hashlib-openssl3.patch"
+patch -p1 < "$HERE/cpython-2.7-pth-signals.patch"
 case $PROFILE in
     standard)
         builtin=""

@@ -1,9 +1,10 @@
-/* Starts a program again and again and says what each process cost.
+/* Starts a program again and again, alone or some at once, and says what each process (or batch of them) cost.
  *
  * It is static and small for two reasons: it has to run in every image, and Linux counts the peak memory of the
  * process that calls posix_spawn into the peak of the child.
  */
 #define _GNU_SOURCE
+#include "evict.h"
 #include "profiler/counts.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 20 };
+enum { MOST_IN_TURN = 1000000, MOST_AT_ONCE = 1024 };
 enum { EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_NOT_STARTED = 127, EXIT_SIGNAL_BASE = 128 };
 
 /* Another event at compile time, for tests on machines without hardware counters. */
@@ -36,22 +38,28 @@ extern char **environ;
 
 struct options {
     long repeat;
+    long parallel;
+    const char *evicted;
     bool last_cpu;
     bool discard_stdout;
     bool count_instructions;
     char **program;
 };
 
-struct process {
+/* One process, or all that were started at once: from the first one's start to the last one's end, their costs added
+ * up, the peak of the largest, and how the first that failed ended. */
+struct batch {
     struct timespec start;
     struct timespec stop;
     struct rusage usage;
     int status;
     unsigned long long instructions;
+    struct residue residue;
 };
 
 static void usage(void) {
-    fputs("usage: launch [--repeat N] [--cpu last] [--discard-stdout] [--count-instructions] -- PROGRAM ARGUMENTS...\n"
+    fputs("usage: launch [--repeat N] [--parallel N] [--cpu last] [--evict FOLDER] [--discard-stdout]\n"
+          "              [--count-instructions] -- PROGRAM ARGUMENTS...\n"
           "       launch --idle\n",
           stderr);
     exit(EXIT_USAGE);
@@ -62,15 +70,23 @@ static void die(const char *what, int error) {
     exit(EXIT_BROKEN);
 }
 
-static long parse_repeat(const char *text) {
+static long parse_number(const char *name, const char *text, long most) {
     char *end;
     errno = 0;
-    long repeat = text ? strtol(text, &end, 10) : 0;
-    if (!text || errno || *end || end == text || repeat < 1) {
-        fputs("launch: --repeat needs a number from 1\n", stderr);
+    long number = text ? strtol(text, &end, 10) : 0;
+    if (!text || errno || *end || end == text || number < 1 || number > most) {
+        fprintf(stderr, "launch: %s needs a number from 1 to %ld\n", name, most);
         usage();
     }
-    return repeat;
+    return number;
+}
+
+static const char *require_text(const char *name, const char *text) {
+    if (!text || !*text) {
+        fprintf(stderr, "launch: %s needs a folder\n", name);
+        usage();
+    }
+    return text;
 }
 
 static void require_last(const char *text) {
@@ -81,10 +97,14 @@ static void require_last(const char *text) {
 }
 
 static struct options parse(char **argument) {
-    struct options options = {.repeat = 1};
+    struct options options = {.repeat = 1, .parallel = 1};
     for (; *argument && strcmp(*argument, "--") != 0; argument++) {
         if (strcmp(*argument, "--repeat") == 0)
-            options.repeat = parse_repeat(*++argument);
+            options.repeat = parse_number("--repeat", *++argument, MOST_IN_TURN);
+        else if (strcmp(*argument, "--parallel") == 0)
+            options.parallel = parse_number("--parallel", *++argument, MOST_AT_ONCE);
+        else if (strcmp(*argument, "--evict") == 0)
+            options.evicted = require_text("--evict", *++argument);
         else if (strcmp(*argument, "--cpu") == 0)
             require_last(*++argument), options.last_cpu = true;
         else if (strcmp(*argument, "--discard-stdout") == 0)
@@ -165,22 +185,46 @@ static unsigned long long read_counter(int counter) {
     return counted.value;
 }
 
-static struct process run(char **program, const posix_spawn_file_actions_t *actions) {
-    struct process process = {0};
+static void spawn(char **program, const posix_spawn_file_actions_t *actions) {
     pid_t pid;
+    int error = posix_spawnp(&pid, program[0], actions, NULL, program, environ);
+    if (!error)
+        return;
+    fprintf(stderr, "launch: cannot start %s: %s\n", program[0], strerror(error));
+    while (wait(NULL) > 0)
+        ;
+    exit(EXIT_NOT_STARTED);
+}
+
+static void add(struct batch *batch, const struct rusage *one, int status) {
+    struct rusage *all = &batch->usage;
+    timeradd(&all->ru_utime, &one->ru_utime, &all->ru_utime);
+    timeradd(&all->ru_stime, &one->ru_stime, &all->ru_stime);
+    all->ru_maxrss = one->ru_maxrss > all->ru_maxrss ? one->ru_maxrss : all->ru_maxrss;
+    all->ru_nvcsw += one->ru_nvcsw;
+    all->ru_nivcsw += one->ru_nivcsw;
+    batch->status = batch->status ? batch->status : status;
+}
+
+static struct batch run(const struct options *options, const posix_spawn_file_actions_t *actions) {
+    struct batch batch = {0};
+    if (options->evicted)
+        batch.residue = evict(options->evicted);
     /* For a profiler: start-up begins at the program's exec, and what the launcher itself does is never counted. */
     close(PHASE_MARK | FROM_EXEC | STARTUP);
-    clock_gettime(CLOCK_MONOTONIC, &process.start);
-    int error = posix_spawnp(&pid, program[0], actions, NULL, program, environ);
-    if (error) {
-        fprintf(stderr, "launch: cannot start %s: %s\n", program[0], strerror(error));
-        exit(EXIT_NOT_STARTED);
+    clock_gettime(CLOCK_MONOTONIC, &batch.start);
+    for (long number = 0; number < options->parallel; number++)
+        spawn(options->program, actions);
+    for (long number = 0; number < options->parallel; number++) {
+        struct rusage usage;
+        int status;
+        if (wait4(-1, &status, 0, &usage) < 0)
+            die("cannot wait for the child", errno);
+        add(&batch, &usage, status);
     }
-    if (wait4(pid, &process.status, 0, &process.usage) != pid)
-        die("cannot wait for the child", errno);
-    clock_gettime(CLOCK_MONOTONIC, &process.stop);
+    clock_gettime(CLOCK_MONOTONIC, &batch.stop);
     close(PHASE_MARK | OUTSIDE);
-    return process;
+    return batch;
 }
 
 /* As a shell says it, so that a killed process never looks like a success. */
@@ -188,20 +232,22 @@ static int exit_code(int status) {
     return WIFSIGNALED(status) ? EXIT_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void print(const struct process *process, bool counted) {
-    const struct rusage *usage = &process->usage;
-    long long wall_ns = (process->stop.tv_sec - process->start.tv_sec) * 1000000000LL +
-                        (process->stop.tv_nsec - process->start.tv_nsec);
+static void print(const struct batch *batch, const struct options *options) {
+    const struct rusage *usage = &batch->usage;
+    long long wall_ns = (batch->stop.tv_sec - batch->start.tv_sec) * 1000000000LL +
+                        (batch->stop.tv_nsec - batch->start.tv_nsec);
     printf("{\"interlock_process\": {\"wall_s\": %lld.%09lld, ", wall_ns / 1000000000, wall_ns % 1000000000);
     printf("\"user_s\": %ld.%06ld, ", (long)usage->ru_utime.tv_sec, (long)usage->ru_utime.tv_usec);
     printf("\"sys_s\": %ld.%06ld, ", (long)usage->ru_stime.tv_sec, (long)usage->ru_stime.tv_usec);
     printf("\"max_rss_bytes\": %lld, ", usage->ru_maxrss * 1024LL); /* Linux counts it in KiB. */
     printf("\"voluntary_switches\": %ld, ", usage->ru_nvcsw);
     printf("\"involuntary_switches\": %ld, ", usage->ru_nivcsw);
-    if (counted)
-        printf("\"instructions\": %llu, ", process->instructions);
-    printf("\"exit_code\": %d, ", exit_code(process->status));
-    printf("\"signal\": %d}}\n", WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0);
+    if (options->count_instructions)
+        printf("\"instructions\": %llu, ", batch->instructions);
+    if (options->evicted)
+        printf("\"resident_share\": %.6f, ", (double)batch->residue.resident / batch->residue.pages);
+    printf("\"exit_code\": %d, ", exit_code(batch->status));
+    printf("\"signal\": %d}}\n", WIFSIGNALED(batch->status) ? WTERMSIG(batch->status) : 0);
 }
 
 int main(int count, char **arguments) {
@@ -217,14 +263,14 @@ int main(int count, char **arguments) {
     int counter = options.count_instructions ? open_instructions() : -1, code = EXIT_SUCCESS;
     unsigned long long before = 0;
     for (long number = 0; number < options.repeat && code == EXIT_SUCCESS; number++) {
-        struct process process = run(options.program, &actions);
+        struct batch batch = run(&options, &actions);
         if (counter >= 0) {
             unsigned long long after = read_counter(counter);
-            process.instructions = after - before;
+            batch.instructions = after - before;
             before = after;
         }
-        print(&process, counter >= 0);
-        code = exit_code(process.status);
+        print(&batch, &options);
+        code = exit_code(batch.status);
     }
     if (fflush(stdout) != 0)
         die("cannot write to stdout", errno);

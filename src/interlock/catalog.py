@@ -243,9 +243,6 @@ def _check_files(root: Path, catalog: Catalog) -> None:
         for key, names in _named_files(variant).items():
             for name in names:
                 _must_exist(root, f"variants/{variant.name}.toml", key, f"variants/{NAMED_IN[key]}/{name}")
-    for workload in catalog.workloads.values():
-        if workload.program is not None:
-            _must_exist(root, f"workloads/{workload.name}.toml", "program", f"workloads/{workload.program}")
 
 
 def _named_files(variant: Variant) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from interlock.model import (
@@ -121,14 +121,31 @@ def number(figure: float) -> str:
 
 
 def _finding(claim: Claim, evidence: _Evidence) -> Finding:
-    lacking, measured = _lacking(claim, evidence.experiment), _measured(claim, evidence)
+    used = _with_substitutes(claim, evidence.experiment)
+    lacking, measured = _lacking(claim, evidence.experiment), _measured(used, evidence)
     if isinstance(measured, _Said):
         said = lacking or measured
         return Finding(claim, said.verdict, said.reason)
     said = lacking or _judge(claim, measured)
+    reason = "; ".join([said.reason, *_instead(claim, used)])
     if isinstance(measured, Ratio):
-        return Finding(claim, said.verdict, said.reason, ratio=measured)
-    return Finding(claim, said.verdict, said.reason, count=measured)
+        return Finding(claim, said.verdict, reason, ratio=measured)
+    return Finding(claim, said.verdict, reason, count=measured)
+
+
+def _with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
+    """With the substitute of each variant that has no figure in this experiment, where the substitute has one."""
+    replaced = {}
+    for key, side in zip(("variant", "against"), sides(claim), strict=False):
+        label = claim.substitutes.get(side.label)
+        if label and _gap(side, experiment) and not _gap(replace(side, label=label), experiment):
+            replaced[key] = label
+    return claim.model_copy(update=replaced)
+
+
+def _instead(claim: Claim, used: Claim) -> list[str]:
+    pairs = ((used.variant, claim.variant), (used.against, claim.against))
+    return [f"{one} substitutes for {other}" for one, other in pairs if one != other]
 
 
 def _lacking(claim: Claim, experiment: Experiment) -> _Said | None:

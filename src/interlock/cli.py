@@ -12,7 +12,20 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from interlock.commands import across, audit, building, experiments, exporting, machine, pick, swap, trial
+from interlock.commands import (
+    across,
+    archives,
+    audit,
+    building,
+    experiments,
+    exporting,
+    fleet,
+    machine,
+    pick,
+    registries,
+    swap,
+    trial,
+)
 from interlock.errors import InterlockError, Interrupted
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
@@ -23,9 +36,14 @@ INTERRUPTED = 130
 COMMANDS: dict[str, Callable[..., Any]] = {
     "render": building.render,
     "build": building.build,
+    "push": registries.push_command,
+    "pull": registries.pull_command,
     "check": building.check,
     "sbom": building.sbom_command,
+    "save": archives.save_command,
+    "load": archives.load_command,
     "matrix": experiments.matrix,
+    "fleet": fleet.fleet_command,
     "report": experiments.report_command,
     "claims": experiments.claims_command,
     "audit": audit.audit_command,
@@ -36,6 +54,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "export": exporting.export_command,
     "swap": swap.swap_command,
     "doctor": machine.doctor_command,
+    "clean": machine.clean_command,
     "version": machine.version,
 }
 for name, function in COMMANDS.items():

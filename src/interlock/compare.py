@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from interlock.details import DetailFigure, details_of
 from interlock.model import (
     TWIN,
     Benchmark,
@@ -23,7 +24,7 @@ from interlock.model import (
     Workload,
     label_of,
 )
-from interlock.statistics import Interval, Ratio, by_round, geometric_means, holm_within, ratios_over
+from interlock.statistics import Interval, Ratio, by_round, geometric_means, holm_within, ratio_of, ratios_over
 
 # Workload and benchmark: what has a table of its own.
 Place = tuple[str, str]
@@ -57,7 +58,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Row:
-    """One variant (in one mode) in one benchmark. Times are seconds per unit of work."""
+    """One variant (in one mode), or one limit, in one benchmark. Times are seconds per unit of work."""
 
     label: str
     outcome: Outcome
@@ -68,6 +69,9 @@ class Row:
     profile: BenchmarkProfile | None
     max_rss_bytes: int | None
     notes: tuple[str, ...]
+    medians: tuple[float, ...] = ()  # one for each process, in the order of the rounds
+    details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's
+    share: Interval | None = None  # of what the best limit does in the same time
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,17 @@ class Table:
     rounds: int
     twin: Ratio | None
     rows: tuple[Row, ...]
+    limits: tuple[Row, ...] = ()
+
+    @property
+    def best_limit(self) -> Row | None:
+        """The one that takes the least time; none if none has a figure."""
+        return min((row for row in self.limits if row.seconds), key=lambda row: row.seconds or 0, default=None)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One variant (in one mode) beside the baseline over all benchmarks, those without a ratio counted as missing."""
+    """One variant (in one mode) beside the baseline over all benchmarks that rank, those without a ratio as missing."""
 
     label: str
     ratio: Interval | None
@@ -189,17 +199,40 @@ def _control_of(experiment: Experiment, cell: CellResult) -> str | None:
 def _table(recorded: _Recorded, workload: Workload, benchmark: Benchmark, compared: _Compared) -> Table:
     place = (workload.name, benchmark.name)
     cells = [cell for cell in recorded.experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
-    return Table(
+    names = [limit.name for limit in workload.limits_of(benchmark.name)]
+    limits = [
+        _row(recorded, cell, benchmark, compared)
+        for cell in recorded.experiment.limits
+        if cell.workload == workload.name and cell.mode in names
+    ]
+    table = Table(
         workload=workload,
         benchmark=benchmark,
         baseline=recorded.experiment.settings.baseline,
         rounds=max((len(recorded.medians.get((*place, cell.label), [])) for cell in cells), default=0),
         twin=compared.twins.get(place),
-        rows=tuple(_row(recorded, cell, benchmark.name, compared) for cell in cells),
+        rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
+        limits=tuple(limits),
     )
+    return _with_shares(recorded, table)
 
 
-def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: _Compared) -> Row:
+def _with_shares(recorded: _Recorded, table: Table) -> Table:
+    """Each row beside the best limit, paired by round."""
+    best = table.best_limit
+    if best is None:
+        return table
+    place = (table.workload.name, table.benchmark.name)
+
+    def share(row: Row) -> Row:
+        theirs, mine = (recorded.medians.get((*place, label), []) for label in (best.label, row.label))
+        return replace(row, share=ratio_of(theirs, mine))
+
+    return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
+
+
+def _row(recorded: _Recorded, cell: CellResult, asked: Benchmark, compared: _Compared) -> Row:
+    benchmark = asked.name
     experiment, place = recorded.experiment, (cell.workload, benchmark, cell.label)
     mine = recorded.of(cell.label, cell.workload, benchmark)
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
@@ -215,6 +248,8 @@ def _row(recorded: _Recorded, cell: CellResult, benchmark: str, compared: _Compa
         profile=profile,
         max_rss_bytes=mine.max_rss_bytes if mine else None,
         notes=_notes(experiment, cell, mine),
+        details=details_of(experiment.workloads[cell.workload], asked, mine),
+        medians=tuple(medians or ()),
     )
 
 
@@ -234,16 +269,17 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
-    """One for each variant and mode but the baseline, in the order of the experiment."""
+    """One for each variant and mode but the baseline, in the order of the experiment; of benchmarks that rank."""
     baseline = experiment.settings.baseline
     labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
     found: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
-    for table in tables:
+    ranking = [table for table in tables if table.benchmark.ranks]
+    for table in ranking:
         for row in table.rows:
             if row.to_baseline:
                 found[row.label].append((table.workload.name, row.to_baseline))
     ratios = geometric_means([_by_workload(one) for one in found.values()])
-    return [_summary(label, ratio, found[label], len(tables)) for label, ratio in zip(found, ratios, strict=True)]
+    return [_summary(label, ratio, found[label], len(ranking)) for label, ratio in zip(found, ratios, strict=True)]
 
 
 def _by_workload(compared: Sequence[tuple[str, Comparison]]) -> list[list[tuple[float, ...]]]:
@@ -260,37 +296,3 @@ def _summary(
     verdicts = Counter(comparison.verdict for _, comparison in compared)
     missing = benchmarks - verdicts.total()
     return Summary(label, ratio, verdicts[SLOWER], verdicts[FASTER], verdicts[SAME], missing)
-
-
-def skipped(experiment: Experiment) -> list[str]:
-    """A line for each thing that has no figure, and why; benchmarks with the same reason share one."""
-    missing = [image for image in experiment.images if image.outcome.state is not State.OK]
-    lines = [f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}" for image in missing]
-    without_image = {image.variant for image in missing}
-    originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
-    for cell in experiment.cells:
-        # What the twin or a mode shares with its variant is said once; a twin that failed alone leaves no noise.
-        repeated = cell.mode is not None and cell.outcome == originals.get((cell.variant, cell.workload))
-        if cell.variant not in without_image and not repeated:
-            lines += _skipped_in(cell)
-    return lines
-
-
-def _skipped_in(cell: CellResult) -> list[str]:
-    by_outcome: dict[Outcome, list[str]] = {}
-    for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
-        if outcome.state is not State.OK:
-            by_outcome.setdefault(outcome, []).append(name)
-    where = f"{cell.label} / {cell.workload}"
-    lines = [
-        f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
-        for outcome, names in by_outcome.items()
-    ]
-    if cell.profile and cell.profile.state is not State.OK:
-        lines.append(f"{where}: no profile: {cell.profile.reason}")
-    return lines
-
-
-def failures(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Cells that failed: what is unsupported, unavailable or timed out is a result, a failure is not."""
-    return [cell for cell in cells if cell.outcome.state is State.FAILED]

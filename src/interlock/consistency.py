@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from interlock.errors import CatalogError
-from interlock.model import TWIN, Catalog
+from interlock.model import LIMIT, TWIN, Catalog
 
 
 def check(catalog: Catalog) -> None:
     """CatalogError for the first thing that does not fit, with its file and key."""
-    for one in (_check_references, _check_tags, _check_sums, _check_modes):
+    for one in (_check_limits, _check_references, _check_tags, _check_sums, _check_modes):
         one(catalog)
+
+
+def _check_limits(catalog: Catalog) -> None:
+    """A limit is named as if it were a mode of this."""
+    if LIMIT in catalog.variants:
+        raise CatalogError(
+            file=f"variants/{LIMIT}.toml", key="name", found="a variant has the name of limits", todo="Rename the file."
+        )
 
 
 def _check_references(catalog: Catalog) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 from docker.errors import DockerException
 
-from interlock import host
-from interlock.engine.base import debian_mirrors, find_base
+from interlock import host, turns
+from interlock.engine.base import debian_mirrors, find_base, may_be_root
 from interlock.engine.cells import clean_up
 from interlock.engine.client import connect, engine_facts
 from interlock.engine.helpers import find_helper
+from interlock.engine.host import toolchain
 from interlock.errors import InterlockError, TracerError
-from interlock.model import Base, Method, Probe
+from interlock.model import Base, EngineName, Method, Probe
 from interlock.probes import best_probe
 from interlock.stability import engine_is_elsewhere
 
@@ -46,18 +47,53 @@ class Check:
     verdict: Verdict
     found: str
     mend: str = ""
+    by_playbook: bool = False  # whether playbooks/host.yml mends it
 
 
-def examine(root: Path, base: Base, results: Path, *, profiled: bool = True) -> list[Check]:
+def examine(
+    root: Path, base: Base, results: Path, *, profiled: bool = True, engine: EngineName | None = None
+) -> list[Check]:
     """All checks; those that need the engine are left out when it does not answer, the probe's if none is wanted."""
     checks = list(_machine(results))
     try:
-        client = connect()
+        client = connect(engine)
     except InterlockError as error:
-        return [Check("engine", Verdict.PROBLEM, error.found, error.todo), *checks]
+        return [Check("engine", Verdict.PROBLEM, error.found, error.todo, by_playbook=True), *checks]
     probes = _probes(client, root, base) if profiled else ()
-    engine = engine_facts(client)
-    return [*_engine(engine), *checks, _base(client, base), *probes, *_engine_disk(engine)]
+    found = engine_facts(client)
+    return [*_engine(found), *checks, _base(client, base), *probes, *_engine_disk(found)]
+
+
+def examine_host(results: Path, *, profiled: bool = True) -> list[Check]:
+    """All checks of a machine that does without containers."""
+    return [*_host_engine(), *_machine(results), *(_host_probe() if profiled else ())]
+
+
+def _host_engine() -> Iterator[Check]:
+    lost = "networks and memory are not fenced; services, conditions and cold caches need a container engine"
+    yield Check("engine", Verdict.WARNING, f"this machine itself, without containers: {lost}", "See docs/engines.md.")
+    for subject, needs, verdict in (
+        ("compiler", toolchain.PROGRAMS, Verdict.PROBLEM),
+        ("libraries", toolchain.LIBRARIES, Verdict.WARNING),
+        ("server", toolchain.SERVER, Verdict.WARNING),
+    ):
+        lacking = toolchain.missing(needs)
+        found = f"no {', '.join(need.what for need in lacking)}" if lacking else "all there"
+        mend = toolchain.install_command(lacking) if lacking else ""
+        yield Check(subject, verdict if lacking else Verdict.OK, found, mend)
+
+
+def _host_probe() -> Iterator[Check]:
+    lacking = toolchain.missing(toolchain.PROBE)
+    if lacking:
+        yield Check(
+            "probe",
+            Verdict.PROBLEM,
+            "no strace, and no other probe without containers",
+            f"{toolchain.install_command(lacking)}, or measure without a profile (--no-profile)",
+        )
+    else:
+        yield Check("probe", Verdict.OK, "strace: calls without times; perturbs, in a pass of its own")
 
 
 def blocking(checks: list[Check]) -> list[Check]:
@@ -86,7 +122,7 @@ def _tuning(facts: dict[str, Any]) -> Iterator[Check]:
         )
     elif governor != "performance" or facts.get("no_turbo") == "0":
         found = f"governor {governor}, turbo {'on' if facts.get('no_turbo') == '0' else 'off or unknown'}"
-        yield Check("tuning", Verdict.WARNING, found, "sudo python -m pyperf system tune")
+        yield Check("tuning", Verdict.WARNING, found, "sudo python -m pyperf system tune", by_playbook=True)
     else:
         yield Check("tuning", Verdict.OK, f"governor {governor}")
     load = facts["load_1min"]
@@ -133,11 +169,14 @@ def _base(client: Any, base: Base) -> Check:
         return Check("base image", Verdict.OK, f"the registry has {base.reference}")
     if shutil.which("debootstrap") is None:
         found = "no registry answers and debootstrap is not installed"
-        return Check("base image", Verdict.PROBLEM, found, "apt-get install debootstrap")
+        return Check("base image", Verdict.PROBLEM, found, "apt-get install debootstrap.", by_playbook=True)
+    if not may_be_root():
+        mend = "Run as root or with sudo, or do without containers (--engine host)."
+        return Check("base image", Verdict.PROBLEM, "no registry answers, and only root may run debootstrap", mend)
     try:
         mirror, _ = debian_mirrors()
     except InterlockError as error:
-        return Check("base image", Verdict.PROBLEM, error.found, error.todo)
+        return Check("base image", Verdict.PROBLEM, error.found, error.todo, by_playbook=True)
     return Check("base image", Verdict.OK, f"no registry answers; debootstrap will make {base.suite} from {mirror}")
 
 
@@ -153,6 +192,10 @@ def _probes(client: Any, root: Path, base: Base) -> Iterator[Check]:
     image_id = find_helper(client, root, "instruments", base)
     if image_id is None:
         yield Check("probe", Verdict.OK, "will be tried when the next matrix has built the instruments")
+        return
+    who = turns.holder()
+    if who:  # its probe would be in the way of a trial here, and a trial here in the way of its timing
+        yield Check("probe", Verdict.OK, f"will be tried after the turn of {who}")
         return
     # A name of its own, so that whatever is interrupted here can be told from an experiment's and removed.
     owner = f"doctor-{uuid.uuid4().hex[:12]}"

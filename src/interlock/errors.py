@@ -3,11 +3,22 @@
 import difflib
 from collections.abc import Iterable
 
+# So many names are few.
+FEW = 12
+
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Asks about the known name that is most like one that does not exist; empty if none is like it."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"Did you mean '{close[0]}'?" if close else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to do about a name that does not exist: the one that was meant, if one is like it; all, if they are few."""
+    names = sorted(known)
+    question = meant(name, names)
+    every = f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."
+    return " ".join(filter(None, (question, every if len(names) <= FEW or not question else "")))
 
 
 class InterlockError(Exception):
@@ -53,6 +64,16 @@ class EngineError(InterlockError):
     exit_code = 4
 
 
+class RegistryError(InterlockError):
+    """A registry does not answer, refuses, or has another image than it should."""
+
+    exit_code = 4
+
+
+class TagError(RegistryError):
+    """A tag is not there, or not what this engine pushed or pulled by its name; the registry itself is well."""
+
+
 class TracerError(InterlockError):
     """Another program traces system calls on the engine's machine."""
 
@@ -75,6 +96,10 @@ class WorkloadError(InterlockError):
     exit_code = 6
 
 
+class UnsupportedHereError(WorkloadError):
+    """This machine lacks what a workload needs: its cells are unsupported, the others go on."""
+
+
 class StoreError(InterlockError):
     """A result could not be written or read."""
 
@@ -95,6 +120,16 @@ class AuditError(InterlockError):
 
 class SwapError(InterlockError):
     """A file whose image cannot be swapped, taken back or found, or is not the one that was picked."""
+
+
+class InventoryError(InterlockError):
+    """A fleet's inventory cannot be read, or a host in it has no kind."""
+
+    exit_code = 3
+
+
+class FleetError(InterlockError):
+    """A machine could not be made ready, or no host of a fleet measured a workload."""
 
 
 class Interrupted(BaseException):

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock import __version__, host, stability, store
+from interlock import __version__, host, stability, store, turns
 from interlock.catalog import EVERYTHING
 from interlock.engine import cells
-from interlock.engine.client import engine_facts
 from interlock.engine.helpers import ensure_helper
+from interlock.engine.host.packages import HostInstaller
+from interlock.engine.packages import Installer
+from interlock.engine.running import OnHost, facts_of
 from interlock.errors import UsageError
 from interlock.measure import Measured, measure_workload
 from interlock.model import (
@@ -23,17 +25,20 @@ from interlock.model import (
     Built,
     Catalog,
     CellResult,
+    EngineName,
     Experiment,
     Outcome,
     Probe,
     Settings,
     State,
     Subject,
+    Workload,
     label_of,
     slug,
     split_label,
 )
-from interlock.probes import best_probe
+from interlock.probes import best_probe, best_probe_here
+from interlock.provision import Provisions, provide
 from interlock.stage import Stand, Step
 
 
@@ -57,7 +62,7 @@ def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
     return QUICK if quick else FULL
 
 
-def repeat_command(settings: Settings, everything: bool = False) -> str:
+def repeat_command(settings: Settings, everything: bool = False, engine: EngineName | None = None) -> str:
     """The command that repeats an experiment, with what was chosen by default written out.
 
     Except the number of rounds: the intervals decide it anew. And `everything`, which is 'all' and no list.
@@ -70,6 +75,7 @@ def repeat_command(settings: Settings, everything: bool = False) -> str:
     words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
     words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
     words += [] if settings.profiled else ["--no-profile"]
+    words += ["--engine", engine.value] if engine else []
     return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
 
 
@@ -83,6 +89,22 @@ class Assignment:
     built: list[Built]
     settings: Settings
     command: str
+    name: str | None = None  # none if the date is to name it
+
+    @property
+    def workloads(self) -> dict[str, Workload]:
+        """The chosen ones, as they are measured."""
+        known, settings = self.catalog.workloads, self.settings
+        return {name: known[name].taken(settings.quick) for name in settings.workloads}
+
+    @property
+    def left_out(self) -> dict[str, list[str]]:
+        """By workload the benchmarks that --quick leaves out."""
+        known, taken = self.catalog.workloads, self.workloads
+        names = {
+            name: [one.name for one in known[name].benchmarks if one not in taken[name].benchmarks] for name in taken
+        }
+        return {name: some for name, some in names.items() if some}
 
 
 @dataclass
@@ -112,24 +134,27 @@ def choose_baseline(wanted: str | None, built: list[Built]) -> str:
 
 
 def run(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) -> Path:
-    """Measures all cells and returns the experiment's folder.
+    """Measures all cells once nothing else measures on this machine, and returns the experiment's folder."""
+    with turns.turn(f"matrix into {assignment.results}", lambda text: on_step(Step("preparing", text, "", 0, 1))):
+        return _run(client, assignment, on_step)
 
-    Interrupted, it keeps the workloads that are complete (the rest are recorded as failed: interrupted), or nothing
+
+def _run(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) -> Path:
+    """Interrupted, it keeps the workloads that are complete (the rest are recorded as failed: interrupted), or nothing
     if none is; containers, network and volume go in any case.
     """
     started = datetime.datetime.now(datetime.UTC)
-    folder = store.new_experiment(assignment.results, started.date().isoformat())
+    folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
     record = Record(folder.name, started)
     owner = f"{folder.name}-{started:%H%M%S%f}"
     try:
         stand = _set_up(client, assignment, folder, owner, on_step)
         record.probe = stand.probe
         for name in assignment.settings.workloads:
-            workload = assignment.catalog.workloads[name]
-            record.measured[name] = measure_workload(stand, workload, subjects(assignment))
+            record.measured[name] = measure_workload(stand, assignment.workloads[name], subjects(assignment))
     finally:
         try:
-            cells.clean_up(client, owner)
+            _clean_up(client, owner)
         finally:
             if record.measured:
                 store.write_json(folder / store.EXPERIMENT_FILE, describe(client, assignment, record))
@@ -163,13 +188,25 @@ def _in_mode(known: Catalog, plain: Subject, name: str | None) -> Subject:
     return plain.model_copy(update=update)
 
 
+def _clean_up(client: Any, owner: str) -> None:
+    if isinstance(client, OnHost):
+        client.clean_up(owner)
+    else:
+        cells.clean_up(client, owner)
+
+
 def _set_up(client: Any, assignment: Assignment, folder: Path, owner: str, on_step: Callable[[Step], None]) -> Stand:
+    if isinstance(client, OnHost):
+        return _set_up_on_host(client, assignment, folder, owner, on_step)
     root, settings = assignment.root, assignment.settings
     base = next(image.base for image in assignment.built if image.base is not None)
     on_step(Step("preparing", "instruments", "", 0, 1))
-    programs = {path.name: path.read_bytes() for path in sorted((root / "workloads").glob("*.py"))}
+    programs = programs_of(root / "workloads")
     image_id = ensure_helper(client, root, "instruments", base)
-    served = any(assignment.catalog.workloads[name].server for name in settings.workloads)
+    served, limited, loaded = (
+        any(getattr(workload, what) for workload in assignment.workloads.values())
+        for what in ("server", "limits", "load")
+    )
     return Stand(
         client=client,
         experiment=owner,
@@ -178,10 +215,59 @@ def _set_up(client: Any, assignment: Assignment, folder: Path, owner: str, on_st
         volume=cells.create_instruments_volume(client, owner, image_id, programs),
         server_image_id=ensure_helper(client, root, "server", base) if served else "",
         instruments_image_id=image_id,
+        limits_image_id=ensure_helper(client, root, "limits", base) if limited else "",
+        load_image_id=ensure_helper(client, root, "load", base) if loaded else "",
         probe=best_probe(client, image_id, owner) if settings.profiled else None,
         settings=settings,
         on_step=on_step,
+        provisions=_provide(client, assignment, on_step),
+        programs=frozenset(programs),
     )
+
+
+def _set_up_on_host(
+    host_engine: OnHost, assignment: Assignment, folder: Path, owner: str, on_step: Callable[[Step], None]
+) -> Stand:
+    """There are no images: what is no variant's runs as programs of this machine."""
+    on_step(Step("preparing", "instruments", "", 0, 1))
+    programs = programs_of(assignment.root / "workloads")
+    ready = host_engine.set_up(owner, programs)
+
+    def say(variant: str, step: str) -> None:
+        on_step(Step("preparing", step, variant, 0, 1))
+
+    installer = HostInstaller(assignment.catalog, host_engine.cache, say)
+    return Stand(
+        client=ready,
+        experiment=owner,
+        folder=folder,
+        host=host_folder(),
+        volume="",
+        server_image_id="",
+        instruments_image_id="",
+        limits_image_id="",
+        load_image_id="",
+        probe=best_probe_here(ready) if assignment.settings.profiled else None,
+        settings=assignment.settings,
+        on_step=on_step,
+        provisions=provide(installer, assignment.built, list(assignment.workloads.values())),
+        programs=frozenset(programs),
+    )
+
+
+def _provide(client: Any, assignment: Assignment, on_step: Callable[[Step], None]) -> Provisions:
+    def say(variant: str, step: str) -> None:
+        on_step(Step("preparing", step, variant, 0, 1))
+
+    installer = Installer(client, assignment.catalog, assignment.root, say)
+    return provide(installer, assignment.built, list(assignment.workloads.values()))
+
+
+def programs_of(folder: Path) -> dict[str, bytes]:
+    """The workloads' programs, and all that is in folders beside them, by path below their folder."""
+    found = sorted(path for glob in ("*.py", "*/**/*") for path in folder.glob(glob) if path.is_file())
+    names = {path.relative_to(folder): path for path in found}
+    return {str(name): path.read_bytes() for name, path in names.items() if "__pycache__" not in name.parts}
 
 
 def host_folder() -> str:
@@ -198,13 +284,15 @@ def describe(client: Any, assignment: Assignment, record: Record) -> Experiment:
         started=record.started.isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - record.clock_s, 1),
         settings=settings,
-        host={"folder": host_folder(), **host.facts(), "engine": engine_facts(client)},
+        host={"folder": host_folder(), **host.facts(), "engine": facts_of(client)},
         images=built,
-        workloads={key: known.workloads[key] for key in settings.workloads},
+        workloads=assignment.workloads | {key: one.workload for key, one in measured.items()},
         conditions={key: known.conditions[key] for key in settings.conditions},
         controls={image.variant: control for image in built if (control := known.variants[image.variant].control)},
         facts={label: facts for one in measured.values() for label, facts in one.facts.items()},
         cells=[cell for key in settings.workloads for cell in cells_of(key, settings, built, measured.get(key))],
+        limits=[cell for one in measured.values() for cell in one.limits],
+        left_out=assignment.left_out,
         order={key: one.order for key, one in measured.items()},
         probe=record.probe,
         warnings=warnings_of(measured),

@@ -1,7 +1,11 @@
-"""What this machine is: read from /proc and /sys, recorded with every experiment and shown by doctor."""
+"""What this machine is: read from /proc and /sys, recorded with every experiment and shown by doctor.
+
+It needs nothing but Python: a fleet runs this file on its hosts before anything of Interlock is there.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -60,3 +64,7 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip()
     except OSError:
         return None
+
+
+if __name__ == "__main__":
+    print(json.dumps(facts()))

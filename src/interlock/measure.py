@@ -1,20 +1,20 @@
-"""One experiment: for each workload, rounds that interleave the variants in random order, then the profile pass."""
+"""One workload of an experiment: its cells are opened, measured in rounds and profiled, and their files written."""
 
 from __future__ import annotations
 
 import io
-import itertools
-import random
-import statistics
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from interlock import instruments, stability, store
-from interlock.engine import cells, proof
+from interlock import instruments, limits, store
+from interlock.discovery import discover
+from interlock.engine import proof
+from interlock.engine.running import OnHost
+from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.model import (
+    LIMIT,
     TWIN,
-    Benchmark,
     CellProfile,
     CellResult,
     Facts,
@@ -25,39 +25,14 @@ from interlock.model import (
     Workload,
 )
 from interlock.profiling import profile_pass
-from interlock.runs import OK, command_run, gil_note, gil_outcome, process_figures, program_run, suite_of, worst
-from interlock.stage import Cell, Stage, Stand, Start, Step, interpreter_argv, open_container, run_in
-from interlock.statistics import TRIMMED, narrow, ratio_of
-
-# Of a process's cell; neighbours that share a core make it 1.3 to 1.8.
-SLOW = 1.2
-# So many of them a warning names: where the machine was unsteady, it is nearly all.
-NAMED = 5
+from interlock.rounds import watched_rounds
+from interlock.runs import OK, suite_of, worst
+from interlock.stage import Cell, Stage, Stand, open_container, packages_of
+from interlock.staging import staged
+from interlock.visits import Spent
 
 # An interpreter that has not said by then what it is hangs: in some modes its first thread does.
 ANSWER_S = 20
-
-
-@dataclass
-class Spent:
-    """What a workload's rounds took, in seconds: wall time, and that and CPU time of all their processes.
-
-    Calibration and warm-ups are included.
-    """
-
-    wall_s: float = 0.0
-    in_processes_s: float = 0.0
-    cpu_s: float | None = 0.0  # None once a process was killed: nobody read what it had used
-
-    def add(self, ended: cells.Ended, deadline_s: float) -> None:
-        if ended.timed_out:
-            self.in_processes_s += deadline_s
-            self.cpu_s = None
-            return
-        costs = instruments.parse_costs(ended.stdout)
-        self.in_processes_s += sum(cost.wall_s for cost in costs)
-        if self.cpu_s is not None:
-            self.cpu_s += sum(cost.user_s + cost.sys_s for cost in costs)
 
 
 @dataclass(frozen=True)
@@ -68,59 +43,104 @@ class Measured:
     """
 
     cells: list[CellResult]
+    limits: list[CellResult]
     order: list[list[str]]
     facts: dict[str, Facts]
     spent: Spent
     warnings: list[str]
+    workload: Workload  # with the benchmarks that it turned out to have
 
 
 def measure_workload(stand: Stand, workload: Workload, subjects: Sequence[Subject]) -> Measured:
     """Measures and profiles one workload on all subjects and writes their files, each when it is whole."""
-    stage = _set_stage(stand, workload)
+    with ExitStack() as ends:
+        try:
+            stage = ends.enter_context(staged(stand, workload))
+        except WorkloadError as error:
+            state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
+            return _unmeasured(workload, subjects, Outcome(state=state, reason=error.found))
+        return _measure_on(stage, subjects)
+
+
+def _measure_on(stage: Stage, subjects: Sequence[Subject]) -> Measured:
+    stand = stage.stand
     open_cells: list[Cell] = []
+    open_limits: list[Cell] = []
     try:
         for subject in subjects:
             open_cells.append(Cell(subject, open_container(stage, subject)))
+        open_limits += limits.open_limits(stage)
+        stage = discover(stage, open_cells)
+        workload = stage.workload
         # The twin would say what the baseline says.
         answers = {cell.subject.label: _ask_facts(stage, cell) for cell in open_cells if cell.subject.mode != TWIN}
         facts = {label: answer for label, answer in answers.items() if answer}
         for cell in open_cells:
+            _hold_to_what_it_has(stage, cell)
             _hold_to_its_mode(workload, cell, facts.get(cell.subject.label))
             cell.gil = _gil_at_start(cell.subject, facts)
         spent = Spent()
-        order, warnings = _watched_rounds(stage, open_cells, spent)
+        order, warnings = watched_rounds(stage, open_cells + open_limits, spent)
         if stand.settings.profiled:
             profile_pass(stage, open_cells)
-        return Measured([_write(stage, cell) for cell in open_cells], order, facts, spent, warnings)
+        written, limits_written = ([_write(stage, cell) for cell in some] for some in (open_cells, open_limits))
+        return Measured(written, limits_written, order, facts, spent, warnings, workload)
     finally:
-        for cell in open_cells:
-            cells.remove(cell.container)
-        if stage.network is not None:
-            cells.remove(stage.server)
-            cells.remove_network(stand.client, stage.network)
+        for container in [container for cell in open_cells + open_limits for container in cell.containers]:
+            stand.running.remove(container)
 
 
-def _set_stage(stand: Stand, workload: Workload) -> Stage:
-    if workload.server is None:
-        return Stage(stand, workload, None, None, None)
-    network = cells.create_network(stand.client, stand.experiment)
-    server = cells.start_server(
-        stand.client, stand.experiment, stand.server_image_id, network, workload.server.environment
+def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome) -> Measured:
+    """Every cell of a workload whose stage could not be set ends in the same way; the other workloads go on."""
+    limited = [Subject(variant=LIMIT, mode=limit.name, image_id="") for limit in workload.limits]
+    told, limits_told = ([_all_ended(workload, one, outcome) for one in some] for some in (subjects, limited))
+    return Measured(told, limits_told, [], {}, Spent(), [], workload)
+
+
+def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellResult:
+    return CellResult(
+        variant=subject.variant,
+        mode=subject.mode,
+        workload=workload.name,
+        outcome=outcome,
+        benchmarks={benchmark.name: outcome for benchmark in workload.benchmarks},
     )
-    return Stage(stand, workload, network, server, cells.server_url(stand.client, server, network))
 
 
 def _ask_facts(stage: Stage, cell: Cell) -> Facts | None:
     """None of an interpreter that does not answer: its benchmarks will say what is wrong with it."""
     subject = cell.subject
     argv = instruments.with_options(["python", "-c", proof.QUESTION], subject.options)
-    ended = cells.run_process(stage.stand.client, cell.container, argv, ANSWER_S, subject.environment)
-    if ended.timed_out:
+    ended = stage.stand.running.run(cell.container, argv, ANSWER_S, subject.environment)
+    if ended.took_container:
         cell.container = open_container(stage, subject)
     try:
         return proof.parse_facts(ended.stdout)
     except ValueError:
         return None
+
+
+def _hold_to_what_it_has(stage: Stage, cell: Cell) -> None:
+    """Not started are benchmarks without their program or packages, and those that a mode's options would not reach."""
+    mode_has_options = bool(cell.subject.options)
+    for benchmark in stage.workload.benchmarks:
+        outcome = packages_of(stage, cell.subject, benchmark).outcome
+        program = stage.workload.program_of(benchmark)
+        if program is not None and not _is_there(stage.stand, program):
+            reason = f"workloads/{stage.workload.name}.toml, key 'program': workloads/{program} does not exist"
+            outcome = Outcome(state=State.FAILED, reason=reason)
+        if benchmark.cold and isinstance(stage.stand.client, OnHost):
+            outcome = Outcome(state=State.UNSUPPORTED, reason="a cold cache needs a container engine")
+        if mode_has_options and not instruments.takes_options(stage.workload, benchmark):
+            reason = f"the mode '{cell.subject.mode}' is options of an interpreter, which this command does not start"
+            outcome = Outcome(state=State.UNSUPPORTED, reason=reason)
+        if outcome.state is not State.OK:
+            cell.outcomes[benchmark.name] = outcome
+
+
+def _is_there(stand: Stand, program: str) -> bool:
+    """A suite's program may be a folder."""
+    return any(path == program or path.startswith(f"{program}/") for path in stand.programs)
 
 
 def _hold_to_its_mode(workload: Workload, cell: Cell, facts: Facts | None) -> None:
@@ -135,143 +155,6 @@ def _gil_at_start(subject: Subject, facts: Mapping[str, Facts]) -> Gil | None:
     """As the mode declares or the interpreter said; the twin's said nothing, it is the variant's."""
     said = facts.get(subject.label) or facts.get(subject.variant)
     return subject.gil or (said.gil if said else None)
-
-
-def _watched_rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> tuple[list[list[str]], list[str]]:
-    """The order of each round, and what disturbed them, the workload named."""
-    before = None if stability.engine_is_elsewhere() else stability.sample()
-    start_s = time.monotonic()
-    order = _rounds(stage, open_cells, spent)
-    spent.wall_s = time.monotonic() - start_s
-    found = []
-    if before is not None:
-        containers = [cell.container.id for cell in open_cells] + ([stage.server.id] if stage.server else [])
-        found = stability.disturbances(before, stability.sample(), containers, spent.cpu_s)
-    for benchmark in stage.workload.benchmarks:
-        found += unsteady(benchmark.name, _figures(open_cells, benchmark))
-    return order, [f"{stage.workload.name}: {sentence}" for sentence in found]
-
-
-def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[float]]:
-    """By label, one for each process, of the cells that still go on in this benchmark."""
-    return {
-        cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
-        for cell in open_cells
-        if cell.goes_on(benchmark)
-    }
-
-
-def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
-    """A warning of the cells with more slow processes than trimming takes out of their rounds, by name if few."""
-    disturbed = [label for label, one in figures.items() if one and _slow(one) > TRIMMED * len(one)]
-    if not disturbed:
-        return []
-    return [
-        f"in '{benchmark}' more processes than trimming takes out were {SLOW:g} times as slow as their cell's median "
-        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): a neighbour that no counter shows, or "
-        "unsteady work; repeat at another time, or with more rounds."
-    ]
-
-
-def _named(labels: Sequence[str]) -> str:
-    more = len(labels) - NAMED
-    return ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _slow(figures: Sequence[float]) -> int:
-    return sum(figure > SLOW * statistics.median(figures) for figure in figures)
-
-
-def _rounds(stage: Stage, open_cells: list[Cell], spent: Spent) -> list[list[str]]:
-    """Round 0 calibrates; every round visits all cells in a random order of its own, from the recorded seed.
-
-    The seed alone decides a round's order, whatever number of rounds the intervals ask for.
-    """
-    stand, workload = stage.stand, stage.workload
-    rng = random.Random(f"{stand.settings.seed}/{workload.name}")  # noqa: S311  an order, not a secret
-    least = stand.settings.rounds
-    limit = _limit(stage)
-    total = (limit + 1) * len(workload.benchmarks) * len(open_cells)
-    order = []
-    done = 0
-    unsettled = workload.benchmarks
-    for number in range(limit + 1):
-        if number > least:
-            unsettled = [benchmark for benchmark in unsettled if not _settled(stage, open_cells, benchmark)]
-        if not unsettled:
-            break
-        visit = rng.sample(open_cells, len(open_cells))
-        order.append([cell.subject.label for cell in visit])
-        title = f"round {number} of {least}" + (f" to {limit}" if limit > least else "")
-        # One benchmark after the other: what is compared runs as close together in time as it can.
-        for benchmark, cell in itertools.product(unsettled, visit):
-            stand.on_step(Step(title, workload.name, cell.subject.label, done, total))
-            done += 1
-            if cell.goes_on(benchmark):
-                _one_process(stage, benchmark, cell, spent, calibrate=number == 0)
-    return order
-
-
-def _limit(stage: Stage) -> int:
-    """The experiment's, unless the workload has a lower one; exactly as many rounds as were asked for without one."""
-    settings = stage.stand.settings
-    if settings.rounds_limit is None:
-        return settings.rounds
-    return max(settings.rounds, min(settings.rounds_limit, stage.take().rounds_limit or settings.rounds_limit))
-
-
-def _settled(stage: Stage, open_cells: list[Cell], benchmark: Benchmark) -> bool:
-    """Whether the rounds so far are enough for all that still goes on; what timed out or failed is not waited for."""
-    settings = stage.stand.settings
-    if settings.half_width is None:
-        return False
-    figures = _figures(open_cells, benchmark)
-    return settled(figures, settings.baseline, settings.half_width)
-
-
-def settled(figures: Mapping[str, Sequence[float]], baseline: str, half_width: float) -> bool:
-    """Whether every ratio to the baseline has an interval of this half width (a share of it) or less.
-
-    Figures are by label, one for each round. Without the baseline there is no ratio to wait for.
-    """
-    if baseline not in figures:
-        return True
-    ratios = [ratio_of(figures[label], figures[baseline]) for label in figures if label != baseline]
-    return all(ratio is not None and narrow(ratio, half_width) for ratio in ratios)
-
-
-def _one_process(stage: Stage, benchmark: Benchmark, cell: Cell, spent: Spent, *, calibrate: bool) -> None:
-    """One process (or, for a command, one row of them) becomes a pyperf run; what went wrong, an outcome."""
-    outcome, output, ended = run_in(stage, cell, benchmark, _process(stage, benchmark, cell, calibrate))
-    spent.add(ended, stage.workload.deadline_s)
-    cell.note(gil_note(output, ended.stderr))
-    if outcome.state is State.OK:
-        outcome = gil_outcome(benchmark, cell.gil, output)
-    cell.outcomes[benchmark.name] = outcome
-    if outcome.state is not State.OK:
-        return
-    costs = instruments.parse_costs(ended.stdout)
-    if output is None:
-        if not calibrate:
-            cell.add(benchmark, command_run(stage.workload, benchmark, costs, stage.take()))
-        return
-    if calibrate:
-        cell.loops[benchmark.name] = output.loops
-    cell.add(benchmark, program_run(stage.workload, benchmark, output, costs[-1]))
-
-
-def _process(stage: Stage, benchmark: Benchmark, cell: Cell, calibrate: bool) -> Start:
-    """What to start and how often.
-
-    A command has nothing to calibrate: in round 0 it only shows that it runs, and warms the file cache.
-    """
-    take, environment = stage.take(), cell.subject.environment
-    if benchmark.command is not None:
-        argv = interpreter_argv(stage, cell, benchmark, "1", None)
-        return Start(argv, environment, repeat=1 if calibrate else take.warmups + take.values)
-    loops = "auto" if calibrate else str(cell.loops[benchmark.name])
-    planned = None if calibrate else take
-    return Start(interpreter_argv(stage, cell, benchmark, loops, planned), environment)
 
 
 def _write(stage: Stage, cell: Cell) -> CellResult:
@@ -291,12 +174,19 @@ def _write(stage: Stage, cell: Cell) -> CellResult:
         workload=workload.name,
         outcome=worst(cell.outcomes.values()),
         benchmarks=cell.outcomes,
+        packages=_installed(stage, subject),
         profile=_profile_outcome(stand, cell),
         notes=cell.notes,
     )
 
 
+def _installed(stage: Stage, subject: Subject) -> dict[str, dict[str, str]]:
+    """By benchmark the packages that it had, and their versions."""
+    found = {one.name: packages_of(stage, subject, one).versions for one in stage.workload.benchmarks}
+    return {name: versions for name, versions in found.items() if versions}
+
+
 def _profile_outcome(stand: Stand, cell: Cell) -> Outcome | None:
-    if not stand.settings.profiled or cell.subject.mode == TWIN:
+    if not stand.settings.profiled or cell.subject.mode == TWIN or cell.limit is not None:
         return None
     return Outcome(state=State.FAILED, reason=cell.profile_problem) if cell.profile_problem else OK

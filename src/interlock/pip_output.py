@@ -22,12 +22,16 @@ COLLECTING = re.compile(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILIN
 STARTED = re.compile(r"^(?:Collecting|Processing|Obtaining) (\S+).*$", re.MULTILINE)
 FETCHED = re.compile(r"^\s+(?:Downloading|Using cached) (\S+)", re.MULTILINE)
 # pip's words for a program of a package that it ran and that failed: its build backend.
-BUILD_FAILED = re.compile(r"^\s*(error: subprocess-exited-with-error|ERROR: Failed to build)", re.MULTILINE)
+BUILD_FAILED = re.compile(
+    r"^\s*(error: subprocess-exited-with-error|ERROR: Failed to build|ERROR: Command errored out with)", re.MULTILINE
+)
+# When it builds, all that it needs is collected: the last that was is not to blame.
+WHEEL_FAILED = re.compile(r"^\s*ERROR: Failed building wheel for (\S+)", re.MULTILINE)
 ASKS_BACKEND = re.compile(
     r"^  (Installing build dependencies|Getting requirements to build|Preparing metadata)", re.MULTILINE
 )
 NO_VERSION = re.compile(
-    r"^ERROR: Could not find a version that satisfies the requirement (.+?)"
+    r"^\s*ERROR: Could not find a version that satisfies the requirement (.+?)"
     r" \((?:from (?!versions).*?\) \()?from versions: (.*)\)$",
     re.MULTILINE,
 )
@@ -44,7 +48,11 @@ UNHASHED = re.compile(
 )
 CONFLICT = re.compile(r"^The conflict is caused by:\n((?:[ \t]+\S.*\n)+)", re.MULTILINE)
 SUSPECT = re.compile(r"(?:The user requested (?:\(constraint\) )?)?([A-Za-z0-9][A-Za-z0-9._-]*)")
-BLOCK = re.compile(r"╰─> \[\d+ lines? of output\]\n(.*?)^\s*\[end of output\]", re.DOTALL | re.MULTILINE)
+# As pip prints it since 21.3, and as it did before.
+BLOCK = re.compile(
+    r"(?:╰─> \[\d+ lines? of output\]|Complete output \(\d+ lines?\):)\n(.*?)^\s*(?:\[end of output\]|-{40})",
+    re.DOTALL | re.MULTILINE,
+)
 # What compilers, linkers and those who call them call an error; of many the first is the cause.
 COMPILER = re.compile(
     r"(: (fatal )?error: |^[Ee]rror(\[E\d+\])?: |^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
@@ -107,6 +115,11 @@ def blame_deadline(output: str, deadline_s: float) -> Blame:
 
 
 def _build_failed(output: str) -> Blame:
+    wheel = WHEEL_FAILED.search(output)
+    if wheel:
+        collected = re.search(rf"^Collecting {re.escape(wheel[1])}\b", output, re.MULTILINE | re.IGNORECASE)
+        fetched = FETCHED.search(output, collected.end()) if collected else None
+        return Blame(last_words(output), canonicalize_name(wheel[1]), _version_of(fetched[1]) if fetched else "")
     failed = BUILD_FAILED.search(output)
     return _at(output[: failed.start()] if failed else output, last_words(output))
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from docker.errors import DockerException
 
 from interlock.engine import cells
+from interlock.engine.cells import CellOptions
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.profiler import counting
+from interlock.engine.running import OnHost
 from interlock.errors import EngineError
 from interlock.instruments import IDLE, LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.model import Method, Probe
@@ -38,7 +41,7 @@ def _best_method(client: Any, image_id: str, owner: str, idle: Any, refused: dic
                 return method
         except EngineError as error:
             refused[method] = error.found
-    return _best_strace(client, idle, refused)
+    return _best_strace(lambda argv: cells.run_process(client, idle, argv, TRIAL_S), refused)
 
 
 def _idle(client: Any, image_id: str, owner: str, security: list[str]) -> Any:
@@ -52,10 +55,22 @@ def _idle(client: Any, image_id: str, owner: str, security: list[str]) -> Any:
     return idle
 
 
-def _best_strace(client: Any, idle: Any, refused: dict[Method, str]) -> Method:
+def best_probe_here(on_host: OnHost) -> Probe:
+    """Without containers: strace, whose report reaches us beside the program's own; the rest wants a container."""
+    why = "the profiler runs in a container"
+    refused = dict.fromkeys((Method.BPF, Method.TRACEPOINTS), why)
+    idle = on_host.open("", CellOptions("", [], "", None))
+    try:
+        method = _best_strace(lambda argv: on_host.run(idle, argv, TRIAL_S, {}), refused)
+    finally:
+        on_host.remove(idle)
+    return Probe(method=method, refused=refused, no_instructions="they are counted in containers alone")
+
+
+def _best_strace(run: Callable[[list[str]], cells.Ended], refused: dict[Method, str]) -> Method:
     """By seccomp-bpf strace stops a process at its futex calls alone; where that fails plain strace is left."""
     for method, strace in ((Method.STRACE_FUTEX, STRACE_FUTEX), (Method.STRACE, STRACE)):
-        ended = cells.run_process(client, idle, [*strace, *TRIAL], TRIAL_S)
+        ended = run([*strace, *TRIAL])
         if ended.exit_code == 0 and NO_SECCOMP not in ended.stderr:
             return method
         refused[method] = _last_line(ended.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from interlock import instruments, profile
+from interlock import instruments, profile, service_profile
 from interlock.engine import cells
 from interlock.engine.profiler import counting
 from interlock.errors import InterlockError, WorkloadError
@@ -49,6 +49,8 @@ def _profile(stage: Stage, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile
     probe = stage.stand.probe
     if probe is None:
         raise WorkloadError(found="no probe was chosen", todo="Run without --no-profile.")
+    if stage.workload.load is not None:
+        return service_profile.counted(stage, benchmark, cell, probe.method)
     by = _by_phases if probe.method is Method.BPF else _by_difference
     found = by(stage, benchmark, cell, probe.method)
     if probe.no_instructions:
@@ -135,7 +137,7 @@ def _instructions(stage: Stage, benchmark: Benchmark, cell: Cell, units: int) ->
     try:
         runs = [_count(stage, benchmark, counter) / units for _ in range(COUNTER_RUNS)]
     finally:
-        cells.remove(counter.container)
+        stage.stand.running.remove(counter.container)
     median = statistics.median(runs)
     if min(runs) <= 0:
         raise WorkloadError(found="the counter shows no instructions for the work", todo="See `interlock doctor`.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -13,9 +14,11 @@ from rich.text import Text
 from interlock.model import State
 from interlock.stage import Step
 
-ENDS = {"unchanged", *(state.value for state in State)}
-# In a log, a line for each process would be thousands.
+UNBUILT = {"unchanged", "pulled"}
+ENDS = {*UNBUILT, *(state.value for state in State)}
+# In a log, a line for each process would be thousands, and so would one for each part of a download.
 LOG_EVERY_S = 10.0
+AMOUNT = re.compile(r"\d+ of \d+ MB")
 
 
 def clock(seconds: float) -> str:
@@ -61,6 +64,7 @@ class BuildProgress:
         self._steps: dict[str, str] = {}
         self._ended: dict[str, str] = {}
         self._start = time.monotonic()
+        self._amount_s = self._start
 
     def __call__(self, variant: str, step: str) -> None:
         with self._lock:
@@ -74,9 +78,18 @@ class BuildProgress:
                 self._display.log(f"build   {variant}  {step} {clock(now - self._started[variant])}")
             else:
                 self._steps[variant] = step
-                if not self._display.redraws:
+                if not self._display.redraws and self._is_news(step, now):
                     self._display.log(f"build   {variant}  {step} {clock(now - self._started[variant])}")
             self._display.show(self.status(now))
+
+    def _is_news(self, step: str, now: float) -> bool:
+        """How far a download is, is told now and then."""
+        if not AMOUNT.search(step):
+            return True
+        if now - self._amount_s < LOG_EVERY_S:
+            return False
+        self._amount_s = now
+        return True
 
     def status(self, now: float) -> str:
         running = [
@@ -100,9 +113,34 @@ class BuildProgress:
             side_by_side = max(1, len(self._steps))
             left_s = (sum(self._usual_s[variant] for variant in to_come) - spent_s) / side_by_side
             return f", about {clock(max(0, left_s))} left"
-        built = sum(1 for state in self._ended.values() if state != "unchanged")
+        built = sum(1 for state in self._ended.values() if state not in UNBUILT)
         share = built / max(1, self._total - (len(ended) - built))
         return f", about {clock((now - self._start) * (1 - share) / share)} left" if 0 < share < 1 else ""
+
+
+class TransferProgress:
+    """Called for each step of each image that is pushed or pulled, one after the other."""
+
+    def __init__(self, display: Display, verb: str, total: int) -> None:
+        self._display, self._verb, self._total = display, verb, total
+        self._start = time.monotonic()
+        self._began: dict[str, float] = {}
+        self._logged_s = self._start
+        self._ended = 0
+
+    def __call__(self, subject: str, step: str) -> None:
+        now = time.monotonic()
+        began = self._began.setdefault(subject, now)
+        line = f"{self._verb:7} {subject}  {step} {clock(now - began)}"
+        self._display.show(f"{line} | {self._ended} of {self._total} done, {clock(now - self._start)} elapsed")
+        if not self._display.redraws and now - self._logged_s >= LOG_EVERY_S:
+            self._logged_s = now
+            self._display.log(line)
+
+    def end(self, subject: str, state: str) -> None:
+        self._ended += 1
+        took_s = time.monotonic() - self._began.get(subject, time.monotonic())
+        self._display.log(f"{self._verb:7} {subject}  {state} {clock(took_s)}")
 
 
 class MeasureProgress:

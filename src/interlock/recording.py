@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock import __version__, host, store
 from interlock.engine.build import worker_count
-from interlock.engine.client import engine_facts
+from interlock.engine.running import facts_of
 from interlock.model import BuildRecord, Built
 
 
@@ -43,7 +43,7 @@ def write_record(client: Any, folder: Path, built: list[Built], run: Run) -> Pat
         duration_s=round(time.monotonic() - run.clock_s, 1),
         profile=run.profile,
         side_by_side=worker_count(len(built)),
-        host={**host.facts(), "engine": engine_facts(client)},
+        host={**host.facts(), "engine": facts_of(client)},
         builds=built,
     )
     path = folder / store.BUILDS_FILE

@@ -8,9 +8,22 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock import compare
+from interlock.beside import detail_sections, scaling_sections
 from interlock.compare import SAME, Comparison, Row, Summary, Table
 from interlock.model import BenchmarkProfile, Experiment, Method, Metric
-from interlock.sections import RSS, Section, figure, interval, markdown_lines, one_line, rich_parts
+from interlock.sections import (
+    RSS,
+    SHARE,
+    Section,
+    figure,
+    interval,
+    label_text,
+    markdown_lines,
+    one_line,
+    rich_parts,
+    share_text,
+)
+from interlock.skipped import skipped
 
 __all__ = [
     "Section",
@@ -25,6 +38,7 @@ __all__ = [
 ]
 
 FUTEX_WAITS = ("wait", "wait_bitset", "wait_requeue_pi", "lock_pi", "lock_pi2")
+BUSIEST_CALLS = 4
 FUTEX_WAKES = ("wake", "wake_bitset", "wake_op")
 LEGEND = (
     "value: median over the processes' medians, with half their range; ratio: time per unit of work divided by the "
@@ -34,8 +48,9 @@ LEGEND = (
     "for the ratios of its table), an interval without 1, and a ratio outside the twin's band. The twin is the "
     "baseline's image measured as another variant; its band is the ratio that it shows, in both directions, also "
     "for ratios to the control; without a twin it is 1. 'no difference' means that none was shown. The summary is "
-    "the geometric mean over the workloads, and in each over its benchmarks, of those that have a ratio. Calls are "
-    "counted in a pass of its own."
+    "the geometric mean over the workloads, and in each over its benchmarks that rank, of those that have a ratio. "
+    "Calls are counted in a pass of its own. A limit is what the machine does without an interpreter; a share of it is "
+    "the limit's time per unit of work divided by the row's of the same round, with the best limit of the table."
 )
 
 
@@ -53,6 +68,7 @@ def headline(experiment: Experiment) -> list[str]:
         f"seed {settings.seed}, baseline {settings.baseline}",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
         *_probe(experiment),
+        *_left_out(experiment),
         f"repeat   {experiment.command}",
         *(f"warning  {one_line(warning)}" for warning in experiment.warnings),
     ]
@@ -71,6 +87,12 @@ def _probe(experiment: Experiment) -> list[str]:
         share = experiment.in_processes_s / experiment.measuring_s
         lines.append(f"harness  {1 - share:.0%} of the rounds' {experiment.measuring_s:.0f} s was Interlock's own")
     return lines
+
+
+def _left_out(experiment: Experiment) -> list[str]:
+    """What only an experiment without --quick measures."""
+    named = "; ".join(f"{workload}: {', '.join(names)}" for workload, names in experiment.left_out.items())
+    return [f"omitted  {named} (measured without --quick)"] if named else []
 
 
 def _rounds(experiment: Experiment) -> str:
@@ -98,24 +120,30 @@ def _section(table: Table) -> Section:
         metric.label,
         f"ratio to {table.baseline}",
         "ratio to control",
+        *([SHARE] if table.limits else []),
         profile.label if profile else "futex",
         RSS,
         "state",
     )
-    return Section(title, columns, tuple(_row(table, row) for row in table.rows))
+    return Section(title, columns, tuple(_row(table, row) for row in (*table.rows, *table.limits)))
+
+
+def value_text(table: Table, row: Row) -> str:
+    """A row's figure in the metric's unit, with its spread, or a dash."""
+    if row.seconds is None or row.spread is None:
+        return "-"
+    return f"{figure(table.benchmark.metric.shown(row.seconds))} ±{row.spread:.0%}"
 
 
 def _row(table: Table, row: Row) -> tuple[str, ...]:
-    metric, profile = table.benchmark.metric, table.benchmark.profile_metric
-    value = "-"
-    if row.seconds is not None and row.spread is not None:
-        value = f"{figure(metric.shown(row.seconds))} ±{row.spread:.0%}"
     is_baseline = row.label == table.baseline and row.seconds is not None
     ratio = "baseline" if is_baseline else _compared(row.to_baseline)
     control = _compared(row.to_control, named=True)
-    calls = "-" if row.profile is None or profile is None else figure(profile.shown(row.profile.futex_per_unit))
+    counted = table.benchmark.calls_shown(row.profile)
+    calls = "-" if counted is None else figure(counted)
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
-    return row.label, value, ratio, control, calls, rss, _state(row)
+    share = [share_text(row.share)] if table.limits else []
+    return (label_text(row.label), value_text(table, row), ratio, control, *share, calls, rss, _state(row))
 
 
 def _compared(comparison: Comparison | None, *, named: bool = False) -> str:
@@ -135,12 +163,13 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     lines = [f"# Experiment {experiment.name}", "", "```", *headline(experiment), "```", "", LEGEND, ""]
     for section in (image_section(experiment), summary_section(experiment, tables)):
         lines += markdown_lines(section, section.title.capitalize())
-    for section in [*sections(tables), *profile_sections(tables)]:
+    beside = [*scaling_sections(experiment, tables), *detail_sections(tables)]
+    for section in [*sections(tables), *beside, *profile_sections(tables)]:
         lines += markdown_lines(section)
     lines += [
         "## Skipped, and why",
         "",
-        *[f"- {one_line(line)}" for line in compare.skipped(experiment) or ["nothing"]],
+        *[f"- {one_line(line)}" for line in skipped(experiment) or ["nothing"]],
         "",
     ]
     return "\n".join(lines)
@@ -172,8 +201,7 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
         metric = table.benchmark.profile_metric
         rows = [(row.label, row.profile) for row in table.rows if row.profile]
         if metric and rows:
-            unit = metric.label.removeprefix("futex ")
-            title = f"{table.workload.name}: {table.benchmark.name}, system calls {unit}"
+            title = f"{table.workload.name}: {table.benchmark.name}, system calls {metric.per}"
             cells = tuple((label, *_profile(metric, profile)) for label, profile in rows)
             sections_.append(Section(title, PROFILE_COLUMNS, cells))
     return sections_
@@ -182,6 +210,7 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
 PROFILE_COLUMNS = (
     "variant",
     "calls",
+    "most calls",
     "failed",
     "futex wait",
     "futex wake",
@@ -201,16 +230,17 @@ def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
     def shown(count: float) -> str:
         return figure(metric.shown(count / profile.units))
 
-    names = list(phase.syscalls)
-    calls = figure(metric.shown(profile.calls_per_unit(names))) if profile.knows([*names, "any other"]) else "-"
+    calls = figure(metric.shown(profile.calls_per_unit("all"))) if profile.knows("all") else "-"
+    most = _most_calls(metric, profile)
     failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
     instructions = figure(metric.shown(profile.instructions.per_unit)) if profile.instructions else "-"
     if profile.method is not Method.BPF:
-        return calls, "-", "-", "-", "-", "-", "-", "-", instructions, profile.method
+        return calls, most, "-", "-", "-", "-", "-", "-", "-", instructions, profile.method
     waits = [counts for name, counts in phase.futex.items() if name in FUTEX_WAITS]
     wakes = [counts for name, counts in phase.futex.items() if name in FUTEX_WAKES]
     return (
         calls,
+        most,
         failed,
         shown(sum(counts.calls for counts in waits)),
         shown(sum(counts.calls for counts in wakes)),
@@ -221,6 +251,13 @@ def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
         instructions,
         profile.method,
     )
+
+
+def _most_calls(metric: Metric, profile: BenchmarkProfile) -> str:
+    """By name those that are made most often: what stands in for futex where there is none."""
+    counts = {name: profile.calls_per_unit([name]) for name in profile.phases[profile.counted].syscalls}
+    most = sorted(counts, key=lambda name: (-counts[name], name))[:BUSIEST_CALLS]
+    return ", ".join(f"{name} {figure(metric.shown(counts[name]))}" for name in most if counts[name]) or "-"
 
 
 def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
@@ -249,9 +286,10 @@ def _summary(summary: Summary) -> tuple[str, ...]:
 def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     """The whole report for a terminal."""
     parts: list[RenderableType] = [Text(line, style="dim") for line in headline(experiment)]
-    for section in [image_section(experiment), summary_section(experiment, tables), *sections(tables)]:
+    beside = [*scaling_sections(experiment, tables), *detail_sections(tables)]
+    for section in [image_section(experiment), summary_section(experiment, tables), *sections(tables), *beside]:
         parts += rich_parts(section)
     parts += [Text(), Text("skipped, and why", style="bold")]
-    parts += [Text(f"  {one_line(line)}") for line in compare.skipped(experiment) or ["nothing"]]
+    parts += [Text(f"  {one_line(line)}") for line in skipped(experiment) or ["nothing"]]
     parts += [Text(), Text(LEGEND, style="dim")]
     return Group(*parts)

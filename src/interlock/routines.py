@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -13,11 +14,15 @@ from interlock import bake, catalog, claims, compare, doctor, progress, report, 
 from interlock.engine import build as building
 from interlock.engine import verify as verifying
 from interlock.engine.client import connect
+from interlock.engine.host import prefixes
 from interlock.engine.image import Options
+from interlock.engine.running import OnHost
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
-from interlock.model import Built, Catalog, Claim, Experiment, State
+from interlock.model import Built, Catalog, Claim, EngineName, Experiment, State
 from interlock.places import Places
+from interlock.registries import Registry
 from interlock.render import generated_files
+from interlock.skipped import failures
 
 PAGE_FILE = "report.html"
 Told = tuple[Experiment, list[compare.Table], list[claims.Finding]]
@@ -47,14 +52,6 @@ def profile_name(release: bool) -> str:
     return "release" if release else "standard"
 
 
-def check_set_up(places: Places, known: Catalog, profiled: bool) -> None:
-    """What is not as it should be, said; EngineError for what stands in the way."""
-    checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results, profiled=profiled)
-    show([check for check in checks if check.verdict is not doctor.Verdict.OK])
-    for check in doctor.blocking(checks):
-        raise EngineError(key=check.subject, found=check.found, todo=check.mend)
-
-
 def show(checks: list[doctor.Check]) -> None:
     """A line for each check of the doctor."""
     for check in checks:
@@ -76,24 +73,45 @@ def write_generated(places: Places, known: Catalog) -> None:
         console.print(Text(f"render  {path}"))
 
 
-def build_options(places: Places, release: bool, force: bool = False) -> Options:
-    """How to build; with `force` what is unchanged too, from nothing."""
-    return Options(places.root, places.cache, profile_name(release), rebuild=str(time.time_ns()) if force else "")
+def build_options(
+    places: Places, release: bool, force: bool = False, registry: Registry | None = None, pulls_only: bool = False
+) -> Options:
+    """How to build; with `force` what is unchanged too, from nothing; with a registry what it has is pulled instead."""
+    rebuild = str(time.time_ns()) if force else ""
+    return Options(places.root, places.cache, profile_name(release), rebuild, registry, pulls_only)
 
 
-def build_variants(known: Catalog, names: list[str], options: Options, verify: bool = False) -> list[Built]:
+def build_variants(
+    client: Any, known: Catalog, names: list[str], options: Options, verify: bool = False
+) -> list[Built]:
     """The named variants, built with progress; with `verify` each a second time."""
-    client = connect()
     known_s = store.read_durations(options.cache, options.profile)
     usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:
         say = progress.BuildProgress(display, len(names), usual_s)
-        built = building.build(client, known, names, options, say)
+        if isinstance(client, OnHost):
+            place = prefixes.Place(options.root, options.cache, options.profile, force=bool(options.rebuild))
+            built = prefixes.build(known, names, place, say)
+        else:
+            built = building.build(client, known, names, options, say)
         if verify:
             built = [verifying.verify(client, known, name, options, say) for name in names]
-    fresh = {image.variant: image.duration_s for image in built if not image.reused and image.tag}
+    fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, options.profile, {**known_s, **fresh})
     return built
+
+
+def ground(places: Places, engine: EngineName | None) -> Any:
+    """What builds and measures: the client of a container engine, or this machine if it was named or none answers."""
+    if engine is EngineName.HOST:
+        return OnHost(places.root, places.cache)
+    try:
+        return connect(engine)
+    except EngineError as error:
+        if engine is not None or "DOCKER_HOST" in os.environ:
+            raise
+        console.print(Text(f"engine  host: {error.found}; what needs containers is unsupported (docs/engines.md)"))
+        return OnHost(places.root, places.cache)
 
 
 def fail_on_failed_builds(built: list[Built]) -> None:
@@ -105,7 +123,7 @@ def fail_on_failed_builds(built: list[Built]) -> None:
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:
     """WorkloadError for the first cell that failed."""
-    for cell in compare.failures(described.cells):
+    for cell in failures([*described.cells, *described.limits]):
         raise WorkloadError(
             file=str(folder),
             key=f"{cell.label} / {cell.workload}",

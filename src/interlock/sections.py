@@ -10,10 +10,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock import markdown as md
-from interlock.model import State
+from interlock.model import LIMIT, State, split_label
 from interlock.statistics import Interval
 
 RSS = "RSS MB"
+SHARE = "share of the limit"
 NOT_OK = tuple(state.value for state in State if state is not State.OK)
 
 
@@ -29,6 +30,20 @@ class Section:
 def interval(ratio: Interval) -> str:
     bounds = "one round" if math.isinf(ratio.high) else f"{ratio.low:.3f}, {ratio.high:.3f}"
     return f"{ratio.estimate:.3f}x [{bounds}]"
+
+
+def label_text(label: str) -> str:
+    """A row's name: a limit is none of a variant's modes."""
+    variant, mode = split_label(label)
+    return f"limit: {mode}" if variant == LIMIT else label
+
+
+def share_text(share: Interval | None) -> str:
+    """A share with its interval in per cent, or a dash."""
+    if share is None:
+        return "-"
+    bounds = "one round" if math.isinf(share.high) else f"{100 * share.low:.0f}, {100 * share.high:.0f}"
+    return f"{100 * share.estimate:.0f}% [{bounds}]"
 
 
 def figure(number: float) -> str:

@@ -60,8 +60,8 @@ def ratio_over(ratios: Sequence[float]) -> Ratio:
 def ratios_over(many: Sequence[Sequence[float]]) -> list[Ratio]:
     """`ratio_over` of each; those with as many rounds are resampled by the same rounds, in one product of matrices."""
     found: dict[int, Ratio] = {}
-    for rounds, numbers in _alike(map(len, many)).items():
-        logs = _trimmed(np.log([many[number] for number in numbers]))
+    for rounds, numbers in alike(map(len, many)).items():
+        logs = trimmed(np.log([many[number] for number in numbers]))
         p_values = _p_values(logs)
         for number, mean, p in zip(numbers, _intervals([logs], [1.0]), p_values, strict=True):
             found[number] = Ratio(mean.estimate, mean.low, mean.high, p, rounds)
@@ -75,15 +75,15 @@ def changes_over(many: Sequence[tuple[Sequence[float], Sequence[float]]]) -> lis
     1974; of fewer than six rounds it is Welch's); the interval's bootstrap resamples each side on its own.
     """
     found: dict[int, Ratio] = {}
-    for (before, after), numbers in _alike((len(one), len(other)) for one, other in many).items():
-        old, new = (_trimmed(np.log([many[number][side] for number in numbers])) for side in (0, 1))
+    for (before, after), numbers in alike((len(one), len(other)) for one, other in many).items():
+        old, new = (trimmed(np.log([many[number][side] for number in numbers])) for side in (0, 1))
         means, p_values = _intervals([new, old], [1.0, -1.0]), _p_values_of_two(new, old)
         for number, mean, p in zip(numbers, means, p_values, strict=True):
             found[number] = Ratio(mean.estimate, mean.low, mean.high, p, min(before, after))
     return [found[number] for number in range(len(many))]
 
 
-def _alike(shapes: Iterable[Key]) -> dict[Key, list[int]]:
+def alike(shapes: Iterable[Key]) -> dict[Key, list[int]]:
     """The numbers of those that have the same shape."""
     numbers: dict[Key, list[int]] = {}
     for number, shape in enumerate(shapes):
@@ -91,7 +91,7 @@ def _alike(shapes: Iterable[Key]) -> dict[Key, list[int]]:
     return numbers
 
 
-def _trimmed(logs: Floats) -> Floats:
+def trimmed(logs: Floats) -> Floats:
     """Numbers (a row for each row of logarithms) whose mean is the trimmed mean, and whose spread its uncertainty.
 
     A shared machine makes one process in twenty or so half as slow again: such a round would move a mean by several
@@ -142,10 +142,10 @@ def geometric_means(many: Sequence[Groups]) -> list[Interval | None]:
     """`geometric_mean` of each; those with as many rounds in each benchmark at once."""
     found: list[Interval | None] = [None] * len(many)
     filled = [[group for group in groups if group] for groups in many]
-    for shape, numbers in _alike(tuple(tuple(map(len, group)) for group in groups) for groups in filled).items():
+    for shape, numbers in alike(tuple(tuple(map(len, group)) for group in groups) for groups in filled).items():
         places = [(group, place) for group, sizes in enumerate(shape) for place in range(len(sizes))]
         if places:
-            logs = [_trimmed(np.log([filled[number][group][place] for number in numbers])) for group, place in places]
+            logs = [trimmed(np.log([filled[number][group][place] for number in numbers])) for group, place in places]
             means = _intervals(logs, [1 / len(shape) / len(shape[group]) for group, _ in places])
             for number, mean in zip(numbers, means, strict=True):
                 found[number] = mean
@@ -162,7 +162,7 @@ def _intervals(samples: Sequence[Floats], shares: Sequence[float]) -> list[Inter
     sizes = tuple(sample.shape[1] for sample in samples)
     if min(sizes) == 1:
         return [Interval(estimate, 0.0, math.inf) for estimate in np.exp(estimates).tolist()]
-    level = max(map(_expanded, sizes))
+    level = max(map(expanded_level, sizes))
     # Distances from the mean, so that single precision, at half the time, is off by far less than a millionth of it.
     parts = [share * (one - _mean(one)) for share, one in zip(shares, samples, strict=True)]
     resampled = resampling.ends(np.concatenate(parts, axis=1).astype(np.float32), sizes, level)
@@ -172,7 +172,7 @@ def _intervals(samples: Sequence[Floats], shares: Sequence[float]) -> list[Inter
 
 
 @cache
-def _expanded(size: int) -> float:
+def expanded_level(size: int) -> float:
     """The level at which a percentile interval of so few covers 95 %: a bootstrap of n has (n - 1)/n of the variance.
 
     Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69:4 (2015).

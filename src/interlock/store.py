@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from interlock.model import (
 Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
+NOTHING: Mapping[str, Collection[str]] = {}
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -87,6 +88,20 @@ def _read_or_none(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+def new_folder(results: Path, name: str | None, day: str) -> Path:
+    """The folder of a new experiment of this name; without one the next of the day."""
+    if name is None:
+        return new_experiment(results, day)
+    folder = results / name
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise StoreError(file=str(folder), found="is there already", todo="Name the experiment otherwise.") from None
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    return folder
+
+
 def new_experiment(results: Path, day: str) -> Path:
     """A folder of its own for one experiment: <day>-a, <day>-b ... whichever is free."""
     try:
@@ -114,7 +129,7 @@ def _letters(number: int) -> str:
 
 def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:
     """Where a cell's values are, in pyperf's format."""
-    return experiment / host / label_of(variant, mode) / f"{workload}.json"
+    return Path(experiment, host, label_of(variant, mode), f"{workload}.json")
 
 
 def profile_path(cell: Path) -> Path:
@@ -131,16 +146,17 @@ def read_experiment(folder: Path) -> Experiment:
     path = folder / EXPERIMENT_FILE
     if not path.is_file():
         raise StoreError(file=str(path), found="there is no such file", todo="Name an experiment's folder.")
-    return _read_model(path, Experiment)
+    return read_json(path, Experiment)
 
 
 def latest_builds(references: Path, profile: str) -> BuildRecord | None:
     """The builds.json below `references` (results/reference) that was started last with this profile; none without."""
-    records = [_read_model(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
+    records = [read_json(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
     return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
 
 
-def _read_model(path: Path, model: type[Item]) -> Item:
+def read_json(path: Path, model: type[Item]) -> Item:
+    """What `write_json` wrote."""
     try:
         return model.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -157,10 +173,13 @@ def _read_model(path: Path, model: type[Item]) -> Item:
         ) from None
 
 
-def read_values(path: Path) -> dict[str, BenchmarkValues]:
-    """The benchmarks of a cell's file by name (without the workload's); none if the cell has no file."""
+def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -> dict[str, BenchmarkValues]:
+    """The benchmarks of a cell's file by name (without the workload's); none if the cell has no file.
+
+    `reported` names the figures that are wanted of each benchmark's processes besides.
+    """
     try:
-        return suites.parse(path.read_bytes())
+        return suites.parse(path.read_bytes(), reported)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -176,7 +195,7 @@ def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
     path = profile_path(path)
     if not path.is_file():
         return {}
-    return _read_model(path, CellProfile).benchmarks
+    return read_json(path, CellProfile).benchmarks
 
 
 def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
@@ -187,14 +206,18 @@ def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
 
 def read_cell_values(folder: Path, experiment: Experiment) -> Values:
     """`read_cells` without the profiles, whose files are three times as large."""
-    return {key: read_values(path) for key, path in _cell_paths(folder, experiment).items()}
+    reported = {
+        name: {one.name: {detail.of for detail in workload.details_of(one)} for one in workload.benchmarks}
+        for name, workload in experiment.workloads.items()
+    }
+    return {key: read_values(path, reported[key[1]]) for key, path in _cell_paths(folder, experiment).items()}
 
 
 def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
     host = experiment.host["folder"]
     return {
         (cell.label, cell.workload): cell_path(folder, host, cell.variant, cell.mode, cell.workload)
-        for cell in experiment.cells
+        for cell in [*experiment.cells, *experiment.limits]
     }
 
 

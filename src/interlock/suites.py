@@ -6,7 +6,7 @@ many hosts have 80,000 of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -14,29 +14,59 @@ from pydantic_core import from_json
 from interlock.model import BenchmarkValues, Gil
 
 VERSION = "1.0"
+# What stands before the keys of our own in metadata.
+OWN = "interlock_"
 
 
-def parse(text: bytes) -> dict[str, BenchmarkValues]:
-    """The benchmarks of a cell by name (without the workload's); ValueError or the like for any other file."""
+def parse(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[str, BenchmarkValues]:
+    """The benchmarks of a cell by name (without the workload's); ValueError or the like for any other file.
+
+    `reported` names the figures that are wanted of each benchmark's processes besides.
+    """
     suite = from_json(text)
     if suite["version"] != VERSION:
         raise ValueError(f"version {suite['version']!r} of pyperf's format is not {VERSION}")
     if not suite["benchmarks"]:
         raise ValueError("it has no benchmark")
     shared = suite.get("metadata", {})
-    return dict(_benchmark(one, {**shared, **one.get("metadata", {})}) for one in suite["benchmarks"])
+    return dict(_benchmark(one, {**shared, **one.get("metadata", {})}, reported) for one in suite["benchmarks"])
 
 
-def _benchmark(benchmark: Mapping[str, Any], shared: Mapping[str, Any]) -> tuple[str, BenchmarkValues]:
+def _benchmark(
+    benchmark: Mapping[str, Any], shared: Mapping[str, Any], reported: Mapping[str, Collection[str]]
+) -> tuple[str, BenchmarkValues]:
     """Metadata that all runs have in common stand once, with the benchmark or with the suite."""
     runs = [run for run in benchmark["runs"] if run.get("values")]
-    metadata = [{**shared, **run.get("metadata", {})} for run in runs]
-    gil = {"true": Gil.ON, "false": Gil.OFF}.get(str(metadata[-1].get("interlock_gil_enabled")))
-    return shared["name"].split(" ", 1)[1], BenchmarkValues(
+    figures = [run.get("metadata", shared) for run in runs]
+    name = shared["name"].split(" ", 1)[1]
+    loops, inner_loops = (_column(figures, shared, key) for key in ("loops", "inner_loops"))
+    gil = figures[-1].get("interlock_gil_enabled", shared.get("interlock_gil_enabled"))
+    return name, BenchmarkValues(
         processes=[run["values"] for run in runs],
-        user_s=[data["interlock_process_user_s"] for data in metadata],
-        sys_s=[data["interlock_process_sys_s"] for data in metadata],
-        units=[data["loops"] * data["inner_loops"] for data in metadata],
-        max_rss_bytes=max(data["mem_max_rss"] for data in metadata),
-        gil_after=gil,
+        user_s=_column(figures, shared, "interlock_process_user_s"),
+        sys_s=_column(figures, shared, "interlock_process_sys_s"),
+        reported=_reported(figures, shared, reported.get(name, ())),
+        units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
+        max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
+        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
     )
+
+
+def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[Any]:
+    """One figure of each run."""
+    if key in shared:
+        return [data.get(key, shared[key]) for data in figures]
+    return [data[key] for data in figures]
+
+
+def _reported(
+    figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], keys: Collection[str]
+) -> dict[str, list[float]]:
+    """Each figure by its key, one for each process; one that a process did not report has no place at all."""
+    found = {}
+    for key in keys:
+        own = f"{OWN}{key}"
+        column = [data.get(own, shared.get(own)) for data in figures]
+        if {int, float}.issuperset(map(type, column)):
+            found[key] = column
+    return found

@@ -92,3 +92,13 @@ def test_few_tables_without_a_change_show_one(noise: Noise, most: int) -> None:
 def test_a_change_that_is_large_beside_the_noise_is_found(step: float, size: int, after: int, least: int) -> None:
     """In 50 series, each a row of a table of 20."""
     assert found(step, size, after, 50) >= least
+
+
+def test_series_that_are_searched_together_have_the_splits_that_each_has_alone() -> None:
+    rng = np.random.default_rng(8)
+    many = [normal(rng, size) for size in (0, 5, 6, 20, 20, 40, 20, 150, 40, 20, 20)]
+    for number, series in enumerate(many):
+        series[len(series) // 2 :] += 0.05 * (number % 3)
+    together = changepoints.find_each([series.tolist() for series in many], 0.05)
+    assert together == [find(series.tolist(), 0.05) for series in many]
+    assert any(together)

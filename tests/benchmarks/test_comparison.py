@@ -6,6 +6,7 @@ Needs the engine, cpython-3.13 built, and 40 minutes in which nothing else runs.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 BASELINE = "cpython-3.13"
 SAME, SLOWER = f"{BASELINE}+same", f"{BASELINE}+slower"
 WORKLOAD = "locks"
+BENCHMARKS = ("uncontended", "queue")  # of its many, and as many rounds as they ask for
 EXPERIMENTS, INJECTIONS = 20, 10
 REFERENCE = "2026-11-21-a"  # of nine rounds
 SHARE_FOUND = 0.8
@@ -48,7 +50,16 @@ def project(tmp_path: Path) -> Path:
     variant = root / f"variants/{BASELINE}.toml"
     variant.write_text(variant.read_text() + MODES)
     edit(root, "workloads/protocol.py", "        self.timed = timed\n", MORE_WORK)
+    cut(root / f"workloads/{WORKLOAD}.toml")
     return root
+
+
+def cut(workload: Path) -> None:
+    head, *benchmarks = workload.read_text().split("[[benchmarks]]\n")
+    kept = [one for one in benchmarks if one.startswith(tuple(f'name = "{name}"\n' for name in BENCHMARKS))]
+    assert len(kept) == len(BENCHMARKS)
+    head = re.sub(r"^rounds_limit = .*\n", "", head, flags=re.MULTILINE)
+    workload.write_text("[[benchmarks]]\n".join([head, *kept]))
 
 
 def experiments(root: Path) -> Iterator[list[compare.Table]]:

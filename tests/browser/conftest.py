@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from interlock.html import page as pages
-from tests.reports import FIVE, many_columns, reference
+from tests.reports import FIVE, many_columns, reference, scaled
 
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"phone": 360, "tablet": 800, "desk": 1400}
@@ -40,10 +40,12 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files, by how many rows they have; and one of a heat map that no phone has room for."""
+    """The files, by how many rows they have; one of a heat map that no phone has room for; and curves."""
     folder = tmp_path_factory.mktemp("reports")
     written = {}
-    for name, told in {"5": reference("a", FIVE), "57": reference("b"), "many columns": many_columns()}.items():
+    told_by = {"5": reference("a", FIVE), "57": reference("b"), "many columns": many_columns()}
+    told_by |= {"curves": scaled(), "40 curves": scaled(40)}
+    for name, told in told_by.items():
         written[name] = folder / f"{name}.html"
         written[name].write_text(pages.page(*told), encoding="utf-8")
     return written
@@ -68,8 +70,13 @@ class Opened:
             .sort((one, other) => one[1] - other[1]).map(([text]) => text)"""
         return list(self.page.evaluate(script, chart))
 
+    def wait_until_unfolded(self, table: str) -> None:
+        """A folded table is made when the browser says that it was opened, which is after the click."""
+        self.page.locator(f'[data-table="{table}"] thead').wait_for(state="attached", timeout=PATIENCE_MS)
+
     def column(self, table: str, index: int) -> list[str]:
         """The texts of a column of a table."""
+        self.wait_until_unfolded(table)
         return self.page.locator(f'[data-table="{table}"] tbody tr :nth-child({index + 1})').all_text_contents()
 
     def filter(self, words: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.client import connect, no_space
+from interlock.engine.client import connect, no_space, put_tag
 from interlock.errors import EngineError
 
 # Imports first: another user may not be able to read this one's packages.
@@ -69,3 +69,25 @@ def test_an_engine_that_is_not_there_is_named_with_the_systems_reason(monkeypatc
 def test_a_full_disk_is_known_by_its_messages(message: str) -> None:
     assert no_space(message)
     assert not no_space("permission denied")
+
+
+def test_an_engine_that_is_none_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_ENGINE", "rkt")
+    with pytest.raises(EngineError, match=r"'rkt' is no engine\. Set it to docker, podman, host\."):
+        connect()
+
+
+def test_what_needs_containers_says_so_on_the_machine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_ENGINE", "host")
+    with pytest.raises(EngineError, match="'host' has no containers"):
+        connect()
+
+
+def test_an_image_is_named_in_two_words() -> None:
+    class Image:
+        def tag(self, *words: str) -> None:
+            self.words = words
+
+    image = Image()
+    put_tag(image, "localhost:5000/team/python:3.13-trixie")
+    assert image.words == ("localhost:5000/team/python", "3.13-trixie")

@@ -18,6 +18,7 @@ from tests.builders import (
     make_profile,
     make_values,
 )
+from tests.reports import scaling
 
 BASE, OTHER, GONE = "cpython-3.13", "cpython-3.14t", "nogil-3.9"
 REFERENCE = ROOT / "results/reference/2026-11-21-b"
@@ -69,15 +70,41 @@ def reference() -> dict[str, list[Record]]:
 def test_no_row_has_a_column_that_is_not_documented_and_every_column_is_filled_somewhere(
     reference: dict[str, list[Record]], table: str
 ) -> None:
-    """The reference experiment has all that an experiment can have but digests, notes and spoilt profiles."""
-    found = reference[table]
+    """Both experiments have all that one can have but digests, notes and spoilt profiles."""
+    experiment, values = scaling(cores=4)
+    curved = rows(experiment, values, {}, compare.tables(experiment, values, {}))
+    found = [*reference[table], *curved[table]]
     columns = {column.name for column in TABLES[table]}
     assert {name for row in found for name in row} <= columns
     assert columns - {name for row in found for name, cell in row.items() if cell is not None} <= {
         "digest",
         "notes",
         "profile_reason",
+        *(["mode"] if table == "curves" else []),
     }
+
+
+def test_a_limit_is_a_row_of_its_own_and_each_row_has_its_share_of_the_best_one() -> None:
+    experiment, values = scaling()
+    found = rows(experiment, values, {}, compare.tables(experiment, values, {}))["ratios"]
+    (limit,) = [one for one in found if (one["variant"], one["mode"], one.get("workers")) == ("limit", "worse", 1)]
+    assert (limit["share_of_limit"], limit.get("ratio")) == (pytest.approx(0.75, rel=0.02), None)
+    (mine,) = [one for one in found if (one["variant"], one["mode"], one["benchmark"]) == (BASE, None, "pure-1")]
+    assert mine["share_of_limit"] == pytest.approx(0.25, rel=0.02)
+    assert mine["share_low"] <= mine["share_of_limit"] <= mine["share_high"]
+    assert (mine["curve"], mine["workers"]) == ("pure", 1)
+
+
+def test_a_detail_has_a_row_for_each_process() -> None:
+    experiment, values = scaling()
+    found = rows(experiment, values, {}, compare.tables(experiment, values, {}))["details"]
+    mine = [one for one in found if (one["variant"], one["mode"], one["benchmark"]) == (BASE, None, "pure-2")]
+    assert [(one["process"], one["figure"]) for one in mine] == [(number, 1.0 + number) for number in range(8)]
+    assert (mine[0]["detail"], mine[0]["of"], mine[0]["per"]) == (
+        "switches per task",
+        "work_voluntary_switches",
+        "unit",
+    )
 
 
 def test_each_value_has_its_process_and_what_that_cost() -> None:

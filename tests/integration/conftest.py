@@ -69,7 +69,7 @@ def nothing_left(client: Any) -> Iterator[None]:
 def leftovers(client: Any) -> set[str]:
     owned = {"label": OWNER_LABEL}
     return {
-        *(container.id for container in client.containers.list(all=True, filters=owned)),
+        *(container.id for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
         *(network.id for network in client.networks.list(filters=owned)),
         *(volume.id for volume in client.volumes.list(filters=owned)),
     }

@@ -69,6 +69,36 @@ def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built
     assert output.decode().splitlines()[-1] == "complete"
 
 
+SIGNALLED = """
+import os, signal, sys, threading, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+def later():
+    time.sleep(0.2)
+    os.spawnlp(os.P_NOWAIT, "sh", "sh", "-c", "sleep 0.3; kill -TERM %d" % os.getpid())
+    time.sleep(30)
+thread = threading.Thread(target=later)
+thread.daemon = True
+thread.start()
+limit = time.time() + 10
+while time.time() < limit:
+    time.sleep(0.7)
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("variant", ["cpython-2.7", "cpython-2.7-pth"])
+def test_a_signal_while_every_thread_waits_is_handled(client: Any, built: dict[str, Built], variant: str) -> None:
+    """As a service is told to end: on GNU pth it is handled in pth's scheduler, where no thread runs."""
+    container = client.containers.run(
+        built[variant].image_id, ["python", "-c", SIGNALLED], entrypoint=[], init=True, detach=True
+    )
+    try:
+        ended = container.wait(timeout=60)
+        assert ended["StatusCode"] == 3, container.logs().decode()
+    finally:
+        container.remove(force=True)
+
+
 def test_labels_and_tag_say_variant_and_profile(client: Any, built: dict[str, Built]) -> None:
     image = client.images.get("interlock/python:2.7-pth-trixie")
     assert image.id == built["cpython-2.7-pth"].image_id

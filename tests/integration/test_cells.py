@@ -104,6 +104,11 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     ]
     outside = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
     assert cells.run_process(client, cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
+    # Ten seconds for each question otherwise: waitress asks for the name of the address that it listens at.
+    options_line = said(client, cell, "grep", "^options", "/etc/resolv.conf").split()
+    assert {"timeout:1", "attempts:1"} <= set(options_line)
+    listening = "import socket; print(socket.getnameinfo(('0.0.0.0', 80), socket.NI_NUMERICSERV)[0])"
+    assert said(client, cell, "python", "-c", listening).strip() == "all-addresses"
 
 
 @pytest.mark.parametrize(("seccomp", "expected"), [("default", "2"), ("unconfined", "0")])
@@ -124,6 +129,14 @@ def test_what_a_workload_writes_goes_where_the_condition_says(
     usual = said(client, cell, "stat", "-f", "-c", "%T", "/")
     assert said(client, cell, "stat", "-f", "-c", "%T", "/scratch") == ("tmpfs" if place == "tmpfs" else usual)
     assert usual != "tmpfs"
+
+
+def test_a_cell_has_a_disk_of_its_own_that_goes_with_it(client: Any, cell: Any) -> None:
+    assert said(client, cell, "sh", "-c", "echo kept > /disk/file && cat /disk/file") == "kept"
+    assert said(client, cell, "stat", "-f", "-c", "%T", "/disk") != "tmpfs"
+    (name,) = (mount["Name"] for mount in cell.attrs["Mounts"] if mount["Destination"] == "/disk")
+    cells.remove(cell)
+    assert name not in {volume.name for volume in client.volumes.list()}
 
 
 FILES = "find /usr/local ! -type d -printf '%P %m %s %T@ %l\\n' | sort"

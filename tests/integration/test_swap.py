@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import io
 import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,8 @@ from interlock.engine.image import Options
 from interlock.engine.registry import registry_digest
 from interlock.model import Built, Catalog
 from tests.builders import ROOT
+from tests.integration import registries
+from tests.integration.registries import Registry
 
 VARIANT = "cpython-2.7-nothreads"
 OLD = "localhost/library/python:2.6-slim"
@@ -112,38 +110,10 @@ def test_without_paths_the_swapped_file_builds_and_does_not_run(
         output_of(client, tmp_path)
 
 
-@dataclass(frozen=True)
-class Registry:
-    """A registry of a test's own, on this machine alone."""
-
-    address: str
-    server: subprocess.Popen[bytes]
-
-    def stop(self) -> None:
-        self.server.terminate()
-        self.server.wait(timeout=10)
-
-
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[Registry]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address = f"127.0.0.1:{port}"
-    config = tmp_path / "registry.yml"
-    config.write_text(
-        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\nhttp: {{addr: '{address}'}}\n"
-    )
-    started = Registry(address, subprocess.Popen(["docker-registry", "serve", config], stderr=subprocess.DEVNULL))
-    try:
-        for _ in range(100):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+    with registries.registry(tmp_path / "registry") as started:
         yield started
-    finally:
-        started.stop()
 
 
 def push(client: Any, source: str, name: str) -> None:

@@ -84,6 +84,18 @@ def copy_project(source: Path, target: Path, variants: list[str], workloads: lis
     return target
 
 
+def edit_only(project: Path, workload: str, names: list[str]) -> None:
+    """Leaves these of a workload's benchmarks alone, with --quick too."""
+    path = project / f"workloads/{workload}.toml"
+    head, *benchmarks = path.read_text(encoding="utf-8").split("[[benchmarks]]")
+    kept = [
+        one.replace("full_only = true\n", "")
+        for one in benchmarks
+        if any(f'name = "{name}"\n' in one for name in names)
+    ]
+    path.write_text("[[benchmarks]]".join([head, *kept]), encoding="utf-8")
+
+
 def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
     (mode,) = (mode for mode in catalog.variants[variant].modes if mode.name == name)
     return mode

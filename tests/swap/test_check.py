@@ -53,3 +53,17 @@ def test_a_tag_is_the_same_in_every_registry() -> None:
     assert tag_of("localhost:5000/team/interlock/python:3.13-trixie@sha256:1") == "interlock/python:3.13-trixie"
     assert tag_of("python:3.13") is None
     assert tagged(f"a.example/{TAG}@sha256:1") == f"a.example/{TAG}"
+
+
+def test_in_a_namespace_of_a_teams_own_an_image_is_known_by_the_comment_of_a_swap() -> None:
+    """Without it the name may be a mirror of the official image."""
+    image = "registry:5000/team/python:3.14t-trixie@sha256:1"
+    assert tag_of(image) is None
+    assert tag_of(image, swapped=True) == "interlock/python:3.14t-trixie"
+    assert tag_of("registry:5000/team/other:3.14t-trixie", swapped=True) is None
+    lines = read(f"FROM node\nFROM {image}\n").stages[1:]
+    now: dict[str, str | None] = {tagged(image): "sha256:1"}
+    assert differences(lines, "interlock/python:3.14t-trixie", now, {2}) == []
+    assert differences(lines, None, now, {2}) == []
+    (problem,) = differences(lines, "interlock/python:3.14t-trixie", now, {1})
+    assert problem.startswith(f"2: names {image}, not interlock/python:3.14t-trixie")

@@ -169,7 +169,7 @@ def test_one_stage_can_be_swapped_again_while_another_keeps_its_swap() -> None:
         ("ARG B\nFROM $B\n", None, "D:1", "ARG B=python:3.13-slim"),
         ("FROM python:$V\n", None, "D:1", "`ARG V=...`"),
         ("FROM python:3.12\nFROM $B AS x\n", "x", "D:2", "`ARG B=...`"),
-        ("FROM python:3.12 AS build\n", "biuld", "D", "Did you mean build?"),
+        ("FROM python:3.12 AS build\n", "biuld", "D", "Did you mean 'build'? Choose from: build."),
         ("FROM python:3.12 AS a\nFROM a AS b\n", "b", "D:2", "--stage a"),
         ("FROM scratch AS s\n", "s", "D:1", "has Python in it"),
         ("FROM python:3.12-nanoserver\n", None, "D:1", "for Linux"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import json
 import os
 import re
+import socket
+import ssl
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,11 +33,13 @@ class FileServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, manifest: bytes, served: dict[str, bytes], dies_after_bytes: int | None) -> None:
+    def __init__(self, served: dict[str, bytes], dies_after_bytes: int | None, resets: bool) -> None:
         super().__init__(("127.0.0.1", 0), FileHandler)
-        self.served = {"manifest": manifest, **served}
+        self.served = served
         self.dies_after_bytes = dies_after_bytes
+        self.resets = resets
         self.connection_count = 0
+        self.asked_for: set[str] = set()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         self.connection_count += 1
@@ -47,10 +53,13 @@ class FileHandler(BaseHTTPRequestHandler):
     """GET with keep-alive and with one range."""
 
     protocol_version = "HTTP/1.1"
+    # A head and its body are two sends: with it the second one waits for the client's delayed acknowledgement.
+    disable_nagle_algorithm = True
     server: FileServer
 
     def do_GET(self) -> None:
         name = self.path.lstrip("/")
+        self.server.asked_for.add(name)
         body = self.server.served[name]
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         if wanted:
@@ -61,6 +70,9 @@ class FileHandler(BaseHTTPRequestHandler):
         if name != "manifest" and self.server.dies_after_bytes is not None:
             body = body[: self.server.dies_after_bytes]
             self.close_connection = True
+            if self.server.resets:
+                # Nothing lingers: the other side gets a reset, not an end.
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
@@ -78,9 +90,16 @@ def serve() -> Iterator[Callable[..., FileServer]]:
     with ExitStack() as ends:
 
         def start(
-            files: dict[str, bytes], altered: dict[str, bytes] | None = None, dies_after_bytes: int | None = None
+            files: dict[str, bytes],
+            altered: dict[str, bytes] | None = None,
+            dies_after_bytes: int | None = None,
+            resets: bool = False,
+            context: ssl.SSLContext | None = None,
         ) -> FileServer:
-            server = FileServer(manifest_of(files), {**files, **(altered or {})}, dies_after_bytes)
+            served = {"manifest": manifest_of(files), **files, **(altered or {})}
+            server = FileServer(served, dies_after_bytes, resets)
+            if context:
+                server.socket = context.wrap_socket(server.socket, server_side=True)
             thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
             ends.callback(server.server_close)
@@ -91,6 +110,45 @@ def serve() -> Iterator[Callable[..., FileServer]]:
         yield start
 
 
+@pytest.fixture
+def serve_tls(serve: Callable[..., FileServer], tmp_path: Path) -> Callable[..., tuple[FileServer, int]]:
+    """Starts a server of `files` over TLS, and one in the clear that has the manifest and the certificate besides.
+
+    `published` is the name of the certificate that the latter says is the former's.
+    """
+
+    def start(files: dict[str, bytes], published: str = "own") -> tuple[FileServer, int]:
+        for name in {"own", published}:
+            make_certificate(tmp_path, name)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "own.pem", tmp_path / "own.key")
+        certificate = (tmp_path / f"{published}.pem").read_bytes()
+        return serve(files, {"tls.pem": certificate}), serve(files, context=context).server_port
+
+    return start
+
+
+def make_certificate(folder: Path, name: str) -> None:
+    """As dockerfiles/server/serve.sh makes it."""
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1,DNS:127.0.0.1",
+            "-addext", "keyUsage=critical,digitalSignature,keyCertSign",
+            "-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem"),
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def load_workload(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """A module of workloads/, beside which it finds the others."""
+    monkeypatch.syspath_prepend(WORKLOADS)
+    return importlib.import_module
+
+
 @pytest.fixture(scope="session")
 def protocol() -> ModuleType:
     spec = importlib.util.spec_from_file_location("protocol", WORKLOADS / "protocol.py")
@@ -99,6 +157,21 @@ def protocol() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def module(protocol: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports a module of workloads/ as its programs do, with the one protocol that tests have."""
+    monkeypatch.syspath_prepend(WORKLOADS)
+    monkeypatch.setitem(sys.modules, "protocol", protocol)
+
+    def load(name: str) -> ModuleType:
+        for path in WORKLOADS.glob("*.py"):
+            if path.stem != "protocol":
+                monkeypatch.delitem(sys.modules, path.stem, raising=False)
+        return importlib.import_module(name)
+
+    return load
 
 
 @pytest.fixture

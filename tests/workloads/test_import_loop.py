@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Report = Callable[..., dict[str, Any]]
 
 ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
 NOTHING = ["--loops", "0", "--warmups", "0", "--values", "1"]
@@ -20,8 +24,8 @@ time.perf_counter = perf_counter
 """
 
 
-@pytest.mark.parametrize("where", ["function", "module"])
-def test_one_loop_is_a_million_imports(report: Callable[..., dict[str, Any]], where: str) -> None:
+@pytest.mark.parametrize("where", ["function", "module", "from"])
+def test_one_loop_is_a_million_imports(report: Report, where: str) -> None:
     found = report("import_loop.py", "--where", where, *ONCE)
     assert found["inner_loops"] == 1_000_000
     assert len(found["values"]) == 1
@@ -29,17 +33,15 @@ def test_one_loop_is_a_million_imports(report: Callable[..., dict[str, Any]], wh
     assert found["values"][0] > 1e-3
 
 
-@pytest.mark.parametrize("where", ["function", "module"])
-def test_zero_loops_import_nothing(report: Callable[..., dict[str, Any]], where: str) -> None:
+@pytest.mark.parametrize("where", ["function", "module", "from"])
+def test_zero_loops_import_nothing(report: Report, where: str) -> None:
     found = report("import_loop.py", "--where", where, *NOTHING)
     assert found["loops"] == 0
     assert found["values"][0] < 1e-3
 
 
 @pytest.mark.parametrize("where", ["function", "module"])
-def test_another_object_under_the_name_os_is_an_error(
-    run_program: Callable[..., subprocess.CompletedProcess[str]], where: str
-) -> None:
+def test_another_object_under_the_name_os_is_an_error(run_program: Run, where: str) -> None:
     done = run_program("import_loop.py", "--where", where, *ONCE, sabotage=SWAPPED_OS)
     assert done.returncode == 1
     assert "expected the name os bound to <module 'os'" in done.stderr
@@ -47,7 +49,7 @@ def test_another_object_under_the_name_os_is_an_error(
 
 
 def test_the_place_of_the_import_must_be_given(
-    run_program: Callable[..., subprocess.CompletedProcess[str]],
+    run_program: Run,
 ) -> None:
     done = run_program("import_loop.py")
     assert done.returncode == 2
@@ -59,3 +61,33 @@ def test_the_process_never_loads_threads(report: Callable[..., dict[str, Any]]) 
         "import_loop.py", "--where", "function", *NOTHING, sabotage="import sys; sys.modules['threading'] = 0"
     )
     assert found["loops"] == 0
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("where", ["function", "module", "from"])
+def test_threads_share_a_hundred_thousand_imports(report: Report, where: str, threads: int) -> None:
+    found = report("import_loop.py", "--where", where, "--threads", str(threads), *ONCE)
+    assert (found["inner_loops"], found["metadata"]["threads"]) == (100_000, threads)
+    assert found["values"][0] > 1e-4
+
+
+def test_imports_that_a_thread_left_out_are_an_error(
+    protocol: ModuleType, module: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_loop = module("import_loop")
+    real = import_loop.import_in_thread
+    monkeypatch.setattr(import_loop, "import_in_thread", lambda place, repeats, ended: real(place, repeats[1:], ended))
+    with pytest.raises(Exception, match="expected 100 imports, found 98"):
+        import_loop.time_imports_at_once(protocol.Threads(), 2, "function", 100)
+
+
+def test_another_object_in_one_of_the_threads_is_an_error(run_program: Run) -> None:
+    done = run_program("import_loop.py", "--where", "function", "--threads", "2", *ONCE, sabotage=SWAPPED_OS)
+    assert done.returncode == 1
+    assert "found 'an impostor'" in done.stderr
+
+
+def test_threads_that_cannot_be_had_are_unsupported(report: Report) -> None:
+    no_threads = "import sys; sys.modules['threading'] = None"
+    found = report("import_loop.py", "--where", "function", "--threads", "2", sabotage=no_threads)
+    assert found["unsupported"].startswith("threading cannot be imported")

@@ -183,3 +183,65 @@ def test_an_error_in_the_work_ends_with_its_traceback_and_exit_code_1(run_progra
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
     assert done.stdout == ""
+
+
+# Until it has used so much CPU time, by its own account.
+BURN = "import os\nwhile sum(os.times()[:2]) < %s: pass\n"
+USES = f"""
+import subprocess, sys, time
+import protocol
+
+def timed(loops):
+    if protocol.asked:
+        subprocess.check_call([sys.executable, "-c", {BURN % 0.3!r}])
+        for _ in range(50):
+            time.sleep(0.001)
+    else:
+        exec({BURN % 1.0!r})
+    protocol.asked = True
+    return 1.0
+
+protocol.asked = False
+protocol.run(lambda options: protocol.Work(timed, 1, {{}}), protocol.parse(protocol.new_parser('')))
+"""
+
+
+def test_cpu_time_and_switches_are_of_the_values_and_their_children_alone(report: Report, tmp_path: Path) -> None:
+    program = tmp_path / "uses.py"
+    program.write_text(USES)
+    metadata = report(str(program), "--loops", "1", "--warmups", "1", "--values", "2")["metadata"]
+    # Twice a child of 0.3 s, not the warm-up's second; twice fifty sleeps, each of which gives up the CPU once.
+    assert 0.6 <= metadata["work_user_s"] + metadata["work_sys_s"] < 1.0
+    assert 100 <= metadata["work_voluntary_switches"] < 150
+    assert metadata["work_involuntary_switches"] >= 0
+
+
+def test_an_interpreter_without_the_resource_module_leaves_the_usage_out(report: Report) -> None:
+    sabotage = "import sys; sys.modules['resource'] = None"
+    metadata = report("locks.py", "--what", "uncontended", "--loops", "1", sabotage=sabotage)["metadata"]
+    assert not [key for key in metadata if key.startswith("work_")]
+
+
+def test_a_process_without_values_has_no_usage(protocol: ModuleType) -> None:
+    metadata = protocol.measure(FakeWork(), 1, 1, 0, 0.1)["metadata"]
+    assert not [key for key in metadata if key.startswith("work_")]
+
+
+def test_threads_that_work_at_once_begin_when_all_have_started_and_their_ends_are_timed(
+    protocol: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    ticks = iter(range(100))
+    threads = protocol.Threads()
+    real = threads.start
+
+    def start(function: Callable[..., None], *arguments: Any) -> Any:
+        seen.append("start")
+        return real(function, *arguments)
+
+    monkeypatch.setattr(threads, "start", start)
+    monkeypatch.setattr(protocol, "timer", lambda: next(ticks))
+    # One tick at the beginning, and one at the end of each thread.
+    assert threads.time_at_once([(seen.append, letter) for letter in "ABC"]) == 3
+    assert seen[:3] == ["start"] * 3
+    assert sorted(seen[3:]) == ["A", "B", "C"]

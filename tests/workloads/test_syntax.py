@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = sorted((Path(__file__).parents[2] / "workloads").glob("*.py"))
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+PROGRAMS = sorted(path for glob in ("*.py", "import-stdlib/*.py") for path in WORKLOADS.glob(glob))
 # vermin has no __main__, and its script need not be on the PATH.
 VERMIN = [sys.executable, "-c", "from vermin import main; main()", "--no-tips", "-t=2.5-", "-t=3.0-"]
 

@@ -206,7 +206,8 @@ def _left_out(before: Side, after: Side) -> list[str]:
 
 def _everything(side: Side) -> dict[Place, dict[str, None]]:
     """The labels of each benchmark, both in their order."""
-    return {place: _labels(side, place) for one in side.extracts for place in one.measured}
+    places = dict.fromkeys(place for one in side.extracts for place in one.measured)
+    return {place: _labels(side, place) for place in places}
 
 
 def _shown(side: Side, place: Place) -> str:

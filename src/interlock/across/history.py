@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from interlock.across import changepoints
+from interlock.across.changepoints import Split
 from interlock.across.extract import Cohort, Extract, Point, by_cohort
 from interlock.compare import Place
 from interlock.model import Benchmark
@@ -79,27 +80,31 @@ def _table(cohort: Cohort, place: Place, extracts: Sequence[Extract]) -> History
     last = measured[-1].measured[place]
     alike = [one for one in measured if one.measured[place].does == last.does]
     labels = list(dict.fromkeys(label for one in alike for label in one.measured[place].points))
-    series = [_series(cohort, place, label, alike, len(labels)) for label in labels]
+    known = {label: [one for one in alike if label in one.measured[place].points] for label in labels}
+    points = {label: [one.measured[place].points[label] for one in ones] for label, ones in known.items()}
+    logs = [[math.log(point.ratio.estimate) for point in points[label]] for label in labels]
+    found = changepoints.find_each(logs, LEVEL / max(1, len(labels)))
+    series = []
+    for label, levels, splits in zip(labels, logs, found, strict=True):
+        adjusted = [replace(split, p=split.p * len(labels)) for split in splits]
+        changes = _changes((label, cohort.baseline), known[label], levels, adjusted)
+        series.append(Series(label, tuple(known[label]), tuple(points[label]), changes))
     return HistoryTable(place[0], last.benchmark, tuple(series))
 
 
-def _series(cohort: Cohort, place: Place, label: str, extracts: Sequence[Extract], in_table: int) -> Series:
-    known = [one for one in extracts if label in one.measured[place].points]
-    points = [one.measured[place].points[label] for one in known]
-    logs = [math.log(point.ratio.estimate) for point in points]
-    splits = changepoints.find(logs, LEVEL / in_table)
+def _changes(
+    names: tuple[str, str], known: Sequence[Extract], logs: Sequence[float], splits: Sequence[Split]
+) -> tuple[ChangePoint, ...]:
+    """Of one series and its baseline, whose logarithms are split there."""
     ends = [0, *(split.at for split in splits), len(logs)]
     levels = [math.exp(fmean(logs[start:end])) for start, end in itertools.pairwise(ends)]
-    changes = [
-        ChangePoint(
-            split.at, levels[number], levels[number + 1], split.p * in_table, _what(cohort, label, known, split.at)
-        )
+    return tuple(
+        ChangePoint(split.at, levels[number], levels[number + 1], split.p, _what(names, known, split.at))
         for number, split in enumerate(splits)
-    ]
-    return Series(label, tuple(known), tuple(points), tuple(changes))
+    )
 
 
-def _what(cohort: Cohort, label: str, known: Sequence[Extract], at: int) -> tuple[str, ...]:
+def _what(names: tuple[str, str], known: Sequence[Extract], at: int) -> tuple[str, ...]:
     """What was recorded otherwise than in the series' experiment before."""
     before, after = known[at - 1], known[at]
     found = []
@@ -107,7 +112,7 @@ def _what(cohort: Cohort, label: str, known: Sequence[Extract], at: int) -> tupl
         found.append(f"Interlock {before.tool_version} -> {after.tool_version}")
     if before.host != after.host:
         found.append(f"host {before.host} -> {after.host}")
-    for name in dict.fromkeys((label, cohort.baseline)):
+    for name in dict.fromkeys(names):
         old, new = before.image(name), after.image(name)
         if old != new:
             found.append(f"image of {name} {old[:8] or 'not recorded'} -> {new[:8] or 'not recorded'}")

@@ -109,9 +109,9 @@ def _row(label: str, over: Comparison, points: Mapping[str, Point]) -> HostRow:
 
 
 def _means(tables: Sequence[HostTable]) -> dict[str, Interval]:
-    """Geometric means over the workloads of those over their benchmarks, resampled over the hosts."""
+    """Geometric means over the workloads of those over their benchmarks that rank, resampled over the hosts."""
     found: dict[str, dict[str, list[tuple[float, ...]]]] = {}
-    for table in tables:
+    for table in [one for one in tables if one.benchmark.ranks]:
         for row in table.rows:
             found.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.by_round)
     means = geometric_means([list(groups.values()) for groups in found.values()])

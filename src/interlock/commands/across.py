@@ -35,8 +35,10 @@ def compare_command(
     results: Results = None,
 ) -> None:
     """Say which ratios to the baseline changed between two experiments on one kind of host."""
-    sides = [(name, reading.read_all(experiments_named(name, results))) for name in (before, after)]
-    found = changes.changes(*sides)
+    old, new = (experiments_named(name, results) for name in (before, after))
+    # At once, because processes that read are started once then.
+    extracts = reading.read_all([*old, *new])
+    found = changes.changes((before, extracts[: len(old)]), (after, extracts[len(old) :]))
     if as_json:
         _write_json([figures.of_changes(one, times=times) for one in found])
     else:

@@ -11,20 +11,22 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from interlock import catalog, contract, recording, sbom, store
-from interlock.commands.options import Release, Variants
+from interlock import catalog, contract, recording, registries, sbom, store
+from interlock.commands.options import Engine, Release, Variants
 from interlock.engine import build as building
 from interlock.engine.client import connect
 from interlock.engine.contract import examine
+from interlock.engine.running import OnHost
 from interlock.engine.sbom import read_contents
-from interlock.errors import BuildError, DriftError
-from interlock.model import State
+from interlock.errors import BuildError, DriftError, UsageError
+from interlock.model import Built, State
 from interlock.routines import (
     build_options,
     build_variants,
     console,
     fail_on_failed_builds,
     generated,
+    ground,
     project,
     write_generated,
 )
@@ -55,6 +57,11 @@ def build(
     verify: Annotated[
         bool, typer.Option("--verify", help="Build each twice and compare the interpreter's layer, bit by bit.")
     ] = False,
+    cache_from: Annotated[
+        str | None,
+        typer.Option(metavar="HOST/NAMESPACE", help="A registry whose images are pulled instead of built."),
+    ] = None,
+    engine: Engine = None,
     record: Annotated[
         Path | None,
         typer.Option(help="Folder to write builds.json into: sizes, times and states, for docs/variants.md."),
@@ -64,20 +71,32 @@ def build(
     places, known = project()
     names = catalog.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
-    client, options = connect(), build_options(places, release, force)
+    registry = registries.parse_registry(cache_from, "--cache-from") if cache_from else None
+    client, options = ground(places, engine), build_options(places, release, force, registry)
+    if isinstance(client, OnHost) and (verify or registry):
+        which = "--verify" if verify else "--cache-from"
+        raise UsageError(key=which, found="is of images, and '--engine host' has none", todo="Leave one out.")
     run = recording.Run(recording.build_command(names, everything, options.profile, force), options.profile)
     # A variant that was edited a moment ago is built as it is now.
     write_generated(places, known)
-    built = build_variants(known, names, options, verify)
+    built = build_variants(client, known, names, options, verify)
     if record is not None:
         console.print(Text(f"record  {recording.write_record(client, record, built, run)}"))
     table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
-        state = "unchanged" if image.reused else image.outcome.state.value
+        state = how_it_came(image)
         seconds, size = f"{image.duration_s:.0f}", f"{image.size_bytes / 1e6:.0f}"
-        table.add_row(image.variant, image.tag, size, seconds, Text(f"{state} {image.outcome.reason}"))
+        table.add_row(
+            image.variant, image.tag or image.image_id, size, seconds, Text(f"{state} {image.outcome.reason}")
+        )
     console.print(table)
     fail_on_failed_builds(built)
+
+
+def how_it_came(image: Built) -> str:
+    if image.pulled_from:
+        return f"pulled from {image.pulled_from}"
+    return "unchanged" if image.reused else image.outcome.state.value
 
 
 def check(variants: Variants = None, release: Release = False) -> None:

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
 from interlock import catalog, claims, experiment, findings, progress, report, store
 from interlock.commands.across import show_hosts
-from interlock.commands.options import Folder, Names, Release, Results
-from interlock.engine.client import connect
+from interlock.commands.asked import Baseline, Conditions, Labels, Profiled, Quick, Rounds, Seed, asked
+from interlock.commands.options import Engine, Folder, Names, Release, Results
+from interlock.commands.readying import ready_machine
+from interlock.engine.running import OnHost
 from interlock.errors import UsageError
-from interlock.model import Settings, split_label
+from interlock.model import EngineName
 from interlock.places import Places
 from interlock.routines import (
     build_options,
     build_variants,
-    check_set_up,
     console,
     fail_on_failed_builds,
     fail_on_failed_cells,
     folder_of,
     load,
-    profile_name,
     project,
-    split_names,
     write_charts,
     write_generated,
     write_page,
@@ -37,60 +35,56 @@ from interlock.routines import (
 
 
 def matrix(
-    variants: Annotated[
-        str | None, typer.Option(help="Comma-separated, each `variant` or `variant+mode`; all without this option.")
-    ] = None,
+    variants: Labels = None,
     workloads: Names = None,
-    conditions: Annotated[
-        str | None, typer.Option(help="Conditions to measure the baseline under besides; none without this option.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and values: minutes, wider spreads.")] = False,
-    rounds: Annotated[
-        int | None,
-        typer.Option(min=2, help="Exactly so many; by default 10 to 40 until ±1 %, if quick 5 to 20 until ±2.5 %."),
-    ] = None,
-    baseline: Annotated[str | None, typer.Option(help="What the report compares with (cpython-3.13).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the order of the rounds; a new one by default.")] = None,
-    profile: Annotated[bool, typer.Option(help="Count syscalls in a pass of its own.")] = True,
+    conditions: Conditions = None,
+    quick: Quick = False,
+    rounds: Rounds = None,
+    baseline: Baseline = None,
+    seed: Seed = None,
+    profile: Profiled = True,
     release: Release = False,
+    engine: Engine = None,
+    name: Annotated[str | None, typer.Option(help="The experiment's, and its folder's; the date by default.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Make this machine ready with playbooks/host.yml if it is not.")
+    ] = False,
     results: Results = None,
 ) -> None:
     """Check the set-up, build, measure, profile and report: the main job."""
     places, known = project()
-    labels = catalog.select_labels(known.variants, split_names(variants))
-    everything = labels == catalog.select_labels(known.variants, None)
-    wanted = catalog.select_names(known.workloads, split_names(workloads), "workload")
-    under = split_names(conditions) and catalog.select_names(known.conditions, split_names(conditions), "condition")
-    if baseline is not None:
-        labels += catalog.select_names(known.variants, [baseline], "variant")
-    check_set_up(places, known, profile)
-    names = list(dict.fromkeys(split_label(label)[0] for label in labels))
-    write_generated(places, known)
-    built = build_variants(known, names, build_options(places, release))
-    chosen = experiment.choose_baseline(baseline, built)
-    plan = experiment.planned_rounds(quick, rounds)
-    settings = Settings(
+    wanted = asked(
+        known,
+        variants=variants,
+        workloads=workloads,
+        conditions=conditions,
         quick=quick,
-        rounds=plan.least,
-        rounds_limit=plan.limit,
-        half_width=plan.half_width,
-        seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
-        baseline=chosen,
-        profile=profile_name(release),
-        # The baseline is measured plain, whichever of its modes were chosen.
-        variants=list(dict.fromkeys([*labels, chosen])),
-        workloads=wanted,
-        conditions=under or [],
-        profiled=profile,
+        rounds=rounds,
+        baseline=baseline,
+        seed=seed,
+        profile=profile,
+        release=release,
     )
-    with progress.Display(console) as display:
-        on_step = progress.MeasureProgress(display, len(wanted))
-        command = experiment.repeat_command(settings, everything)
-        assignment = experiment.Assignment(known, places.root, results or places.results, built, settings, command)
-        folder = experiment.run(connect(), assignment, on_step)
+    if engine is EngineName.HOST and wanted.conditions:
+        raise UsageError(key="--conditions", found="are of containers, and '--engine host' has none", todo="Leave one.")
+    with ready_machine(places, known, profile, agreed=yes, engine=engine) as client:
+        write_generated(places, known)
+        built = build_variants(client, known, wanted.variants, build_options(places, release))
+        settings = wanted.settings(built)
+        with progress.Display(console) as display:
+            on_step = progress.MeasureProgress(display, len(settings.workloads))
+            command = experiment.repeat_command(settings, wanted.everything, _named(client, engine))
+            into = results or places.results
+            assignment = experiment.Assignment(known, places.root, into, built, settings, command, name)
+            folder = experiment.run(client, assignment, on_step)
     described = write_report(folder)
     fail_on_failed_builds(built)
     fail_on_failed_cells(folder, described)
+
+
+def _named(client: Any, engine: EngineName | None) -> EngineName | None:
+    """What a repetition has to name: the engine that was asked for, or this machine, if nothing else answered."""
+    return EngineName.HOST if isinstance(client, OnHost) else engine
 
 
 def report_command(

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from interlock import __version__, doctor
+from interlock import __version__, doctor, leftovers
+from interlock.commands.options import Engine
+from interlock.engine.client import connect
+from interlock.model import EngineName
 from interlock.routines import console, project, show
 
 
-def doctor_command() -> None:
+def doctor_command(engine: Engine = None) -> None:
     """Say what this machine can and cannot do, and how to mend each."""
     places, known = project()
-    checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results)
+    if engine is EngineName.HOST:
+        checks = doctor.examine_host(places.results)
+    else:
+        checks = doctor.examine(places.root, next(iter(known.bases.values())), places.results, engine=engine)
     show(checks)
     raise typer.Exit(1 if doctor.blocking(checks) else 0)
 
@@ -19,3 +27,13 @@ def doctor_command() -> None:
 def version() -> None:
     """Show the version of Interlock."""
     console.print(f"interlock {__version__}", highlight=False)
+
+
+def clean_command(
+    name: Annotated[str, typer.Argument(help="With what the names of the experiments begin.")],
+) -> None:
+    """Remove what experiments that were killed left: processes, containers, networks and volumes."""
+    for one in leftovers.end_processes(name):
+        console.print(f"ended   {one}", highlight=False)
+    for one in leftovers.remove(connect(), name):
+        console.print(f"removed {one}", highlight=False)

@@ -7,6 +7,12 @@ from typing import Annotated
 
 import typer
 
+from interlock.model import EngineName
+
+Engine = Annotated[
+    EngineName | None,
+    typer.Option(envvar="INTERLOCK_ENGINE", help="Docker first, then Podman, then this machine itself by default."),
+]
 Names = Annotated[str | None, typer.Option(help="Comma-separated names; all of them without this option.")]
 Release = Annotated[bool, typer.Option("--release", help="The profile 'release' (PGO and LTO) instead of 'standard'.")]
 Variants = Annotated[list[str] | None, typer.Argument(help="Variants; all of them by default.")]

@@ -17,8 +17,8 @@ from interlock.engine import build as building
 from interlock.engine.audit import audit
 from interlock.engine.client import connect, engine_facts
 from interlock.engine.local import find_tagged
-from interlock.errors import EngineError, PickError, UsageError
-from interlock.model import Built, Catalog, Decision, Values, VariantAudit, split_label
+from interlock.errors import EngineError, PickError, UsageError, nearest
+from interlock.model import DEFAULT_BASELINE, Built, Catalog, Decision, Values, VariantAudit, split_label
 from interlock.pick import advice, demands, page, weighing
 from interlock.pick.machines import Here
 from interlock.pick.material import START, Material
@@ -100,19 +100,28 @@ def _check_baseline(known: Catalog, baseline: str | None) -> None:
     """UsageError for a variant or mode that does not exist."""
     labels = [label for variant in known.variants.values() for label in variant.labels]
     if baseline is not None and baseline not in labels:
-        raise UsageError(
-            key="--baseline", found=f"there is no variant '{baseline}'", todo=demands.nearest(baseline, labels)
-        )
+        raise UsageError(key="--baseline", found=f"there is no variant '{baseline}'", todo=nearest(baseline, labels))
 
 
 def _recorded(places: Places, results: Path | None, name: str | None) -> list[Recorded]:
-    """The experiment that was named; else all of the user's, the latest first, and then the shipped ones."""
+    """The experiment that was named; else all of the user's, the latest first, and then the shipped ones.
+
+    They were taken for different ends: those to the usual baseline go first, of them the one with the most variants.
+    """
     shipped = places.results / "reference"
-    folders = [results or places.results, shipped]
     if name is not None:
-        return [_named(name, folders, shipped)]
-    found = [[_read(one, shipped) for one in _folders(folder)] for folder in folders]
-    return [one for group in found for one in sorted(group, key=lambda one: one.experiment.started, reverse=True)]
+        return [_named(name, [results or places.results, shipped], shipped)]
+    own = [_read(one, shipped) for one in _folders(results or places.results)]
+    known = [_read(one, shipped) for one in _folders(shipped)]
+    return [
+        *sorted(own, key=lambda one: one.experiment.started, reverse=True),
+        *sorted(known, key=_usefulness, reverse=True),
+    ]
+
+
+def _usefulness(shipped: Recorded) -> tuple[bool, int, str]:
+    settings = shipped.experiment.settings
+    return settings.baseline == DEFAULT_BASELINE, len(settings.variants), shipped.experiment.started
 
 
 def _folders(results: Path) -> list[Path]:
@@ -132,7 +141,7 @@ def _named(name: str, folders: list[Path], shipped: Path) -> Recorded:
         if (folder / store.EXPERIMENT_FILE).is_file():
             return _read(folder, shipped)
     known = [folder.name for one in folders for folder in _folders(one)]
-    raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=demands.nearest(name, known))
+    raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
 
 
 def _values(recorded: Recorded, wanted: demands.Demands, known: Catalog) -> Values:

@@ -19,9 +19,8 @@ from interlock.engine import build as building
 from interlock.engine.client import connect
 from interlock.engine.local import find_tagged
 from interlock.engine.registry import registry_digest
-from interlock.errors import BuildError, EngineError, StoreError, SwapError, UsageError
+from interlock.errors import BuildError, EngineError, StoreError, SwapError, UsageError, nearest
 from interlock.model import MOUNT, Built, Catalog, Mode, Outcome, State, split_label
-from interlock.pick.demands import nearest
 from interlock.places import Places
 from interlock.routines import build_options, profile_name
 from interlock.swap import Caveat, NewImage, Swapped, check, files, new_image
@@ -213,7 +212,9 @@ def _check(path: Path, text: str, to: str | None, stage: str | None, release: bo
     image_lines = files.picked(str(path), text, stage) if to or stage else files.swapped_before(str(path), text)
     if not image_lines:
         raise SwapError(file=str(path), found="nothing in it was swapped", todo="Name what it should be: --to VARIANT.")
-    problems = check.differences(image_lines, expected, _digests([one.image for one in image_lines]))
+    swapped = {one.line for one in files.swapped_before(str(path), text)}
+    ours = [one.image for one in image_lines if check.tag_of(one.image, swapped=one.line in swapped)]
+    problems = check.differences(image_lines, expected, _digests(ours), swapped)
     for problem in problems:
         notes.print(Text(f"{path}:{problem}"), soft_wrap=True)
     if problems:
@@ -230,7 +231,7 @@ def _check(path: Path, text: str, to: str | None, stage: str | None, release: bo
 
 def _digests(images: Sequence[str]) -> dict[str, str | None]:
     """The digest of each name and tag now: of its registry, else of this engine."""
-    names = dict.fromkeys(check.tagged(image) for image in images if check.tag_of(image))
+    names = dict.fromkeys(map(check.tagged, images))
     try:
         client = connect()
     except EngineError:

@@ -19,9 +19,8 @@ from interlock.engine import build as building
 from interlock.engine.client import connect
 from interlock.engine.trial import require_memory, require_network
 from interlock.engine.user_build import DOCKERFILE, Recipe
-from interlock.errors import UsageError
+from interlock.errors import UsageError, nearest
 from interlock.model import Built, Catalog, Outcome, State, TrialSettings, Variant, split_label
-from interlock.pick.demands import nearest
 from interlock.places import Places
 from interlock.routines import (
     build_options,

@@ -23,8 +23,10 @@ DPKG_EXCLUDES = "".join(f"path-exclude=/{path}/*\n" for path in SLIMMED) + "path
 EMPTIED = ("var/lib/apt/lists", "var/cache/apt", "var/log")
 
 
-def ensure_base(client: Any, base: Base, cache: Path, say: Callable[[str], None]) -> BaseImage:
-    """The base that is here already; else from the registry; else made by debootstrap (about 20 s)."""
+def ensure_base(
+    client: Any, base: Base, cache: Path, say: Callable[[str], None], *, bootstraps: bool = True
+) -> BaseImage:
+    """The base that is here already; else from its registry; else made by debootstrap (about 20 s)."""
     found = find_base(client, base)
     if found is not None:
         return found
@@ -33,6 +35,11 @@ def ensure_base(client: Any, base: Base, cache: Path, say: Callable[[str], None]
         return pull(client, base.reference)
     except (APIError, NotFound) as error:
         reason = short(error)
+        if not bootstraps:
+            raise EngineError(
+                found=f"{base.reference} is not here and cannot be pulled ({reason})",
+                todo="Push from the machine that has it: `interlock push` brings a base that was made there.",
+            ) from None
         say(f"no registry has it ({reason}): debootstrap makes {base.suite}")
         return _bootstrap(client, base, cache, reason)
 
@@ -56,7 +63,7 @@ def find_base(client: Any, base: Base) -> BaseImage | None:
     pulled = find_pulled(client, base.reference)
     if pulled is not None:
         return pulled
-    tag = _local_tag(base)
+    tag = local_tag(base)
     try:
         image = client.images.get(tag)
     except ImageNotFound:
@@ -70,8 +77,8 @@ def _described(image: Any, reference: str, origin: Literal["registry", "debootst
     return BaseImage(reference=reference, origin=origin, image_id=image.id, size_bytes=image.attrs["Size"])
 
 
-def _local_tag(base: Base) -> str:
-    """Named after the digest that it stands in for: another pin makes another image."""
+def local_tag(base: Base) -> str:
+    """Of its equal by debootstrap, named after the digest that it stands in for: another pin makes another image."""
     return f"interlock/base:{base.suite}-{base.reference.rsplit(':', 1)[1][:12]}"
 
 
@@ -86,6 +93,11 @@ def _bootstrap(client: Any, base: Base, cache: Path, pull_error: str) -> BaseIma
             found=f"{base.reference} cannot be pulled ({pull_error}) and debootstrap is not installed",
             todo="Make the registry reachable, or install it: apt-get install debootstrap",
         )
+    if not may_be_root():
+        raise EngineError(
+            found=f"{base.reference} cannot be pulled ({pull_error}), and only root may run debootstrap",
+            todo="Make the registry reachable, run as root or with sudo, or do without containers (--engine host).",
+        )
     cache.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="debootstrap-", dir=cache))
     try:
@@ -94,7 +106,7 @@ def _bootstrap(client: Any, base: Base, cache: Path, pull_error: str) -> BaseIma
         image = _import(client, folder, base)
     finally:
         subprocess.run([*_as_root(), "rm", "-rf", "--one-file-system", str(folder)], check=False)
-    return _described(image, _local_tag(base), "debootstrap")
+    return _described(image, local_tag(base), "debootstrap")
 
 
 def _run_debootstrap(base: Base, folder: Path, pull_error: str) -> None:
@@ -136,6 +148,16 @@ def debian_mirrors() -> tuple[str, str | None]:
     return by_label["Debian"], by_label.get("Debian-Security")
 
 
+def may_be_root() -> bool:
+    """Whether this user is root, or becomes it without being asked for a password."""
+    if os.geteuid() == 0:
+        return True
+    return (
+        shutil.which("sudo") is not None
+        and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    )
+
+
 def _as_root() -> list[str]:
     return [] if os.geteuid() == 0 else ["sudo", "-n"]
 
@@ -157,8 +179,8 @@ def _import(client: Any, folder: Path, base: Base) -> Any:
     """The folder as an image, by a stream: nothing is written twice."""
     command = [*_as_root(), "tar", "-C", str(folder), "-c", "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
-        repository, tag = _local_tag(base).split(":")
+        # In one word, because Podman does not read a tag that is given beside the name.
         client.api.import_image_from_stream(
-            tar.stdout, repository=repository, tag=tag, changes=['CMD ["bash"]', f'LABEL {LABEL}="{base.reference}"']
+            tar.stdout, repository=local_tag(base), changes=['CMD ["bash"]', f'LABEL {LABEL}="{base.reference}"']
         )
-    return client.images.get(_local_tag(base))
+    return client.images.get(local_tag(base))

@@ -11,13 +11,16 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import DockerException
 
 from interlock.engine.base import ensure_base, find_pulled, pull, short
 from interlock.engine.context import content_hash, read_context
+from interlock.engine.finished import describe, take_tag
 from interlock.engine.image import Options, Plan, Say, ask_facts, build_aside, build_image, find_image
 from interlock.engine.prefix import find_prefix, identity, packed_files
 from interlock.engine.proof import require_proof
+from interlock.engine.registry_pull import pull as pull_built
+from interlock.engine.registry_pull import pull_base
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
 from interlock.model import BaseImage, Built, Catalog, Outcome, SourceKind, State, Variant
 
@@ -34,16 +37,16 @@ def build(client: Any, catalog: Catalog, names: list[str], options: Options, say
     results: dict[str, Built] = {}
     todo: list[Plan] = []
     for name in names:
-        plan = _plan_or_end(client, catalog, catalog.variants[name], options, say)
+        plan = plan_or_end(client, catalog, catalog.variants[name], options, say)
         if isinstance(plan, Built):
             results[name] = plan
             continue
-        found = None if options.rebuild else find_built(client, plan)
+        found = None if options.rebuild else find_built(client, plan) or _pull_built(client, plan, options, say)
         if found is None:
             todo.append(plan)
         else:
             results[name] = found
-            say(name, "unchanged")
+            say(name, "pulled" if found.pulled_from else "unchanged")
     # What shares another's build comes after it: the engine then has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.lender is not None) == borrows]
@@ -68,7 +71,11 @@ def make_plan(client: Any, catalog: Catalog, variant: Variant, options: Options,
 
 def _parent(client: Any, catalog: Catalog, variant: Variant, options: Options, say: Say) -> BaseImage:
     if variant.image is None:
-        return ensure_base(client, catalog.bases[variant.base], options.cache, lambda text: say("base", text))
+        base = catalog.bases[variant.base]
+        found = pull_base(client, base, options.registry, say) if options.registry else None
+        return found or ensure_base(
+            client, base, options.cache, lambda text: say("base", text), bootstraps=not options.pulls_only
+        )
     reference = variant.image.reference
     found = find_pulled(client, reference)
     if found is not None:
@@ -91,14 +98,14 @@ def look_up(client: Any, catalog: Catalog, names: list[str], options: Options) -
 
 
 def _look_up(client: Any, catalog: Catalog, variant: Variant, options: Options) -> Built:
-    plan = _plan_or_end(client, catalog, variant, options, lambda *_: None)
+    plan = plan_or_end(client, catalog, variant, options, lambda *_: None)
     if isinstance(plan, Built):
         return plan
     reason = "no image of it as its file is now"
     return find_built(client, plan) or _ended(variant, options.profile, State.UNAVAILABLE, reason)
 
 
-def _plan_or_end(client: Any, catalog: Catalog, variant: Variant, options: Options, say: Say) -> Plan | Built:
+def plan_or_end(client: Any, catalog: Catalog, variant: Variant, options: Options, say: Say) -> Plan | Built:
     """What would be built now, or why the variant ends before anything is."""
     if options.profile not in variant.profiles:
         return _ended(variant, options.profile, State.UNSUPPORTED, f"no profile '{options.profile}'")
@@ -112,7 +119,18 @@ def _plan_or_end(client: Any, catalog: Catalog, variant: Variant, options: Optio
 def find_built(client: Any, plan: Plan) -> Built | None:
     """The image of this plan if its tag carries this very content hash."""
     image = find_image(client, plan.tag, plan.content_hash)
-    return _built(plan, image, duration_s=0.0, reused=True) if image else None
+    return describe(plan, image, 0.0, reused=True) if image else None
+
+
+def _pull_built(client: Any, plan: Plan, options: Options, say: Say) -> Built | None:
+    """The team's image of this plan; what is not as its name promises is said, and built instead."""
+    if options.registry is None:
+        return None
+    try:
+        return pull_built(client, plan, options.registry, say)
+    except BuildError as error:
+        say(plan.variant.name, f"not taken from {options.registry.name}: {error.found}")
+        return None
 
 
 def worker_count(plans: int) -> int:
@@ -189,39 +207,9 @@ def build_one(client: Any, plan: Plan, options: Options, jobs: int, say: Say) ->
     except BuildError as error:
         result = _ended(plan.variant, plan.profile, State.FAILED, str(error))
     else:
-        result = _tag(client, plan, image_id, time.monotonic() - started)
+        result = describe(plan, take_tag(client, image_id, plan.tag), time.monotonic() - started, reused=False)
     say(name, result.outcome.state.value)
     return result.model_copy(update={"duration_s": time.monotonic() - started})
-
-
-def _tag(client: Any, plan: Plan, image_id: str, duration_s: float) -> Built:
-    """The image takes over the tag; the one that had it goes, unless something still uses it."""
-    try:
-        replaced = client.images.get(plan.tag).id
-    except ImageNotFound:
-        replaced = image_id
-    image = client.images.get(image_id)
-    image.tag(plan.tag)
-    if replaced != image.id:
-        with suppress(APIError):
-            client.images.remove(replaced)
-    return _built(plan, image, duration_s, reused=False)
-
-
-def _built(plan: Plan, image: Any, duration_s: float, reused: bool) -> Built:
-    return Built(
-        variant=plan.variant.name,
-        profile=plan.profile,
-        outcome=Outcome(state=State.OK),
-        tag=plan.tag,
-        image_id=image.id,
-        digest=next(iter(image.attrs.get("RepoDigests") or []), None),
-        content_hash=plan.content_hash,
-        size_bytes=image.attrs["Size"],
-        base=plan.base,
-        duration_s=duration_s,
-        reused=reused,
-    )
 
 
 def _ended(variant: Variant, profile: str, state: State, reason: str) -> Built:

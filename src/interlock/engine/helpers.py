@@ -24,7 +24,7 @@ def ensure_helper(client: Any, root: Path, name: str, base: BaseImage) -> str:
         f"dockerfiles/{name}/Dockerfile",
         buildargs={"BASE": base.reference},
         labels={HASH_LABEL: content_hash(files, base.image_id, name)},
-        tag=_tag(name),
+        tag=tag_of(name),
     )
 
 
@@ -36,9 +36,10 @@ def find_helper(client: Any, root: Path, name: str, base: Base) -> str | None:
 
 def _find(client: Any, root: Path, name: str, base_id: str) -> str | None:
     files = read_context(root / "dockerfiles" / name)
-    image = find_image(client, _tag(name), content_hash(files, base_id, name))
+    image = find_image(client, tag_of(name), content_hash(files, base_id, name))
     return None if image is None else str(image.id)
 
 
-def _tag(name: str) -> str:
+def tag_of(name: str) -> str:
+    """What the image of dockerfiles/<name> is called."""
     return f"interlock/{name}:latest"

@@ -18,6 +18,7 @@ from interlock.engine.prefix import pack, packed_files
 from interlock.engine.proof import QUESTION, parse_facts
 from interlock.errors import BuildError
 from interlock.model import BaseImage, Facts, SourceKind, Variant
+from interlock.registries import Registry
 
 HASH_LABEL = "interlock.hash"
 
@@ -52,6 +53,9 @@ class Options:
     profile: str = "standard"
     # A new one builds again what is unchanged; the same for all variants, so that a shared build is done once.
     rebuild: str = ""
+    # Where a team keeps what it has built: what it has is pulled instead of built.
+    registry: Registry | None = None
+    pulls_only: bool = False  # what would have to be made here is missing then
 
 
 def build_image(client: Any, plan: Plan, options: Options, jobs: int, say: Say) -> str:

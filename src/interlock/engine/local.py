@@ -7,6 +7,7 @@ from typing import Any
 from docker.errors import ImageNotFound
 
 from interlock.engine.image import HASH_LABEL
+from interlock.engine.registry import known_digest
 from interlock.model import Built
 
 
@@ -18,7 +19,7 @@ def find_tagged(client: Any, measured: Built) -> Built | None:
         return None
     update = {
         "image_id": image.id,
-        "digest": next(iter(image.attrs.get("RepoDigests") or []), None),
+        "digest": known_digest(image),
         "content_hash": image.labels.get(HASH_LABEL, ""),
         "size_bytes": image.attrs["Size"],
     }

@@ -6,16 +6,15 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from interlock.engine.asking import READ_S, requirements_file, why
 from interlock.engine.pip_settings import AUDIT
 from interlock.engine.workbench import Workbench
-from interlock.errors import EngineError
-from interlock.pip_output import Blame, blame, blame_deadline, stand_in
+from interlock.pip_output import Blame, stand_in
 from interlock.pip_report import Resolved, parse_report
 from interlock.requirements import Line, Requirements, line_for, local_places, texts
 
 DEADLINE_S = 3600
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
-LOG, NOWHERE, READ_S = f"{AUDIT}/pip.log", f"{AUDIT}/nowhere", 60
 LOCAL, LINKS, STAND_INS = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/stand-ins"
 
 
@@ -85,31 +84,15 @@ class Resolver:
         said = self._bench.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
         if said.ok:
             return parse_report(self._bench.run(["cat", REPORT], READ_S).output)
-        found = blame_deadline(said.output, DEADLINE_S) if said.late else blame(said.output)
-        if found.nowhere:
-            found = blame(said.output, self._log_of(found.name))
-        if found.unreachable:
-            raise EngineError(
-                key="pip",
-                found=f"in a container it does not reach its index: {found.words}",
-                todo="It has this machine's settings (`pip config list`): correct them, or make the index reachable.",
-            )
-        return found
-
-    def _log_of(self, name: str) -> str:
-        """What pip's log has of a package that it finds nowhere. With a log it no longer prints why builds fail."""
-        self._bench.put({REQUIREMENTS: _file([*self.options(), name])})
-        words = ["download", "--no-deps", "--dest", NOWHERE, "--log", LOG, "-r", REQUIREMENTS]
-        self._bench.run(["rm", "-f", LOG], READ_S)
-        self._bench.pip(*words, deadline_s=DEADLINE_S, PIP_REQUIRE_HASHES="")
-        return self._bench.run(["cat", LOG], READ_S).output
+        return why(self._bench, said, DEADLINE_S, self.options())
 
     def _write(self, lines: list[Line]) -> None:
         kept = [line for line in lines if line.name not in self._stand_ins]
         constraints = [line for line in self._wanted.constraints if line.name not in self._stand_ins]
         hashes = ["--require-hashes"] if "--require-hashes" in self._wanted.options else []
         wanted = [*hashes, *self.options(), *texts(kept, self._places), *(line for _, line in self._stand_ins.values())]
-        self._bench.put({REQUIREMENTS: _file(wanted), CONSTRAINTS: _file(texts(constraints, self._places))})
+        files = {REQUIREMENTS: wanted, CONSTRAINTS: texts(constraints, self._places)}
+        self._bench.put({place: requirements_file(lines) for place, lines in files.items()})
 
     def _replaced(self, found: Blame) -> bool:
         """Whether a package is to blame that has not been replaced yet; now it is."""
@@ -150,7 +133,3 @@ def _split(lines: list[Line], found: Blame) -> tuple[list[Line], list[Line]]:
 def _known(found: Blame) -> str:
     """The version that failed; not the one that was made up to go on."""
     return "" if found.made_up else found.version
-
-
-def _file(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()

@@ -16,6 +16,7 @@ from requests.exceptions import RequestException
 
 from interlock.engine import cells, witness
 from interlock.engine.client import OWNER_LABEL, no_space
+from interlock.engine.output import run_in
 from interlock.errors import EngineError, UsageError, WorkloadError
 from interlock.model import MOUNT
 
@@ -59,14 +60,6 @@ class Start:
     command: Sequence[str] | None = None  # in place of the image's own, its entrypoint left out
     alias: str = ""
     witnessed: bool = False
-
-
-@dataclass(frozen=True)
-class Usage:
-    """A container's processes: CPU seconds since its start, and memory that is no file's, in bytes."""
-
-    cpu_s: float
-    memory_bytes: int
 
 
 @dataclass(frozen=True)
@@ -155,9 +148,8 @@ def exposed_ports(client: Any, image_id: str) -> list[str]:
 
 
 def address_of(stall: Stall, container: Any) -> str:
-    """The container's address in the trial's network: with it no name is looked up under the load."""
-    networks = stall.client.api.inspect_container(container.id)["NetworkSettings"]["Networks"]
-    return str(networks[stall.network]["IPAddress"])
+    """The container's address in the trial's network."""
+    return cells.address_of(stall.client, container, stall.network)
 
 
 def wait_until_healthy(stall: Stall, container: Any, url: str, limit_s: float, *, any_answer: bool) -> float:
@@ -165,13 +157,13 @@ def wait_until_healthy(stall: Stall, container: Any, url: str, limit_s: float, *
     start = time.monotonic()
     while True:
         ask = ["timeout", f"{limit_s + ANSWER_S:g}", "sh", "-c", ASK, "ask", url, "any" if any_answer else "good"]
-        done = stall.loader.exec_run(ask)
+        done = run_in(stall.loader, ask)
         passed_s = time.monotonic() - start
         if done.exit_code == 0:
             return passed_s
         require_running(container, UNHEALTHY)
         if passed_s > limit_s:
-            said = _answer(done.output.decode(errors="replace").strip(), url)
+            said = _answer(done.stdout.strip(), url)
             raise WorkloadError(
                 found=f"it is not healthy after {limit_s:g} s: {said}; {log_words(container)}",
                 todo="See its log, or give it longer (--healthy-within).",
@@ -218,17 +210,6 @@ def put_load(stall: Stall, words: Sequence[str], limit_s: float) -> LoadRun:
             key="--load", found=f"it ended with exit code {ended.exit_code}: {last}", todo="Correct the command."
         )
     return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
-
-
-def usage(client: Any, container: Any) -> Usage:
-    """What the engine has counted of the container's processes until now."""
-    found = client.api.stats(container.id, stream=False, one_shot=True)
-    memory = found["memory_stats"].get("stats", {})
-    # cgroup v1 and v2 have different words for what belongs to processes and not to files.
-    return Usage(
-        found["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
-        int(memory.get("total_rss", memory.get("rss", memory.get("anon", 0)))),
-    )
 
 
 def wait_for_end(container: Any, limit_s: float) -> tuple[int, float] | None:

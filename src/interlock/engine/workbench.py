@@ -1,4 +1,4 @@
-"""Containers that an audit works in: a builder with a network, and the variant's own image without."""
+"""Containers that packages are got and installed in: a builder with a network, and the variant's own image without."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from docker.errors import DockerException
@@ -98,9 +99,15 @@ def open_builder(client: Any, owner: str, image_id: str, settings: PipSettings) 
     return bench
 
 
-def open_image(client: Any, owner: str, image_id: str) -> Workbench:
-    """The variant's own image as production has it, without a network; what was got for it is at WHEELS."""
-    volumes = {wheels_volume(owner): {"bind": WHEELS, "mode": "ro"}}
+def open_image(
+    client: Any, owner: str, image_id: str, more_volumes: Mapping[str, str] = MappingProxyType({})
+) -> Workbench:
+    """The variant's own image as production has it, without a network; what was got for it is at WHEELS.
+
+    `more_volumes` are places in the container by the volume's name.
+    """
+    volumes = {name: {"bind": place, "mode": "rw"} for name, place in more_volumes.items()}
+    volumes[wheels_volume(owner)] = {"bind": WHEELS, "mode": "ro"}
     environment = {
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_ROOT_USER_ACTION": "ignore",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from interlock.compare import Comparison, Row, Table
+from interlock.curves import Curves, curves
 from interlock.model import (
     TWIN,
     BenchmarkProfile,
@@ -35,6 +36,8 @@ def rows(
         "cells": [_cell(cell) for cell in experiment.cells],
         "values": [row for where, one in _benchmarks(values) for row in _values(where, one)],
         "ratios": [row for table in tables for row in _ratios(table, values)],
+        "details": [row for table in tables for row in _details(table)],
+        "curves": [row for of in curves(experiment, tables) for row in _curves(of)],
         "profiles": [row for where, one in _benchmarks(profiles) for row in _calls(where, one)],
         "futex": [row for where, one in _benchmarks(profiles) for row in _futex(where, one)],
         "images": [_image(image, experiment.facts.get(image.variant)) for image in experiment.images],
@@ -97,12 +100,47 @@ def _values(where: Record, one: BenchmarkValues) -> Iterator[Record]:
 
 
 def _ratios(table: Table, values: Values) -> Iterator[Record]:
-    for row in table.rows:
+    for row in (*table.rows, *table.limits):
         measured = values.get((row.label, table.workload.name), {}).get(table.benchmark.name)
-        yield {**_ratio(table, row), "rounds": len(measured.processes) if measured else None}
+        yield {**_ratio(table, row), **_place(table), "rounds": len(measured.processes) if measured else None}
     if table.twin:
         where = {**_where(f"{table.baseline}+{TWIN}", table.workload.name), "benchmark": table.benchmark.name}
         yield {**where, "state": "ok", "rounds": table.twin.rounds, **_interval("", table.twin), "p": table.twin.p}
+
+
+def _place(table: Table) -> Record:
+    scaling = table.benchmark.scaling
+    return {"curve": scaling.name, "workers": scaling.workers} if scaling else {}
+
+
+def _details(table: Table) -> Iterator[Record]:
+    for row in (*table.rows, *table.limits):
+        where = {**_where(row.label, table.workload.name), "benchmark": table.benchmark.name}
+        for one in filter(None, row.details):
+            named = {"detail": one.detail.label, "of": one.detail.of, "per": one.detail.per}
+            for process, figure in enumerate(one.processes):
+                yield {**where, **named, "process": process, "figure": figure}
+
+
+def _curves(of: Curves) -> Iterator[Record]:
+    for curve in of.curves:
+        if curve.fit:
+            peak = curve.fit.peak_workers.estimate
+            yield {
+                **_where(curve.label, of.workload.name),
+                "curve": of.name,
+                "unit": of.unit,
+                "known_to": of.known_to,
+                "rate": curve.fit.rate.estimate,
+                **_term("contention", curve.fit.contention),
+                **(_term("coherence", curve.fit.coherence) if curve.fit.coherence else {}),
+                "peak_workers": peak if math.isfinite(peak) else None,
+                "says": "; ".join(curve.fit.says) or None,
+            }
+
+
+def _term(name: str, one: Interval) -> Record:
+    return {name: one.estimate, **_ends(f"{name}_", one)}
 
 
 def _ratio(table: Table, row: Row) -> Record:
@@ -116,6 +154,8 @@ def _ratio(table: Table, row: Row) -> Record:
         "spread": row.spread,
         "max_rss_bytes": row.max_rss_bytes,
         "futex_per_unit": row.profile.futex_per_unit if row.profile else None,
+        "share_of_limit": row.share.estimate if row.share else None,
+        **(_ends("share_", row.share) if row.share else {}),
         "band": compared.band if compared else None,
         **_compared("", row.to_baseline),
         "control": row.to_control.other if row.to_control else None,
@@ -132,9 +172,13 @@ def _compared(prefix: str, one: Comparison | None) -> Record:
 
 
 def _interval(prefix: str, one: Interval) -> Record:
+    return {f"{prefix}ratio": one.estimate, **_ends(prefix, one)}
+
+
+def _ends(prefix: str, one: Interval) -> Record:
+    """An interval that one round leaves open has none."""
     known = math.isfinite(one.high)
-    ends = {"ratio": one.estimate, "low": one.low if known else None, "high": one.high if known else None}
-    return {f"{prefix}{name}": end for name, end in ends.items()}
+    return {f"{prefix}low": one.low if known else None, f"{prefix}high": one.high if known else None}
 
 
 def _calls(where: Record, profile: BenchmarkProfile) -> Iterator[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from interlock.compare import Table
-from interlock.html import costs, ratios
+from interlock.html import costs, ratios, scaling
 from interlock.html.drawing import Chart
 from interlock.html.figures import Frame, top_calls
 
@@ -17,6 +17,7 @@ def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Cha
         ratios.summary(tables, frames["summary"]),
         ratios.heat_map(tables, frames["ratios"]),
         *(ratios.benchmark(table, frames["ratios"]) for table in tables),
+        *(scaling.curve(one, frames["points"]) for one in frames["curves"]),
         *(costs.calls(table, frames["calls"], named) for table in tables),
         *(costs.waits(table, frames["waits"]) for table in tables),
         costs.memory(frames["memory"]),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interlock.beside import detail_text
 from interlock.compare import Table
 from interlock.html import figures
+from interlock.html.curve_frames import table_name
 from interlock.html.drawing import Chart
 from interlock.html.figures import Frame
-from interlock.report import profile_sections
+from interlock.report import profile_sections, value_text
+from interlock.sections import SHARE, label_text, share_text
 
 # Key, heading, and kind: text, words (that wrap), number (three digits), share, or the text of a figure that has
 # another key, by which it is sorted.
@@ -64,25 +67,45 @@ CLAIMS: list[Column] = [
     ("text", "ours [95 %]", "ratio"),
     ("verdict", "verdict", "text"),
 ]
+# Columns of texts that are no figures.
+TEXT_KINDS = {"variant": "text", "probe": "text", "what it says": "words"}
 OF_FRAME = {"summary": SUMMARY, "ratios": RATIOS, "waits": WAITS, "memory": MEMORY, "images": IMAGES, "claims": CLAIMS}
 
 
-def tables(charts: Sequence[Chart], profiles: Mapping[str, Frame]) -> dict[str, Any]:
-    """The table behind each chart by the chart's name, and one of all calls."""
-    found = {chart.name: _profile(chart, profiles) if chart.frame == "calls" else _behind(chart) for chart in charts}
+def tables(charts: Sequence[Chart], texts: Mapping[str, Frame]) -> dict[str, Any]:
+    """The table behind each chart by the chart's name, that of its details, and one of all calls."""
+    found = {chart.name: _behind(chart, texts) for chart in charts}
+    beside = {
+        f"{chart.name} details": _of_texts(name, texts)
+        for chart in charts
+        if (name := _details_of(chart)) and name in texts
+    }
     every = {"frame": "calls", "where": {}, "row": "variant", "columns": CALLS}
-    return {**found, "all-calls": {**every, "choose": ["benchmark"], "search": "call"}}
+    return {**found, **beside, "all-calls": {**every, "choose": ["benchmark"], "search": "call"}}
 
 
-def _profile(chart: Chart, profiles: Mapping[str, Frame]) -> dict[str, Any]:
-    """Behind a chart of calls is what the probe counted besides."""
-    name = f"profile {chart.where['benchmark']}"
-    kinds = {"variant": "text", "probe": "text"}
-    columns = [(key, key, kinds.get(key, "text-number")) for key in profiles[name][0]]
+def _details_of(chart: Chart) -> str:
+    """The frame of what stands beside a benchmark's metric; empty of a chart that is of something else."""
+    return details_name(chart.where["benchmark"]) if chart.frame == "ratios" and chart.where else ""
+
+
+def detailed(charts: Sequence[Chart], benchmarks: Sequence[Table]) -> set[str]:
+    """The names of the charts whose benchmarks have something beside their metric."""
+    known = details(benchmarks)
+    return {chart.name for chart in charts if _details_of(chart) in known}
+
+
+def _of_texts(name: str, texts: Mapping[str, Frame]) -> dict[str, Any]:
+    """A table of texts, as the report's own tables have them."""
+    columns = [(key, key, TEXT_KINDS.get(key, "text-number")) for key in texts[name][0]]
     return {"frame": name, "where": {}, "row": "variant", "columns": columns}
 
 
-def _behind(chart: Chart) -> dict[str, Any]:
+def _behind(chart: Chart, texts: Mapping[str, Frame]) -> dict[str, Any]:
+    if chart.frame == "calls":  # what the probe counted besides
+        return _of_texts(f"profile {chart.where['benchmark']}", texts)
+    if chart.frame == "points":
+        return _of_texts(table_name(chart.where["curve"]), texts)
     columns = OF_FRAME[chart.frame]
     if chart.name == "heat-map":
         columns = [columns[0], ("benchmark", "benchmark", "text"), *columns[1:]]
@@ -97,3 +120,28 @@ def profiles(benchmarks: Sequence[Table]) -> dict[str, Frame]:
             rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
             found[f"profile {figures.key_of(table)}"] = rows
     return found
+
+
+def details(benchmarks: Sequence[Table]) -> dict[str, Frame]:
+    """What stands beside the metric: a frame for each benchmark that has details or limits, with the limits' rows."""
+    return {details_name(figures.key_of(table)): frame for table in benchmarks if (frame := _details(table))}
+
+
+def details_name(benchmark: str) -> str:
+    return f"details {benchmark}"
+
+
+def _details(table: Table) -> Frame:
+    rows = [row for row in (*table.rows, *table.limits) if row.seconds is not None]
+    labels = [detail.label for detail in table.workload.details_of(table.benchmark)]
+    if not labels and not table.limits:
+        return []
+    return [
+        {
+            "variant": label_text(row.label),
+            table.benchmark.metric.label: value_text(table, row),
+            **({SHARE: share_text(row.share)} if table.limits else {}),
+            **dict(zip(labels, map(detail_text, row.details), strict=True)),
+        }
+        for row in rows
+    ]

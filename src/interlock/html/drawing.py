@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
@@ -35,6 +35,8 @@ class Layout:
 
 WIDE = Layout(narrow=False, step_px=20, ticks=9)
 NARROW = Layout(narrow=True, step_px=40, ticks=5, mark_dy=8, text_dy=-10)
+# For a small chart in each row.
+TALL = {WIDE: replace(WIDE, step_px=104), NARROW: replace(NARROW, step_px=124, mark_dy=8, text_dy=-44)}
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class Chart:
     row: str = "variant"  # what names a row
     best_first: bool = False  # whether rows stand by their ratio, whatever the reader chose
     columns: Columns | None = None
+    tall: bool = False  # whether each row is a small chart
+
+    def place(self, layout: Layout) -> Layout:
+        """The layout with rows as high as this chart needs them."""
+        return TALL[layout] if self.tall else layout
 
     def records(self, frame: Sequence[Record]) -> Frame:
         """The frame's records that this chart shows."""
@@ -68,7 +75,8 @@ class Chart:
 
     def specification(self, layout: Layout) -> dict[str, Any]:
         """Vega-Lite without data, which it expects in a data set 'rows', each with its `order`."""
-        chart = self.draw(layout).properties(height=alt.Step(layout.step_px), description=self.says)
+        place = self.place(layout)
+        chart = self.draw(place).properties(height=alt.Step(place.step_px), description=self.says)
         # Altair's check against its schema takes half of the page's time; tests/test_html_charts.py makes it.
         specification: dict[str, Any] = chart.configure(**_config()).to_dict(validate=False)
         return specification
@@ -112,11 +120,11 @@ def names(layout: Layout, name: str = "variant") -> list[alt.Chart]:
     return [text.encode(y=y_of(layout, name), x=alt.value(0), text=f"{name}:N")]
 
 
-def figures(layout: Layout, chart: alt.Chart) -> alt.Chart:
+def figures(layout: Layout, chart: alt.Chart, *, lines: bool = True) -> alt.Chart:
     """The field `shown` at the end of each row: right of the plot, or where it is narrow above the marks."""
     place: dict[str, Any] = {"align": "right"} if layout.narrow else {"align": "left", "dx": 8}
     marked = chart.mark_text(dy=layout.text_dy, **place)
-    figure: alt.Chart = marked.encode(y=y_of(layout), x=alt.value("width"), text="shown:N")
+    figure: alt.Chart = marked.encode(y=y_of(layout, lines=lines), x=alt.value("width"), text="shown:N")
     return figure
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from interlock.claims import Finding, allowed
 from interlock.compare import FASTER, SLOWER, Comparison, Row, Summary, Table, summaries
+from interlock.curves import curves
 from interlock.html.colours import CALLS
+from interlock.html.curve_frames import curve_frames
 from interlock.model import TWIN, BenchmarkProfile, Experiment, State
 from interlock.sections import figure, interval
 from interlock.statistics import Interval
@@ -46,6 +48,7 @@ def frames(experiment: Experiment, tables: Sequence[Table], findings: Sequence[F
         "memory": [_memory(table, row) for table in tables for row in table.rows if row.max_rss_bytes],
         "images": _images(experiment),
         "claims": [_claim(finding) for finding in findings if finding.ratio],
+        **curve_frames(curves(experiment, tables)),
     }
 
 
@@ -62,7 +65,7 @@ def key_of(table: Table) -> str:
 def per_unit(table: Table) -> str:
     """What counts are divided by: 'per 1M imports'."""
     metric = table.benchmark.profile_metric
-    return metric.label.removeprefix("futex ") if metric else "per unit of work"
+    return metric.per if metric else "per unit of work"
 
 
 def ratio_text(ratio: Interval | None) -> str:
@@ -101,7 +104,7 @@ def side_of(mean: Interval | None) -> str | None:
 
 
 def _ratio(table: Table, row: Row) -> Record:
-    metric, profile = table.benchmark.metric, table.benchmark.profile_metric
+    metric = table.benchmark.metric
     comparison = row.to_baseline
     is_baseline = row.label == table.baseline and row.seconds is not None
     value = None if row.seconds is None else metric.shown(row.seconds)
@@ -116,7 +119,7 @@ def _ratio(table: Table, row: Row) -> Record:
         "verdict": BASELINE if is_baseline else comparison.verdict if comparison else None,
         "control": row.to_control.ratio.estimate if row.to_control else None,
         "control_text": _control(row.to_control),
-        "futex": row.profile.futex_per_unit * profile.scale if row.profile and profile else None,
+        "calls": table.benchmark.calls_shown(row.profile),
         "rss_mb": row.max_rss_bytes / 1e6 if row.max_rss_bytes else None,
         "state": ", ".join((row.outcome.state.value, *row.notes)),
         **_shade(row, is_baseline),

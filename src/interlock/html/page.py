@@ -70,6 +70,7 @@ def page(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Fin
         listed=LISTED,
         charts={chart.name: chart for chart in drawn},
         by_kind=_by_kind(drawn),
+        detailed=columns.detailed(drawn, tables),
         groups=groups(frames["summary"]),
         noise=max((band_of(table.twin) for table in tables), default=1.0),
         machine=machine(experiment),
@@ -97,13 +98,13 @@ def payload(
     experiment: Experiment, tables: Sequence[Table], frames: Mapping[str, Frame], drawn: Sequence[Chart]
 ) -> str:
     """The data, once, with the charts and tables that read it: JSON that cannot end the element it stands in."""
-    profiles = columns.profiles(tables)
+    texts = columns.profiles(tables) | columns.details(tables)
     data = {
         "variants": figures.variant_names(experiment),
         "means": {one["variant"]: one["ratio"] for one in frames["summary"]} | {experiment.settings.baseline: 1},
-        "frames": {name: _packed(frame) for name, frame in (dict(frames) | profiles).items()},
+        "frames": {name: _packed(frame) for name, frame in (dict(frames) | texts).items()},
         "charts": {chart.name: _chart(chart) for chart in drawn},
-        "tables": columns.tables(drawn, profiles),
+        "tables": columns.tables(drawn, texts | dict(frames)),
     }
     return json.dumps(_rounded(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
@@ -122,7 +123,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "bestFirst": chart.best_first,
         "needs": chart.needs,
         "columns": asdict(chart.columns) if chart.columns else None,
-        "stepPx": {"wide": WIDE.step_px, "narrow": NARROW.step_px},
+        "stepPx": {"wide": chart.place(WIDE).step_px, "narrow": chart.place(NARROW).step_px},
         "wide": chart.specification(WIDE),
         "narrow": chart.specification(NARROW),
     }

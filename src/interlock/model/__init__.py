@@ -1,6 +1,7 @@
 """The data of Interlock: variants, workloads, and what an experiment records. Frozen; unknown keys are refused."""
 
 from interlock.model.audits import Audit, ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.model.benchmarks import Benchmark, Detail, Metric, Scaling
 from interlock.model.catalog import Catalog, Texts
 from interlock.model.claims import (
     Bound,
@@ -12,7 +13,10 @@ from interlock.model.claims import (
 )
 from interlock.model.common import (
     DEFAULT_BASELINE,
+    DISK,
+    LIMIT,
     MOUNT,
+    PREFIX,
     SCRATCH,
     TWIN,
     Data,
@@ -33,6 +37,8 @@ from interlock.model.common import (
     slug,
     split_label,
 )
+from interlock.model.engines import EngineName
+from interlock.model.package_sets import PackageSet
 from interlock.model.picks import (
     Apart,
     Contender,
@@ -114,20 +120,16 @@ from interlock.model.variants import (
     Variant,
     VariantFile,
 )
-from interlock.model.workloads import (
-    Benchmark,
-    Metric,
-    Repetition,
-    Server,
-    Workload,
-    WorkloadFile,
-)
+from interlock.model.workloads import Limit, Load, Repetition, Server, Workload, WorkloadFile
 
 __all__ = [
     "DEFAULT_BASELINE",
+    "DISK",
+    "LIMIT",
     "MOUNT",
     "OWN",
     "OWN_TWIN",
+    "PREFIX",
     "PRODUCTION",
     "SCRATCH",
     "TWIN",
@@ -157,8 +159,10 @@ __all__ = [
     "Data",
     "Date",
     "Decision",
+    "Detail",
     "Difference",
     "Download",
+    "EngineName",
     "EnvironmentName",
     "Estimate",
     "Exclusion",
@@ -175,6 +179,8 @@ __all__ = [
     "Instructions",
     "Label",
     "Library",
+    "Limit",
+    "Load",
     "LockWaits",
     "Method",
     "Metric",
@@ -186,6 +192,7 @@ __all__ = [
     "Outcome",
     "PackageAudit",
     "PackageName",
+    "PackageSet",
     "Packages",
     "PhaseCounts",
     "Pick",
@@ -203,6 +210,7 @@ __all__ = [
     "PublicationDate",
     "Recommendation",
     "Repetition",
+    "Scaling",
     "Seconds",
     "Server",
     "Settings",

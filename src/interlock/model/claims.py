@@ -74,6 +74,7 @@ class Claim(Data):
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)]  # a share of the published figure
     bound: Bound = Bound.EXACT
     needs: Needs | None = None
+    substitutes: dict[Label, Label] = {}  # what is measured in place of a variant that could not be had
     required: bool = False
     note: str = ""
 
@@ -95,9 +96,10 @@ class Claim(Data):
 
 
 class ClaimsFile(Data):
-    """A file of claims, by name, and of the publications that they name as their sources."""
+    """Claims by name, the publications that they name as their sources, and substitutes for them all."""
 
     sources: dict[Name, Publication] = {}
+    substitutes: dict[Label, Label] = {}
     claims: Annotated[dict[Name, Claim], Field(min_length=1)]
 
     @model_validator(mode="before")
@@ -106,12 +108,14 @@ class ClaimsFile(Data):
         sources, claims = data.get("sources", {}), data.get("claims")
         if not isinstance(sources, dict) or not isinstance(claims, dict):
             return data
-        return {**data, "claims": {name: cls._joined(name, claim, sources) for name, claim in claims.items()}}
+        shared = {"substitutes": data.get("substitutes", {})}
+        return {**data, "claims": {name: cls._joined(name, claim, sources, shared) for name, claim in claims.items()}}
 
     @staticmethod
-    def _joined(name: str, claim: Any, sources: dict[str, Any]) -> Any:
+    def _joined(name: str, claim: Any, sources: dict[str, Any], shared: dict[str, Any]) -> Any:
         if not isinstance(claim, dict):
             return claim
+        claim = {**shared, **claim}
         source = claim.get("source")
         if not isinstance(source, str):
             return {**claim, "name": name}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+# A file or folder below the one that the key is about.
+PathBelow = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")]
 # An address, a path below pool/ of the Debian archive, or pip/NAME==VERSION, which the package index that pip uses has.
 Place = Annotated[
     str,
@@ -32,10 +36,39 @@ EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*(\+[a-z0-9][a-z0-9.-]*)?$")]
 Date = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 PublicationDate = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}(-[0-9]{2}){0,2}$")]
+
+
+def _requirement(text: str) -> str:
+    try:
+        parsed = Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"'{text}' is not a requirement ({str(error).splitlines()[0]})") from None
+    if parsed.url and parsed.url.startswith("file:"):
+        raise ValueError(f"'{text}' names a file of this machine, which no container has")
+    return text
+
+
+def _python_versions(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        raise ValueError(f"'{text}' says no versions of Python, as '>=3.8' does") from None
+    return text
+
+
+# PEP 508: a package, the versions that fit, and a marker that says where it is needed.
+RequirementLine = Annotated[str, AfterValidator(_requirement)]
+PythonVersions = Annotated[str, AfterValidator(_python_versions)]
 # Inside a cell's container: the instruments and workloads (read-only), and a tmpfs for what workloads write.
 MOUNT = "/interlock"
 SCRATCH = "/scratch"
+# A volume of its own: the engine's file system without the storage driver of images.
+DISK = "/disk"
+# What an image's interpreter is installed in, that of a packaged one aside.
+PREFIX = "/usr/local"
 TWIN = "twin"
+# The place of a variant's name in the label of what needs no interpreter; the limit's own name is that of a mode.
+LIMIT = "limit"
 DEFAULT_BASELINE = "cpython-3.13"
 
 

@@ -103,11 +103,11 @@ class BenchmarkProfile(Data):
     instructions: Instructions | None = None
     no_instructions: str = ""
 
-    def knows(self, names: Sequence[str]) -> bool:
+    def knows(self, names: Sequence[str] | Literal["all"]) -> bool:
         """Whether calls of these names were counted at all."""
-        return self.method is not Method.STRACE_FUTEX or set(names) <= {"futex"}
+        return self.method is not Method.STRACE_FUTEX or (names != "all" and set(names) <= {"futex"})
 
-    def calls_per_unit(self, names: Sequence[str]) -> float:
+    def calls_per_unit(self, names: Sequence[str] | Literal["all"]) -> float:
         """Calls of these names per unit of work.
 
         A contended program may make fewer calls in all than its set-up alone did: that is 0, not less.
@@ -115,7 +115,9 @@ class BenchmarkProfile(Data):
         calls = self._calls(self.counted, names) - (self._calls(self.deducted, names) if self.deducted else 0)
         return max(0, calls) / self.units
 
-    def _calls(self, phase: str, names: Sequence[str]) -> int:
+    def _calls(self, phase: str, names: Sequence[str] | Literal["all"]) -> int:
+        if names == "all":
+            return self.phases[phase].total
         syscalls = self.phases[phase].syscalls
         return sum(syscalls[name].calls for name in names if name in syscalls)
 

@@ -55,6 +55,7 @@ class Built(Data):
     base: BaseImage | None = None
     duration_s: float = 0.0
     reused: bool = False
+    pulled_from: str | None = None  # the registry that this run took it from instead of building it
 
     @property
     def reference(self) -> str:
@@ -105,6 +106,7 @@ class ProcessCost(Data):
     voluntary_switches: int
     involuntary_switches: int
     instructions: int | None = None  # in user mode; only if they were asked for
+    resident_share: float | None = None  # of the interpreter's pages, after they were put out of the page cache
     exit_code: int
     signal: int
 
@@ -117,6 +119,7 @@ class CellResult(Data):
     workload: str
     outcome: Outcome
     benchmarks: dict[str, Outcome] = {}
+    packages: dict[str, dict[str, str]] = {}  # by benchmark what was installed for it, and the versions
     profile: Outcome | None = None
     notes: list[str] = []  # what a reader must know beside the figures
 
@@ -158,6 +161,8 @@ class Experiment(Data):
     controls: dict[str, str]
     facts: dict[str, Facts]  # by variant or variant+mode
     cells: list[CellResult]
+    limits: list[CellResult] = []  # as cells, of no variant: label and mode are those of `limit+NAME`
+    left_out: dict[str, list[str]] = {}  # by workload the benchmarks that --quick left out
     order: dict[str, list[list[str]]]
     probe: Probe | None = None
     warnings: list[str] = []
@@ -211,6 +216,7 @@ class BenchmarkValues(Data):
     user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
     sys_s: list[float] = []
     units: list[int] = []  # of work within one value, one for each process
+    reported: dict[str, list[float]] = {}  # what details are of, by key, one for each process; none that lacks in any
     max_rss_bytes: int
     gil_after: Gil | None = None
 

@@ -116,7 +116,7 @@ class Surroundings(Data):
     """What a cell's container gives to its processes; the defaults are what production runs."""
 
     seccomp: Literal["default", "unconfined"] = "default"
-    interpreter: Literal["image", "tmpfs"] = "image"  # what /usr/local is on
+    interpreter: Literal["image", "tmpfs", "volume"] = "image"  # what /usr/local is on
     scratch: Literal["tmpfs", "image"] = "tmpfs"  # what /scratch is on
 
 

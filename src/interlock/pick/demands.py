@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.errors import UsageError, meant
+from interlock.errors import UsageError
 from interlock.model import SupportPhase
 
 WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
@@ -18,8 +18,6 @@ UNITS = {
 }
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
 MONTH = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
-# So many names are few.
-FEW = 12
 # Nobody is sent to these who did not ask for them.
 NEED_LEAVE = (SupportPhase.END_OF_LIFE, SupportPhase.PRERELEASE)
 
@@ -128,11 +126,3 @@ def parse_phases(names: Iterable[str]) -> frozenset[SupportPhase]:
                 todo=f"Choose from: {', '.join(known)}.",
             )
     return frozenset(known[name] for name in names)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What to do about a name that does not exist: the one that was meant, if one is like it; all, if they are few."""
-    names = sorted(known)
-    question = meant(name, names)
-    every = f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."
-    return " ".join(filter(None, (question, every if len(names) <= FEW or not question else "")))

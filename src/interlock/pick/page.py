@@ -122,7 +122,7 @@ def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]
     if not one.pinned:
         yield (
             "digest",
-            "no registry has the image yet: push it, and name it by the digest that `docker push` prints",
+            "no registry has the image yet: push it (`interlock push`), and the FROM line names its digest",
         )
 
 

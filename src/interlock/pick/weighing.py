@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.errors import UsageError
+from interlock.errors import UsageError, nearest
 from interlock.model import Benchmark, Experiment, State, Workload, split_label
-from interlock.pick.demands import Demands, Weight, nearest
+from interlock.pick.demands import Demands, Weight
 
 # Workload and benchmark.
 Place = tuple[str, str]

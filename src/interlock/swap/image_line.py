@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from interlock.errors import SwapError
+from interlock.errors import SwapError, meant
 from interlock.swap.images import Flavour, Maker, PythonImage
 
 
@@ -55,9 +54,8 @@ def must_find(image_lines: Sequence[Some], name: str, noun: str, file: str) -> S
     if found is not None:
         return found
     known = [one.name or str(one.index) for one in image_lines]
-    near = difflib.get_close_matches(name, known, 1)
-    todo = f"Did you mean {near[0]}? It has: {', '.join(known)}." if near else f"Choose from: {', '.join(known)}."
-    raise SwapError(file=file, found=f"there is no {noun} '{name}'", todo=todo)
+    choice = f"Choose from: {', '.join(known)}."
+    raise SwapError(file=file, found=f"there is no {noun} '{name}'", todo=f"{meant(name, known)} {choice}".lstrip())
 
 
 def agreeing(image_lines: Sequence[Some], noun: str, file: str) -> list[Some]:

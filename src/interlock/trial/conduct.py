@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interlock import __version__, host, store
+from interlock import __version__, host, store, turns
 from interlock.engine import cells, user_build
 from interlock.engine import trial as engine
 from interlock.engine.base import ensure_base
@@ -96,7 +96,7 @@ def conduct(client: Any, assignment: Assignment, seen: Seen) -> tuple[Path, Tria
             prove(scene, [own])
             contestants = [builds.contestant(one) for one in assignment.contestants]
         prove(scene, contestants)
-        held = hold(scene, [own, twin_of(own), *contestants])
+        held = _hold_in_turn(client, assignment, scene, [own, twin_of(own), *contestants])
         if assignment.keep:
             held.candidates = _kept(client, assignment, held.candidates)
     finally:
@@ -119,11 +119,21 @@ def _set_scene(client: Any, assignment: Assignment, own: Entry, owner: str, on_s
     load_image = ensure_helper(client, assignment.root, LOADED, base)
     loader = engine.start_loader(client, owner, load_image, network, settings.load_cpus)
     stall = Stall(client, owner, network, loader, settings.service_cpus, settings.memory, volume)
-    scene = Scene(stall, demands, settings, on_step, instruments)
-    if not settings.profiled:
+    return Scene(stall, demands, settings, on_step, instruments)
+
+
+def _hold_in_turn(client: Any, assignment: Assignment, scene: Scene, entries: Sequence[Entry]) -> Held:
+    """The rounds, once nothing else measures on this machine; a probe is tried then too, because it may trace."""
+    say: Callable[[str], None] = lambda text: scene.on_step(Step("preparing", text, "", 0, 1))  # noqa: E731
+    with turns.turn(f"trial of {assignment.recipe.context.resolve()}", say):
+        return hold(_with_probe(client, scene), entries)
+
+
+def _with_probe(client: Any, scene: Scene) -> Scene:
+    if not scene.settings.profiled:
         return scene
     try:
-        return replace(scene, probe=best_probe(client, instruments, owner))
+        return replace(scene, probe=best_probe(client, scene.instruments_image_id, scene.stall.owner))
     except InterlockError as error:  # another tracer, say: what is timed is none the worse for it
         return replace(scene, no_probe=error.found)
 

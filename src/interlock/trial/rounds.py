@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from interlock import profile, stability
-from interlock.engine import cells
+from interlock.engine import accounting, cells
 from interlock.engine import trial as engine
 from interlock.engine.profiler import counting
 from interlock.engine.trial import Stall
 from interlock.errors import InterlockError, WorkloadError
 from interlock.instruments import IDLE, LAUNCH
-from interlock.measure import settled, unsteady
 from interlock.model import (
     OWN,
     OWN_TWIN,
@@ -25,6 +24,7 @@ from interlock.model import (
     Probe,
     TrialSettings,
 )
+from interlock.rounds import settled, unsteady
 from interlock.stage import Step
 from interlock.trial.verdicts import DECIDING
 from interlock.trial.visits import Demands, Entry, Visits
@@ -90,7 +90,7 @@ def hold(scene: Scene, entries: Sequence[Entry]) -> Held:
 
 
 def _loader_cpu_s(scene: Scene) -> float:
-    return engine.usage(scene.stall.client, scene.stall.loader).cpu_s
+    return accounting.cpu_used(scene.stall.loader).total_s
 
 
 def _attempt(visit: Callable[[Entry], None], entry: Entry, when: str) -> None:

@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock import wrk
+from interlock.engine import accounting, witness
 from interlock.engine import trial as engine
-from interlock.engine import witness
 from interlock.engine.trial import Stall, Start
 from interlock.errors import WorkloadError
 from interlock.model import Candidate, CommandRun, Figure, Outcome, State
-from interlock.trial import gil, wrk
+from interlock.trial import gil
 from interlock.trial.asked import Address, is_wrk, with_url
 
 PERCENTILES = {Figure.P50_S: "50", Figure.P99_S: "99"}
@@ -96,14 +97,14 @@ class Visits:
             entry.add({Figure.TEST_S: run.duration_s})
 
     def _under_load(self, entry: Entry, service: Any, base: str) -> dict[Figure, float]:
-        before = engine.usage(self.stall.client, service)
+        before_s = accounting.cpu_used(service).total_s
         figures, units = self.load(base)
-        after = engine.usage(self.stall.client, service)
         engine.require_running(service, "under the load")
-        entry.cpu_s += after.cpu_s
+        used_s = accounting.cpu_used(service).total_s
+        entry.cpu_s += used_s
         if self.demands.load is not None:
-            figures[Figure.CPU_S] = (after.cpu_s - before.cpu_s) / units
-        return {**figures, Figure.MEMORY_BYTES: float(after.memory_bytes)}
+            figures[Figure.CPU_S] = (used_s - before_s) / units
+        return {**figures, Figure.MEMORY_BYTES: float(accounting.memory_bytes(service))}
 
     def warm(self, service: Any, address: Address, base: str) -> None:
         """The load once, untimed; what it left behind unanswered is done once the service is healthy again."""

@@ -31,7 +31,8 @@ const sortedBy = {
   value: (one) => one.value,
   control: (one) => one.control,
   bin: (one) => one.log2,
-  "text-number": (one, key) => (one[key] === "-" ? null : Number(one[key].replaceAll(",", ""))),
+  // What follows the figure is its spread or interval.
+  "text-number": (one, key) => (one[key] === "-" ? null : Number.parseFloat(one[key].replaceAll(",", ""))),
 };
 
 function compare(one, other) {

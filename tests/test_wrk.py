@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.errors import WorkloadError
-from interlock.trial.wrk import parse
+from interlock.wrk import parse
 
 # wrk 4.1.0 as Debian has it.
 GOOD = """\

@@ -1,0 +1,57 @@
+"""The server without containers: this machine's nginx, also side by side, with all that its manifest promises."""
+
+from __future__ import annotations
+
+import hashlib
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.host import server, toolchain
+from interlock.errors import UnsupportedHereError
+from tests.builders import ROOT
+
+CONFIGURATION = (ROOT / "dockerfiles/server/nginx.conf").read_text(encoding="utf-8")
+
+
+def test_nothing_of_the_configuration_points_into_a_container(tmp_path: Path) -> None:
+    text = server.configuration(CONFIGURATION, tmp_path, "127.1.2.3")
+    assert "/srv/files" not in text
+    assert "listen 127.1.2.3:8080;" in text
+    assert "listen 127.1.2.3:8443 ssl;" in text
+    assert f"root {tmp_path}/files;" in text
+    assert f"client_body_temp_path {tmp_path}/client_body;" in text
+
+
+def test_an_address_is_this_machines_own_and_not_the_usual_one() -> None:
+    first, second = server.free_address(), server.free_address()
+    assert first.startswith("127.")
+    assert first != second
+
+
+def test_without_nginx_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "SERVER", (toolchain.Need("no-such-server", "no-package", "no-package"),))
+    with pytest.raises(UnsupportedHereError, match="this machine has no no-such-server"), server.serving(ROOT, {}):
+        pass
+
+
+def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards() -> None:
+    if toolchain.missing(toolchain.SERVER):
+        pytest.fail("nginx is needed: playbooks/host.yml installs it")
+    sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1"}
+    with server.serving(ROOT, sizes) as one, server.serving(ROOT, sizes) as other:
+        assert one != other
+        assert summed(one) != summed(other)
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{one}/manifest", timeout=5)  # noqa: S310  our own
+
+
+def summed(url: str) -> str:
+    """Of the single file, which is as the manifest says."""
+    lines = urllib.request.urlopen(f"{url}/manifest", timeout=5).read().decode().splitlines()  # noqa: S310  our own
+    promised = {path: sha1 for sha1, _, path in (line.split(None, 2) for line in lines)}
+    data = urllib.request.urlopen(f"{url}/single.bin", timeout=5).read()  # noqa: S310  our own
+    assert hashlib.sha1(data).hexdigest() == promised["single.bin"]  # noqa: S324  the manifest's sum
+    return str(promised["single.bin"])

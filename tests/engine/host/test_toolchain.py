@@ -1,0 +1,60 @@
+"""What is missing is found by looking, and named with the packages of the distribution at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.host import toolchain
+from interlock.engine.host.toolchain import Need
+from interlock.errors import EngineError
+
+PRESENT = Need("sh", "dash", "bash")
+ABSENT = Need("no-such-program", "some-package", "some-package-devel")
+NO_HEADER = Need("no/such/header.h", "libnone-dev", "none-devel")
+
+
+def test_a_program_is_looked_for_by_path_and_a_header_by_the_compiler() -> None:
+    assert toolchain.missing([PRESENT, ABSENT, Need("stdio.h", "libc6-dev", "glibc-devel"), NO_HEADER]) == [
+        ABSENT,
+        NO_HEADER,
+    ]
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with nothing on it but what a test puts there."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def put(folder: Path, name: str) -> None:
+    (folder / name).write_text("#!/bin/sh\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def test_packages_are_named_for_debian(programs: Path) -> None:
+    assert toolchain.install_command([ABSENT, NO_HEADER]) == "apt-get install some-package libnone-dev"
+
+
+def test_packages_are_named_for_fedora(programs: Path) -> None:
+    put(programs, "dnf")
+    assert toolchain.install_command([ABSENT, NO_HEADER]) == "dnf install some-package-devel none-devel"
+
+
+def test_without_a_compiler_everything_that_is_needed_is_named_at_once(programs: Path) -> None:
+    put(programs, "make")
+    with pytest.raises(EngineError) as raised:
+        toolchain.require_tools()
+    assert "no gcc, patch, curl" in raised.value.found
+    assert raised.value.todo.startswith("apt-get install gcc patch curl")
+    assert " make" not in raised.value.todo
+
+
+def test_a_library_that_is_missing_is_a_part_of_what_a_build_is_known_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = toolchain.identity()
+    monkeypatch.setattr(toolchain, "LIBRARIES", (*toolchain.LIBRARIES, NO_HEADER))
+    toolchain.identity.cache_clear()
+    assert toolchain.identity() != before
+    toolchain.identity.cache_clear()

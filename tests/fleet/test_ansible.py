@@ -1,0 +1,109 @@
+"""Ansible's programs: how they end, what they say last, and that they end when they must."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.errors import FleetError
+from interlock.fleet import ansible
+from interlock.fleet.ansible import Call, Played
+from interlock.fleet.record import Ending
+from tests.builders import ROOT
+
+PLAYBOOK = """\
+- name: Test
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Run what the test asks for
+      ansible.builtin.command: "{{ command }}"
+      changed_when: false
+      tags: run
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with one playbook, which runs a command on this machine."""
+    (tmp_path / "playbooks").mkdir()
+    shutil.copy(ROOT / "playbooks/ansible.cfg", tmp_path / "playbooks")
+    (tmp_path / "playbooks/test.yml").write_text(PLAYBOOK)
+    return tmp_path
+
+
+def call(root: Path, command: str, **changes: Any) -> Call:
+    variables = {"command": command, "ansible_connection": "local"}
+    plain: dict[str, Any] = {
+        "inventory": "here,",
+        "host": "here",
+        "playbook": "test.yml",
+        "tag": "run",
+        "deadline_s": 120,
+    }
+    return Call(root=root, variables=variables, log=root / "here.log", **plain | changes)
+
+
+def play(one: Call) -> Played:
+    return ansible.play(one, threading.Event())
+
+
+def test_a_playbook_that_ends_well_is_done_and_what_it_said_is_in_the_log(root: Path) -> None:
+    assert play(call(root, "true")) == Played(Ending.DONE)
+    assert "TASK [Run what the test asks for]" in (root / "here.log").read_text()
+
+
+def test_the_last_line_of_a_command_that_failed_is_the_reason(root: Path) -> None:
+    (root / "script").write_text("echo progress; echo first >&2; echo error: the engine is gone >&2; exit 4")
+    assert play(call(root, f"sh {root}/script")) == Played(Ending.FAILED, "error: the engine is gone")
+
+
+def test_a_command_that_timeout_ended_was_too_long(root: Path) -> None:
+    assert play(call(root, "timeout 0.1 sleep 5")) == Played(Ending.FAILED, "it had not ended at the deadline")
+
+
+def test_a_host_that_does_not_answer_is_lost(root: Path) -> None:
+    gone = call(root, "true", inventory="127.0.0.1,", host="127.0.0.1")
+    variables = {"ansible_connection": "ssh", "ansible_port": 1, "command": "true"}
+    played = play(Call(**{**vars(gone), "variables": variables}))
+    assert played.ending is Ending.LOST
+    assert played.reason.startswith("it does not answer (")
+    assert "127.0.0.1" in played.reason
+
+
+def test_at_the_deadline_everything_that_was_started_here_is_ended(root: Path) -> None:
+    started = time.monotonic()
+    mark = f"30.{os.getpid()}"
+    played = play(call(root, f"sleep {mark}", deadline_s=6))
+    assert played == Played(Ending.LOST, "it had not ended after 6 s")
+    assert time.monotonic() - started < 30
+    assert mark not in _commands()
+
+
+def test_an_interruption_ends_it_too(root: Path) -> None:
+    stop = threading.Event()
+    threading.Timer(1, stop.set).start()
+    assert ansible.play(call(root, "sleep 60"), stop) == Played(Ending.LOST, "interrupted")
+
+
+def test_without_ansible_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FleetError, match=r"ansible-playbook is not installed\. pip install 'interlock\[fleet\]'"):
+        ansible.program("ansible-playbook")
+
+
+def _commands() -> str:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return "\n".join(line for line in found if "pytest" not in line)

@@ -1,0 +1,265 @@
+"""What goes wrong in one cell or workload, in the real engine: it fails with a sentence, and the others go on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker.errors import APIError
+
+from interlock import instruments, store
+from interlock.engine import cells
+from interlock.engine.client import OWNER_LABEL
+from interlock.measure import measure_workload
+from interlock.model import Built, Experiment, State, Subject, Workload
+from interlock.stage import Stand, open_container
+from interlock.staging import staged
+from tests.integration.stands import make_stand
+from tests.integration.toys import command, copy_project
+
+OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
+TOML = """\
+summary = "a test's own"
+program = "{name}.py"
+unit = "unit"
+deadline_s = 60
+quick = {{ warmups = 0, values = 1 }}
+full = {{ warmups = 0, values = 1 }}
+{more}
+[[benchmarks]]
+name = "only"
+arguments = {arguments}
+metric = {{ label = "ms", scale = 1e3 }}
+"""
+REPORT = '{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}'
+GOOD = f"print('{REPORT}')\n"
+CUT_SHORT = f"import sys\nsys.stdout.write('{REPORT[:60]}')\n"
+HUNGRY = "found = []\nwhile True:\n    found.append('x' * (16 << 20))\n"
+UNTIDY = "file = open('/scratch/file', 'w')\nfor _ in range(900):\n    file.write('x' * (1 << 20))\n"
+# A download that takes some seconds, so that there is a middle.
+PATIENT = """\
+import protocol
+import time
+import urllib2
+parser = protocol.new_parser("patient")
+parser.add_option("--server")
+options = protocol.parse(parser)
+def timed(_loops):
+    start = time.time()
+    response = urllib2.urlopen(options.server + "/single.bin")
+    expected, found = int(response.info()["Content-Length"]), 0
+    while True:
+        chunk = response.read(1 << 18)
+        if not chunk:
+            break
+        found += len(chunk)
+        time.sleep(0.1)
+    if found != expected:
+        raise protocol.WorkNotDone("expected %d bytes, found %d" % (expected, found))
+    return time.time() - start
+protocol.run(lambda _: protocol.Work(timed, 1, {}), options)
+"""
+
+# As /proc/net/tcp writes it: an established connection to port 8080.
+DOWNLOADING = ":1F90 [0-9A-F]*:[0-9A-F]* 01 "
+# Not the whole server: with its container the network would go, and nobody would tell the client.
+KILL_WORKER = 'kill -KILL "$(basename "$(dirname "$(grep -l "nginx: worker proces[s]" /proc/[0-9]*/cmdline)")")"'
+
+pytestmark = pytest.mark.usefixtures("nothing_left", "built")
+
+
+def add_workload(project: Path, name: str, program: str, arguments: str = "[]", more: str = "") -> None:
+    (project / f"workloads/{name}.toml").write_text(TOML.format(name=name, arguments=arguments, more=more))
+    (project / f"workloads/{name}.py").write_text(program)
+
+
+def start(project: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("matrix", "--quick", "--rounds", "2", "--no-profile"),
+        cwd=project,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture
+def projects(root: Path, tmp_path: Path) -> list[Path]:
+    """Two clones with one variant and no workload yet."""
+    return [copy_project(root, tmp_path / name, ["cpython-2.7"], []) for name in ("one", "other")]
+
+
+def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go_on(projects: list[Path]) -> None:
+    project = projects[0]
+    served, no_number = '["--server", "{server}"]', '[server]\nenvironment = { SINGLE_MIB = "many" }'
+    add_workload(project, "a-no-server", PATIENT, served, no_number)
+    add_workload(project, "b-cut-short", CUT_SHORT)
+    add_workload(project, "c-hungry", HUNGRY)
+    add_workload(project, "d-untidy", UNTIDY)
+    add_workload(project, "z-good", GOOD)
+    with start(project) as process:
+        out, errors = process.communicate(timeout=1500)
+    assert process.returncode == 6, out + errors
+    described = store.read_experiment(store.latest_experiment(project / "results"))
+    reasons = {cell.workload: cell.outcome for cell in described.cells if cell.mode is None}
+    assert {name: outcome.state for name, outcome in reasons.items()} == {
+        **dict.fromkeys(("a-no-server", "b-cut-short", "c-hungry", "d-untidy"), State.FAILED),
+        "z-good": State.OK,
+    }
+    for name, words in {
+        "a-no-server": "the server did not start: dd: invalid number",
+        "b-cut-short": 'printed no protocol line: its last line is \'{"interlock": 1,',
+        "c-hungry": "'only' had no memory left: a cell has 1 GiB",
+        "d-untidy": "'only' ended with exit code 1: IOError: [Errno 28] No space left on device",
+    }.items():
+        assert words in reasons[name].reason
+        assert f"cpython-2.7 / {name}" in out
+    twin = {cell.workload: cell.outcome.state for cell in described.cells if cell.mode is not None}
+    assert twin["a-no-server"] is State.FAILED
+    assert twin["z-good"] is State.OK
+
+
+def test_two_experiments_at_the_same_time_take_turns_and_say_so(projects: list[Path]) -> None:
+    for project in projects:
+        add_workload(project, "good", GOOD)
+    with start(projects[0]) as one, start(projects[1]) as other:
+        printed = [process.communicate(timeout=1500) for process in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], printed
+    said = "".join(out for out, _ in printed)
+    waited = [f"waiting for the turn of matrix into {project / 'results'} (process " in said for project in projects]
+    assert any(waited)
+    assert not all(waited)
+    moments = [_times(store.read_experiment(store.latest_experiment(project / "results"))) for project in projects]
+    (_, first_ended), (second_started, _) = sorted(moments)
+    assert first_ended <= second_started + 1  # whole seconds are recorded
+
+
+def _times(described: Experiment) -> tuple[float, float]:
+    started = datetime.fromisoformat(described.started).timestamp()
+    return started, started + described.duration_s
+
+
+@pytest.fixture
+def stands(client: Any, tmp_path: Path, built: dict[str, Built]) -> Iterator[list[Stand]]:
+    base = built["cpython-2.7"].base
+    assert base is not None
+    programs = {"patient.py": PATIENT.encode(), "good.py": GOOD.encode()}
+    owners = [f"{OWNER}-{name}" for name in ("one", "other")]
+    try:
+        yield [make_stand(client, tmp_path, base, owner, programs) for owner in owners]
+    finally:
+        for owner in owners:
+            cells.clean_up(client, owner)
+
+
+def patient(mebibytes: int) -> Workload:
+    return Workload.model_validate(
+        {
+            "name": "patient",
+            "summary": "a slow download",
+            "program": "patient.py",
+            "unit": "download",
+            "deadline_s": 120,
+            "quick": {"warmups": 0, "values": 1},
+            "full": {"warmups": 0, "values": 1},
+            "server": {"environment": {"SINGLE_MIB": str(mebibytes), "MANY_FILES": "1"}},
+            "benchmarks": [
+                {"name": "only", "arguments": ["--server", "{server}"], "metric": {"label": "s", "scale": 1}}
+            ],
+        }
+    )
+
+
+def test_servers_of_two_experiments_have_the_same_port_and_do_not_see_each_other(
+    client: Any, built: dict[str, Built], stands: list[Stand]
+) -> None:
+    subject = Subject(variant="cpython-2.7", image_id=built["cpython-2.7"].image_id)
+    found = {}
+    with staged(stands[0], patient(1)) as one, staged(stands[1], patient(2)) as other, ExitStack() as ends:
+        for name, stage in (("one", one), ("other", other)):
+            container = open_container(stage, subject)
+            ends.callback(cells.remove, container)
+            for where, asked in (("one", one), ("other", other)):
+                fetch = (
+                    f"import urllib2; print(len(urllib2.urlopen('{asked.server_url}/single.bin', timeout=5).read()))"
+                )
+                ended = cells.run_process(client, container, ["python", "-c", fetch], 60)
+                found[name, where] = ended.stdout.strip() if ended.exit_code == 0 else "out of reach"
+    assert found == {
+        ("one", "one"): str(1 << 20),
+        ("other", "other"): str(2 << 20),
+        ("one", "other"): "out of reach",
+        ("other", "one"): "out of reach",
+    }
+
+
+def close_in_the_middle(client: Any, stand: Stand) -> str:
+    """As soon as somebody downloads from the stand's server, what serves him is killed."""
+    owned = {"label": f"{OWNER_LABEL}={stand.experiment}", "ancestor": stand.server_image_id}
+    limit = time.monotonic() + 300
+    while time.monotonic() < limit:
+        for server in client.containers.list(filters=owned, ignore_removed=True):
+            with suppress(APIError):  # of a server that is not there yet, or no more
+                if server.exec_run(["grep", "-q", DOWNLOADING, "/proc/net/tcp"]).exit_code == 0:
+                    return "closed" if server.exec_run(["sh", "-c", KILL_WORKER]).exit_code == 0 else "not closed"
+        time.sleep(0.1)
+    return "nobody has downloaded anything"
+
+
+def test_a_port_that_closes_mid_download_fails_the_cell_with_a_sentence_and_leaves_the_next_one_alone(
+    client: Any, built: dict[str, Built], stands: list[Stand]
+) -> None:
+    stand = stands[0]
+    subjects = [Subject(variant="cpython-2.7", image_id=built["cpython-2.7"].image_id)]
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(close_in_the_middle, client, stand)
+        (cell,) = measure_workload(stand, patient(64), subjects).cells
+        assert closing.result() == "closed"
+    assert cell.outcome.state is State.FAILED
+    assert cell.outcome.reason.startswith("'only' ended with exit code 1: ")
+    assert "work not done: expected 67108864 bytes, found " in cell.outcome.reason or "reset" in cell.outcome.reason
+    good = patient(1).model_copy(update={"name": "good", "program": "good.py", "server": None})
+    good = good.model_copy(update={"benchmarks": [good.benchmarks[0].model_copy(update={"arguments": []})]})
+    (cell,) = measure_workload(stand, good, subjects).cells
+    assert cell.outcome.state is State.OK, cell
+
+
+def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_in_memory_files(
+    client: Any, built: dict[str, Built], stands: list[Stand]
+) -> None:
+    subject = Subject(variant="cpython-2.7", image_id=built["cpython-2.7"].image_id)
+    with staged(stands[0], patient(1)) as stage, ExitStack() as ends:
+        cell = open_container(stage, subject)
+        ends.callback(cells.remove, cell)
+        sizes = 0
+        for container, place in ((cell, "/scratch"), (stage.server, "/srv/files")):
+            container.reload()
+            limits = container.attrs["HostConfig"]
+            assert (limits["Memory"], limits["MemorySwap"]) == (2**30, 2**30)
+            sizes += int(container.exec_run(["stat", "-f", "-c", "%b", place]).output) * 4096
+    assert sizes + cells.PREFIX_BYTES <= 2 * 2**30
+    assert sizes >= 2**30
+
+
+def test_a_cell_that_had_no_memory_left_is_there_again_for_the_next_process(
+    client: Any, built: dict[str, Built], stands: list[Stand]
+) -> None:
+    image_id = built["cpython-2.7"].image_id
+    options = cells.CellOptions(stands[0].experiment, instruments.IDLE, stands[0].volume, None)
+    container = cells.start_cell(client, image_id, options)
+    failed = cells.run_process(client, container, ["python", "-c", "raise SystemExit(1)"], 30)
+    assert (failed.exit_code, failed.out_of_memory) == (1, False)
+    hungry = cells.run_process(client, container, [instruments.LAUNCH, "--", "python", "-c", HUNGRY], 60)
+    assert hungry.out_of_memory
+    assert hungry.took_container
+    assert container.id not in {one.id for one in client.containers.list(all=True)}

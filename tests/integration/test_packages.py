@@ -1,0 +1,175 @@
+"""Packages in the real engine: got with the variant's pip, built where there is no wheel, found again the next time."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import instruments
+from interlock.engine import cells, packages
+from interlock.engine.client import OWNER_LABEL
+from interlock.model import Built, Catalog, PackageSet, State
+
+OWNER = "test-packages"
+# No wheel, no pyproject.toml, and an extension module: the builder's compiler makes it.
+SETUP = """\
+from setuptools import Extension, setup
+setup(name="toy", version="1.0", py_modules=["toy"], ext_modules=[Extension("_toy", ["_toy.c"])])
+"""
+C = """\
+#include <Python.h>
+#if PY_MAJOR_VERSION >= 3
+static struct PyModuleDef def = {PyModuleDef_HEAD_INIT, "_toy", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit__toy(void) { return PyModule_Create(&def); }
+#else
+PyMODINIT_FUNC init_toy(void) { Py_InitModule("_toy", NULL); }
+#endif
+"""
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@dataclasses.dataclass
+class Steps:
+    said: list[str] = dataclasses.field(default_factory=list)
+
+    def __call__(self, _: str, step: str) -> None:
+        self.said.append(step)
+
+
+@pytest.fixture
+def steps() -> Steps:
+    return Steps()
+
+
+@pytest.fixture
+def installer(client: Any, catalog: Catalog, root: Path, steps: Steps) -> packages.Installer:
+    return packages.Installer(client, catalog, root, steps)
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that this machine's pip finds archives in: one that builds, and one whose C is wrong."""
+    for version, text in (("1.0", C), ("2.0", C.replace("NULL", "NOTHING"))):
+        folder = tmp_path / f"toy-{version}"
+        folder.mkdir()
+        files = {"setup.py": SETUP.replace("1.0", version), "_toy.c": text, "toy.py": "import _toy\n"}
+        files["PKG-INFO"] = f"Metadata-Version: 1.0\nName: toy\nVersion: {version}\n"
+        for name, content in files.items():
+            (folder / name).write_text(content)
+        with tarfile.open(tmp_path / f"toy-{version}.tar.gz", "w:gz") as tar:
+            tar.add(folder, folder.name)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    return tmp_path
+
+
+def forget(client: Any, found: PackageSet) -> None:
+    """Nothing may have a volume that is to be removed."""
+    cells.clean_up(client, OWNER)
+    client.volumes.get(found.volume).remove()
+
+
+@pytest.fixture
+def cell(client: Any, built: dict[str, Built]) -> Iterator[Any]:
+    """Starts a process in a container as cells are: without a network, the packages read-only."""
+    opened = []
+
+    def run(variant: str, found: PackageSet, program: str) -> cells.Ended:
+        options = cells.CellOptions(
+            OWNER, ["sleep", "600"], "interlock-test-packages", None, packages={found.volume: found.place}
+        )
+        opened.append(cells.start_cell(client, built[variant].image_id, options))
+        return cells.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
+
+    client.volumes.create("interlock-test-packages", labels={OWNER_LABEL: OWNER})
+    yield run
+    cells.clean_up(client, OWNER)
+
+
+@pytest.mark.parametrize("variant", ["cpython-2.7", "cpython-2.7-pth"])
+def test_a_package_without_a_wheel_is_built_and_found_again(
+    variant: str,
+    client: Any,
+    built: dict[str, Built],
+    installer: packages.Installer,
+    steps: Steps,
+    sources: Path,
+    cell: Any,
+) -> None:
+    found = installer.ensure(built[variant], ["toy==1.0"])
+    try:
+        assert (found.outcome.state, found.versions) == (State.OK, {"toy": "1.0"}), found
+        said = cell(variant, found, "import toy, _toy; print(toy.__file__); open(toy.__file__, 'a')")
+        assert said.stdout.strip() == f"{found.site}/toy.pyc"  # compiled, at the place where cells have it
+        assert "Read-only file system" in said.stderr
+        steps.said.clear()
+        assert installer.ensure(built[variant], ["toy==1.0"]) == found
+        assert steps.said == []
+    finally:
+        forget(client, found)
+
+
+def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
+    client: Any, built: dict[str, Built], installer: packages.Installer, sources: Path
+) -> None:
+    found = installer.ensure(built["cpython-2.7"], ["toy==2.0"])
+    try:
+        assert found.outcome.state is State.FAILED
+        # The compiler quotes as its locale has it.
+        assert re.match("toy cannot be had: _toy.c:.*error: .NOTHING. undeclared", found.outcome.reason)
+    finally:
+        forget(client, found)
+
+
+def test_a_package_that_is_nowhere_is_named(
+    client: Any, built: dict[str, Built], installer: packages.Installer
+) -> None:
+    found = installer.ensure(built["cpython-2.7"], ["interlock-has-no-such-package"])
+    forget(client, found)
+    assert found.outcome.state is State.FAILED
+    assert found.outcome.reason.startswith("interlock-has-no-such-package cannot be had: pip finds neither")
+
+
+def test_a_variant_without_pip_says_so(client: Any, built: dict[str, Built], installer: packages.Installer) -> None:
+    found = installer.ensure(built["cpython-2.7-nothreads"], ["six"])
+    forget(client, found)
+    assert (found.outcome.state, found.outcome.reason) == (
+        State.UNSUPPORTED,
+        "cpython-2.7-nothreads has no pip to install packages with",
+    )
+
+
+def test_a_volume_that_never_became_whole_is_filled(
+    client: Any, built: dict[str, Built], installer: packages.Installer, sources: Path
+) -> None:
+    image = built["cpython-2.7"]
+    planned = packages.planned(image.image_id, ["toy==1.0"])
+    client.volumes.create(planned.volume, labels={packages.IMAGE_LABEL: image.image_id})
+    try:
+        assert installer.ensure(image, ["toy==1.0"]).versions == {"toy": "1.0"}
+    finally:
+        forget(client, planned)
+
+
+def test_volumes_of_images_that_are_gone_go_and_others_stay(client: Any, built: dict[str, Built]) -> None:
+    names = {
+        "interlock-packages-test-gone": "sha256:gone",
+        "interlock-packages-test-there": built["cpython-2.7"].image_id,
+    }
+    for name, image_id in names.items():
+        client.volumes.create(name, labels={packages.IMAGE_LABEL: image_id})
+    packages.remove_stale(client)
+    left = {volume.name for volume in client.volumes.list()}
+    client.volumes.get("interlock-packages-test-there").remove()
+    assert left & set(names) == {"interlock-packages-test-there"}
+
+
+def test_placeholders_name_what_a_cell_has() -> None:
+    places = instruments.places_of(None, "/packages/x/site")
+    assert (places["{packages}"], places["{workloads}"]) == ("/packages/x/site", "/interlock/workloads")

@@ -1,0 +1,56 @@
+"""The examples for CI systems are what those systems take, and call what Interlock has."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from interlock.cli import app
+from tests.builders import ROOT, edit
+
+CI = ROOT / "examples/ci"
+SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def check(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
+    transform = ["--data-transform", "gitlab-ci"] if "gitlab" in schema else []
+    return subprocess.run([*command, *transform], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
+def test_an_example_is_valid_by_the_schema_of_its_system(name: str, schema: str) -> None:
+    done = check(CI / name, schema)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
+def test_the_schema_refuses_a_word_that_its_system_does_not_know(name: str, schema: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text((CI / name).read_text())
+    edit(tmp_path, name, "matrix:", "matricks:")
+    assert check(tmp_path / name, schema).returncode == 1
+
+
+def test_every_example_is_checked_and_documented() -> None:
+    assert {path.name for path in CI.iterdir()} == set(SCHEMAS)
+    page = (ROOT / "docs/ci.md").read_text()
+    assert all(f"(../examples/ci/{name})" in page for name in SCHEMAS)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None:
+    text = (CI / name).read_text()
+    steps = re.sub(r"\n\s+(?=--)", " ", text)
+    calls = re.findall(r"interlock ((?:trial|claims|pull|matrix) .+)", steps)
+    assert {call.split()[0] for call in calls} == {"trial", "claims", "pull", "matrix"}
+    for call in calls:
+        command, *words = shlex.split(call.rstrip(")").partition(" > ")[0])
+        known = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, call

@@ -1,0 +1,98 @@
+"""The playbooks: clean by ansible-lint's strictest profile, true to what the code needs, and without secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from interlock.engine.host import toolchain
+from interlock.fleet import ansible
+from tests.builders import ROOT
+
+PLAYBOOKS = ROOT / "playbooks"
+TASKS = sorted(PLAYBOOKS.glob("roles/*/tasks/*.yml"))
+# What changes the system rather than the user's own files.
+PRIVILEGED = ("apt", "dnf", "package", "service", "systemd_service", "user")
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [ansible.program("ansible-lint"), "--offline", "--nocolor", "-q", "--profile", "production"]
+    path = f"{Path(command[0]).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+
+
+def read(path: Path) -> Any:
+    return YAML(typ="safe").load(path)
+
+
+def tasks_of(path: Path) -> list[dict[str, Any]]:
+    """The tasks of a file, those in blocks too."""
+    found, left = [], list(read(path))
+    while left:
+        task = left.pop(0)
+        left = [*task.get("block", []), *task.get("always", []), *left]
+        found.append(task)
+    return found
+
+
+def test_ansible_lint_finds_nothing_by_its_production_profile() -> None:
+    done = lint(PLAYBOOKS)
+    assert done.returncode == 0, done.stdout
+
+
+def test_ansible_lint_is_really_asked(tmp_path: Path) -> None:
+    (tmp_path / "bad.yml").write_text("---\n- hosts: all\n  tasks:\n    - shell: ls\n")
+    done = lint(tmp_path)
+    assert done.returncode == 2
+    assert "name[missing]" in done.stdout
+
+
+@pytest.mark.parametrize(("family", "of"), [("Debian", "debian"), ("RedHat", "fedora")])
+def test_the_packages_are_those_that_the_host_engine_asks_for(family: str, of: str) -> None:
+    listed = set(read(PLAYBOOKS / f"roles/tools/vars/{family}.yml")["tools_build"])
+    assert {getattr(need, of) for need in (*toolchain.PROGRAMS, *toolchain.LIBRARIES)} <= listed
+
+
+def test_debians_packages_are_those_that_the_images_are_built_with() -> None:
+    bases = tomllib.loads((ROOT / "variants/bases.toml").read_text(encoding="utf-8"))
+    names = read(PLAYBOOKS / "roles/tools/vars/Debian.yml")
+    listed = {name for group in names.values() for name in group}
+    assert {name for base in bases.values() for name in base["build_packages"]} <= listed
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(PLAYBOOKS)))
+def test_root_is_asked_for_by_the_tasks_that_need_it_and_no_others(path: Path) -> None:
+    for task in tasks_of(path):
+        modules = {key.rpartition(".")[2] for key in task if key.startswith("ansible.builtin.")}
+        if modules & set(PRIVILEGED):
+            assert task.get("become") is True, task["name"]
+        if path.parts[-3] in {"project", "images", "experiment"}:
+            assert "become" not in task, task["name"]
+
+
+def test_no_playbook_asks_for_root_as_a_whole() -> None:
+    assert all(
+        "become" not in play for path in PLAYBOOKS.glob("*.yml") for play in read(path) if isinstance(play, dict)
+    )
+
+
+def test_every_task_says_in_its_name_what_it_is_for() -> None:
+    names = [task["name"] for path in TASKS for task in tasks_of(path)]
+    assert len(names) > 25
+    assert all(name[0].isupper() and len(name.split()) >= 3 for name in names if name != "Load them"), names
+
+
+def test_no_file_has_a_secret() -> None:
+    words = re.compile(r"(password|passwd|secret|token|private_key)\s*[:=]\s*\S", re.IGNORECASE)
+    for path in PLAYBOOKS.rglob("*"):
+        if path.is_file():
+            assert not words.search(path.read_text(encoding="utf-8")), path

@@ -1,0 +1,137 @@
+"""Measurements of one machine take turns."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from interlock import turns
+from interlock.errors import StoreError
+
+HOLD = """
+import sys
+from pathlib import Path
+from interlock import turns
+with turns.turn("matrix elsewhere", print, Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has the turn until its input ends."""
+    argv = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "turn"
+
+
+def take(lock: Path) -> list[str]:
+    """What was said while waiting for a turn that came."""
+    said: list[str] = []
+    with turns.turn("trial", said.append, lock):
+        said.append("mine")
+    return said
+
+
+def test_who_is_alone_never_waits(lock: Path) -> None:
+    assert take(lock) == ["mine"]
+    assert take(lock) == ["mine"]
+
+
+def test_the_second_waits_for_the_first_and_says_who_it_is(lock: Path) -> None:
+    said: list[str] = []
+    with another(lock) as first:
+
+        def end_first(sentence: str) -> None:
+            said.append(sentence)
+            assert first.stdin
+            first.stdin.close()
+
+        with turns.turn("trial", end_first, lock):
+            said.append("mine")
+            assert first.wait(10) == 0
+    waited, mine = said
+    assert waited.startswith(f"waiting for the turn of matrix elsewhere (process {first.pid} of ")
+    assert mine == "mine"
+
+
+def test_a_crash_gives_the_turn_away(lock: Path) -> None:
+    with another(lock) as first:
+        first.send_signal(signal.SIGKILL)
+        first.wait(10)
+        assert take(lock) == ["mine"]
+
+
+def test_it_can_be_asked_who_has_the_turn_without_taking_it(lock: Path) -> None:
+    assert turns.holder(lock) == ""
+    with turns.turn("matrix here", pytest.fail, lock):
+        assert turns.holder(lock).startswith(f"matrix here (process {os.getpid()} of ")
+    assert turns.holder(lock) == ""
+
+
+def test_threads_of_one_process_take_turns_too(lock: Path) -> None:
+    inside, together = 0, 0
+
+    def measure() -> None:
+        nonlocal inside, together
+        with turns.turn("a thread", lambda _: None, lock):
+            inside += 1
+            together = max(together, inside)
+            time.sleep(0.05)
+            inside -= 1
+
+    threads = [Thread(target=measure) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (inside, together) == (0, 1)
+
+
+def test_an_error_gives_the_turn_away(lock: Path) -> None:
+    with pytest.raises(ZeroDivisionError), turns.turn("matrix", pytest.fail, lock):
+        _ = 1 / 0
+    assert turns.holder(lock) == ""
+
+
+def test_every_user_may_take_a_turn_whatever_the_umask_of_the_first(lock: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        take(lock)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o666
+
+
+def test_a_link_in_its_place_is_not_followed(lock: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    lock.symlink_to(tmp_path / "precious")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        take(lock)
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+def test_all_users_and_clones_have_one_place() -> None:
+    assert turns.place().parent in {Path("/run/lock"), Path("/var/tmp"), Path("/tmp")}
+    assert turns.place().name == turns.FILE

@@ -1,0 +1,82 @@
+"""The command server's client, against servers that keep to the protocol and servers that do not.
+
+That Mercurial itself answers it is shown in containers: tests/integration/test_mercurial.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.conftest import HANG_S, WORKLOADS
+
+SERVER = """\
+import struct, sys
+out, into = sys.stdout.buffer, sys.stdin.buffer
+def say(channel, data):
+    out.write(struct.pack(">cI", channel, len(data)) + data)
+    out.flush()
+assert sys.argv[1:] == ["serve", "--cmdserver", "pipe"], sys.argv
+say(b"o", HELLO)
+while into.readline() == b"runcommand\\n":
+    arguments = into.read(struct.unpack(">I", into.read(4))[0]).split(b"\\0")
+    assert arguments == [b"version"], arguments
+    ANSWER
+sys.exit(CODE)
+"""
+HELLO = "b'capabilities: getencoding runcommand\\nencoding: UTF-8'"
+GOOD = (
+    "say(b'o', b'Mercurial Distributed '); say(b'e', b'a warning'); say(b'o', b'SCM (version 1)'); "
+    "say(b'r', struct.pack('>i', 0))"
+)
+
+
+def run(folder: Path, answer: str = GOOD, hello: str = HELLO, code: int = 0) -> subprocess.CompletedProcess[str]:
+    server = folder / "hg"
+    server.write_text(SERVER.replace("HELLO", hello).replace("ANSWER", answer).replace("CODE", str(code)))
+    words = ["--hg", str(server), "--loops", "3", "--warmups", "0", "--values", "2"]
+    program = str(WORKLOADS / "hg_cmdserver.py")
+    return subprocess.run(
+        [sys.executable, program, *words], capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+
+
+def test_commands_are_counted_and_timed(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (report["loops"], report["inner_loops"], len(report["values"])) == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("say(b'o', b'something else'); say(b'r', struct.pack('>i', 0))", "exit code 0, b'something else'"),
+        (GOOD.replace("'>i', 0", "'>i', 255"), "exit code 255"),
+        ("sys.exit(0)", "the command server closed its pipe"),
+        ("out.write(struct.pack('>cI', b'o', 100) + b'short'); sys.exit(0)", "answer is cut short"),
+        ("say(b'I', b'')", "the command server asks for input"),
+    ],
+)
+def test_an_answer_that_is_not_hg_version_s_is_no_work_done(tmp_path: Path, answer: str, said: str) -> None:
+    done = run(tmp_path, answer)
+    assert done.returncode == 1
+    assert "work not done: " in done.stderr
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_server_that_runs_no_commands_is_no_work_done(tmp_path: Path) -> None:
+    done = run(tmp_path, hello="b'capabilities: getencoding'")
+    assert done.returncode == 1
+    assert "work not done: the command server greets with" in done.stderr
+
+
+def test_a_server_that_does_not_end_well_fails(tmp_path: Path) -> None:
+    done = run(tmp_path, code=3)
+    assert done.returncode == 1
+    assert "the command server ended with exit code 3" in done.stderr

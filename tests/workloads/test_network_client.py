@@ -1,0 +1,155 @@
+"""The program without threads that sends, polls and receives."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Report = Callable[..., dict[str, Any]]
+Serve = Callable[..., Any]
+
+# No multiple of the number of requests.
+FILES = {"single.bin": random.Random(2007).randbytes(896 * 7 + 5), "many/000.bin": b"another"}
+ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
+# Counts the calls of sockets that the program makes; tells whether they have a timeout and whether threads are loaded.
+COUNTED = """
+import atexit, collections, select, socket, sys
+calls = collections.Counter()
+class Socket(socket.socket):
+    def sendall(self, data):
+        calls["sendall"] += 1
+        return super().sendall(data)
+    def recv(self, size):
+        calls["recv"] += 1
+        calls["with timeout"] += self.gettimeout() is not None
+        return super().recv(size)
+socket.socket = Socket
+class Poll:
+    def register(self, one, events): self.real.register(one, events)
+    def poll(self, timeout_ms):
+        calls["poll"] += 1
+        return self.real.poll(timeout_ms)
+def make(real=select.poll):
+    poll = Poll.__new__(Poll)
+    poll.real = real()
+    return poll
+select.poll = make
+def tell():
+    polled = calls["poll"] == calls["sendall"] + calls["recv"]
+    timed = calls["with timeout"] == calls["recv"] >= calls["sendall"]
+    print(calls["sendall"], polled, timed, "threading" in sys.modules, file=sys.stderr)
+atexit.register(tell)
+"""
+NO_THREAD_MODULE = "import sys; sys.modules['threading'] = None"
+
+
+def asked(server: Any, *more: str) -> list[str]:
+    return ["network_client.py", "--server", f"http://127.0.0.1:{server.server_port}", *more, *ONCE]
+
+
+def test_a_loop_is_896_requests_over_one_connection(serve: Serve, report: Report) -> None:
+    server = serve(FILES)
+    found = report(*asked(server))
+    assert (found["inner_loops"], found["metadata"]["thread_started"]) == (896, False)
+    assert server.connection_count == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "polled", "timed", "threads"),
+    [
+        ([], "True", "False", "False"),
+        (["--after-a-thread"], "True", "False", "True"),
+        (["--with-timeout"], "False", "True", "False"),
+    ],
+)
+def test_each_request_is_sent_polled_and_received_and_threads_are_loaded_only_if_asked_for(
+    serve: Serve, run_program: Run, options: list[str], polled: str, timed: str, threads: str
+) -> None:
+    done = run_program(*asked(serve(FILES), *options), sabotage=COUNTED)
+    manifest_and_file = 2
+    assert done.stderr.split() == [str(896 + manifest_and_file), polled, timed, threads]
+
+
+def test_a_server_that_says_nothing_is_an_error_and_no_hang(run_program: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run_program("network_client.py", "--server", server, *ONCE)
+    assert done.returncode == 1
+    assert "expected an answer, found none for 5 s" in done.stderr
+
+
+def test_an_interpreter_without_threads_does_the_same_work(serve: Serve, report: Report) -> None:
+    found = report(*asked(serve(FILES), "--after-a-thread"), sabotage=NO_THREAD_MODULE)
+    assert found["metadata"]["thread_started"] is False
+    assert len(found["values"]) == 1
+
+
+def test_a_file_that_is_not_what_the_manifest_says_is_an_error(serve: Serve, run_program: Run) -> None:
+    server = serve(FILES, {"single.bin": FILES["single.bin"][:-1] + b"?"})
+    done = run_program(*asked(server))
+    assert done.returncode == 1
+    assert "single.bin: expected SHA-1 " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    # Request n asks for 1,000 bytes from the beginning of the nth of 896 equal shares on.
+    [
+        (0, "request 1: expected bytes 0 to 999"),
+        (1005, "request 2: expected bytes 7 to 1006"),
+        (-1, "request 755: expected bytes 5282 to 6276"),
+    ],
+)
+def test_a_part_with_a_wrong_byte_is_an_error(serve: Serve, run_program: Run, place: int, said: str) -> None:
+    """Once the whole file was right, the server has another one."""
+    server = serve(FILES)
+    altered = bytearray(FILES["single.bin"])
+    altered[place] ^= 1
+
+    class ChangesOnceRead(dict[str, bytes]):
+        reads = 0
+
+        def __getitem__(self, name: str) -> bytes:
+            self.reads += name == "single.bin"
+            return super().__getitem__(name) if name != "single.bin" or self.reads == 1 else bytes(altered)
+
+    server.served = ChangesOnceRead(server.served)
+    done = run_program(*asked(server))
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "of single.bin, found others" in done.stderr
+
+
+def test_a_server_without_the_file_is_an_error(serve: Serve, run_program: Run) -> None:
+    done = run_program(*asked(serve({"many/000.bin": b"another"})))
+    assert done.returncode == 1
+    assert "expected single.bin in the manifest" in done.stderr
+
+
+def test_a_response_that_is_cut_short_is_an_error_and_no_hang(serve: Serve, run_program: Run) -> None:
+    done = run_program(*asked(serve(FILES, dies_after_bytes=3)))
+    assert done.returncode == 1
+    assert "expected a whole response, found its connection closed" in done.stderr
+
+
+def test_another_status_is_an_error(serve: Serve, run_program: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(FILES)
+    handler = server.RequestHandlerClass
+    real = handler.send_response
+    monkeypatch.setattr(handler, "send_response", lambda self, code: real(self, 503 if code == 206 else code))
+    done = run_program(*asked(server))
+    assert done.returncode == 1
+    assert "single.bin: expected status 206, found 503" in done.stderr
+
+
+@pytest.mark.parametrize("server", [[], ["--server", "https://127.0.0.1:1"]])
+def test_a_server_must_be_given_as_http(run_program: Run, server: list[str]) -> None:
+    done = run_program("network_client.py", *server)
+    assert done.returncode == 2
+    assert "--server: expected http://IP:PORT" in done.stderr

@@ -1,0 +1,187 @@
+"""The service that workloads put under load: what it answers, what it waits for, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+DATABASE = Path(__file__).parents[2] / "dockerfiles" / "load" / "database.py"
+LIMIT_S = 30
+REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def eventually(found: Callable[[], Any]) -> Any:
+    """What is found once it is there."""
+    limit = time.monotonic() + LIMIT_S
+    while time.monotonic() < limit:
+        try:
+            return found()
+        except OSError:
+            time.sleep(0.02)
+    return found()
+
+
+@contextmanager
+def service(scratch: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    port = free_port()
+    argv = [sys.executable, "-B", str(WORKLOADS / "service_app.py"), "--loops", "1", "--warmups", "0", "--values", "1"]
+    argv += ["--port", str(port), "--scratch", str(scratch), *arguments]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, f"http://127.0.0.1:{port}/"
+        finally:
+            process.kill()
+
+
+def connect(url: str) -> socket.socket:
+    address = ("127.0.0.1", int(url.rstrip("/").rpartition(":")[2]))
+
+    def connected() -> socket.socket:
+        return socket.create_connection(address)
+
+    found = eventually(connected)
+    assert isinstance(found, socket.socket)
+    return found
+
+
+def ask(url: str) -> str:
+    def get() -> str:
+        with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    return str(eventually(get))
+
+
+def stop(process: subprocess.Popen[str], scratch: Path) -> dict[str, Any]:
+    """What it reports after SIGTERM to the process that it named."""
+    assert int((scratch / "service.pid").read_text()) == process.pid
+    process.send_signal(signal.SIGTERM)
+    printed, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, said
+    report: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return report
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    port = free_port()
+    with subprocess.Popen([sys.executable, str(DATABASE), str(port)]) as process:
+        eventually(lambda: socket.create_connection(("127.0.0.1", port)).close())
+        yield f"127.0.0.1:{port}"
+        process.kill()
+
+
+def test_it_serves_until_sigterm_and_reports_how_long(tmp_path: Path) -> None:
+    with service(tmp_path) as (process, url):
+        assert ask(url) == "Hello from a service\n"
+        report = stop(process, tmp_path)
+    assert (report["interlock"], report["loops"], len(report["values"])) == (1, 1, 1)
+    assert 0 < report["values"][0] < LIMIT_S
+    assert report["metadata"]["python_version"] == sys.version.split()[0]
+
+
+def test_it_stops_though_a_connection_is_open(tmp_path: Path) -> None:
+    with service(tmp_path) as (process, url), closing(connect(url)):
+        stop(process, tmp_path)
+
+
+def test_a_connection_is_kept_for_the_next_request_and_each_answer_is_one_segment(tmp_path: Path) -> None:
+    with service(tmp_path) as (process, url):
+        with closing(connect(url)) as client:
+            for _ in range(3):
+                client.sendall(REQUEST)
+                head, _, body = client.recv(65536).partition(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+                assert body == b"Hello from a service\n"
+        stop(process, tmp_path)
+
+
+def test_the_json_handler_reads_changes_and_writes_a_document(tmp_path: Path) -> None:
+    with service(tmp_path, "--handler", "json") as (process, url):
+        text = ask(url)
+        stop(process, tmp_path)
+    document = json.loads(text)
+    assert len(document["records"]) == 100
+    assert document["total"] == sum(range(100))
+    assert '"total": 4950' in text
+    assert 5_000 < len(text) < 10_000
+
+
+def test_the_database_handler_waits_for_a_row_of_the_database(tmp_path: Path, database: str) -> None:
+    with service(tmp_path, "--handler", "database", "--database", database) as (process, url):
+        ask(url)
+        start = time.monotonic()
+        assert ask(url) == "row 42\n"
+        assert time.monotonic() - start >= 0.005
+        stop(process, tmp_path)
+
+
+def hang_up(listening: socket.socket) -> None:
+    listening.accept()[0].close()
+
+
+def test_a_database_that_goes_away_ends_the_service_with_a_sentence(tmp_path: Path) -> None:
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        threading.Thread(target=hang_up, args=(listening,), daemon=True).start()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with service(tmp_path, "--handler", "database", "--database", address) as (process, url):
+            connect(url).sendall(REQUEST)
+            _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1
+    assert "work not done: the database" in said
+
+
+def test_the_database_answers_each_connection_in_its_turn(database: str) -> None:
+    host, port = database.split(":")
+    with (
+        closing(socket.create_connection((host, int(port)))) as one,
+        closing(socket.create_connection((host, int(port)))) as other,
+    ):
+        start = time.monotonic()
+        for client, line in ((one, b"a\n"), (other, b"b\n")):
+            client.sendall(line)
+        assert (one.recv(100), other.recv(100)) == (b"a\n", b"b\n")
+        assert time.monotonic() - start >= 0.005
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--scratch", "/nowhere"], "No such file or directory: '/nowhere/service.pid'"),
+        (["--handler", "database"], "--database is missing"),
+        (["--server", "apache"], "invalid choice: 'apache'"),
+    ],
+)
+def test_what_it_cannot_do_is_said(tmp_path: Path, arguments: list[str], said: str) -> None:
+    with service(tmp_path, *arguments) as (process, _):
+        _, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode != 0
+    assert said in errors
+
+
+def test_a_server_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    with service(tmp_path, "--server", "uvicorn") as (process, _):
+        _, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1
+    assert "No module named 'uvicorn'" in errors

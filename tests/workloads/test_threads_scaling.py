@@ -1,0 +1,128 @@
+"""Threads that share tasks: computing, waiting for a partner, or both."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Report = Callable[..., dict[str, Any]]
+
+PROGRAM = "threads_scaling.py"
+KINDS = ("pure", "io", "mixed")
+ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
+NO_THREAD_MODULE = "import sys; sys.modules['threading'] = None"
+# The generator's next number is another one, as a broken multiplication would have it.
+WRONG_ARITHMETIC = """
+import sys
+sys.path.insert(0, {folder!r})
+import protocol
+class Short:
+    def __init__(self, *numbers): self.numbers = range(*numbers)
+    def __iter__(self): return iter(self.numbers[1:] if len(self.numbers) == 10000 else self.numbers)
+protocol.lazy_range = Short
+"""
+LOST_TASK = """
+import sys
+sys.path.insert(0, {folder!r})
+import protocol
+def short(*numbers, real=range):
+    return real(*numbers)[1:] if len(numbers) == 3 else real(*numbers)
+protocol.lazy_range = short
+"""
+# Only what partners send: a program's own question is one byte as well, and goes the other way.
+WRONG_ANSWER = """
+import os, socket
+class Socket(socket.socket):
+    def sendall(self, data):
+        super().sendall(data if os.getpid() == PARENT else b"!")
+PARENT = os.getpid()
+def socketpair(real=socket.socketpair):
+    return tuple(Socket(fileno=one.detach()) for one in real())
+socket.socketpair = socketpair
+"""
+
+
+def sabotage(text: str) -> str:
+    return text.format(folder=str(Path(__file__).parents[2] / "workloads"))
+
+
+@pytest.mark.parametrize("what", KINDS)
+@pytest.mark.parametrize("threads", [1, 3, 16])
+def test_every_task_is_done_whatever_the_number_of_threads(report: Report, what: str, threads: int) -> None:
+    found = report(PROGRAM, "--what", what, "--threads", str(threads), *ONCE)
+    assert (found["loops"], found["inner_loops"]) == (1, 16)
+    assert found["metadata"]["threads"] == threads
+
+
+def test_no_task_takes_no_time_to_speak_of_and_starts_no_more_than_asked(report: Report) -> None:
+    found = report(PROGRAM, "--what", "io", "--threads", "2", "--loops", "0", "--warmups", "0", "--values", "1")
+    assert found["loops"] == 0
+
+
+def test_a_thread_that_waits_gives_its_cpu_up_for_the_partners_pause(report: Report) -> None:
+    found = report(PROGRAM, "--what", "io", "--threads", "1", "--loops", "4", "--warmups", "0", "--values", "1")
+    # 64 questions, one after the other, each of which is answered 2 ms later.
+    assert found["values"][0] >= 64 * 0.002
+    assert found["metadata"]["work_voluntary_switches"] >= 64
+
+
+def test_a_wrong_number_is_an_error(run_program: Run) -> None:
+    done = run_program(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=sabotage(WRONG_ARITHMETIC))
+    assert done.returncode == 1
+    assert "work not done: expected the number 1043618065, found" in done.stderr
+
+
+def test_a_wrong_answer_is_an_error(run_program: Run) -> None:
+    done = run_program(PROGRAM, "--what", "io", "--threads", "2", *ONCE, sabotage=WRONG_ANSWER)
+    assert done.returncode == 1
+    assert "work not done: expected the answer b'?', found b'!'" in done.stderr
+
+
+def test_a_lost_task_is_an_error(run_program: Run) -> None:
+    done = run_program(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=sabotage(LOST_TASK))
+    assert done.returncode == 1
+    assert "work not done: expected 16 tasks done, found 14" in done.stderr
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_an_interpreter_without_the_thread_module_is_unsupported(report: Report, what: str) -> None:
+    found = report(PROGRAM, "--what", what, "--threads", "2", sabotage=NO_THREAD_MODULE)
+    assert found["unsupported"].startswith("threading cannot be imported: ModuleNotFoundError: ")
+
+
+def test_its_partners_end_with_it(run_program: Run, tmp_path: Path) -> None:
+    """Also when it ends in the middle of the work."""
+    marks = tmp_path / "partners"
+    marks.mkdir()
+    noting = f"""
+import os
+def fork(real=os.fork):
+    pid = real()
+    if not pid:
+        open({str(marks)!r} + "/" + str(os.getpid()), "w").close()
+    return pid
+os.fork = fork
+"""
+    done = run_program(PROGRAM, "--what", "io", "--threads", "4", *ONCE, sabotage=noting + WRONG_ANSWER)
+    assert done.returncode == 1
+    partners = [int(path.name) for path in marks.iterdir()]
+    assert len(partners) == 4
+    give_up_s = time.monotonic() + 10
+    while (left := [pid for pid in partners if Path(f"/proc/{pid}").exists()]) and time.monotonic() < give_up_s:
+        time.sleep(0.01)
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"), [(["--threads", "2"], "--what"), (["--what", "pure", "--threads", "0"], "--threads")]
+)
+def test_bad_usage_names_the_option(run_program: Run, arguments: list[str], complaint: str) -> None:
+    done = run_program(PROGRAM, *arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
