@@ -3,7 +3,7 @@
 # when it is there, the server answers and has everything that it lists.
 set -eu
 : "${FILES:=/srv/files}" "${CONFIGURATION:=/etc/nginx}" "${ADDRESS:=}"
-LISTENING=':1F90 [0-9A-F]*:0000 0A ' # port 8080, as /proc/net/tcp writes it
+LISTENING=':1F90 [0-9A-F]*:0000 0A ' # port 8080, as /proc/net/tcp writes it after the address
 
 # PID 1 ignores SIGTERM without a trap; nginx has its own from the exec on.
 trap 'exit 143' TERM INT
@@ -71,9 +71,19 @@ make_certificate() {
     cp "$CONFIGURATION/tls.pem" tls.pem
 }
 
-# Ends as nginx's child, because nginx takes over this process.
+# 127.1.2.3 as /proc/net/tcp writes it: 0302017F, the last byte first on the machines that there are images for.
+as_in_proc() {
+    echo "$1" | {
+        IFS=. read -r a b c d
+        printf '%02X%02X%02X%02X' "$d" "$c" "$b" "$a"
+    }
+}
+
+# Ends as nginx's child, because nginx takes over this process. The address is looked at as well: without containers,
+# somebody else may listen on the same port of another one.
 publish_when_nginx_listens() {
-    until grep -q "$LISTENING" /proc/net/tcp; do
+    own="$(as_in_proc "${ADDRESS:-0.0.0.0}")$LISTENING"
+    until grep -q "$own" /proc/net/tcp; do
         sleep 0.01
     done
     mv .manifest manifest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -35,6 +36,18 @@ def test_without_nginx_the_packages_are_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(toolchain, "SERVER", (toolchain.Need("no-such-server", "no-package", "no-package"),))
     with pytest.raises(UnsupportedHereError, match="this machine has no no-such-server"), server.serving(ROOT, {}):
         pass
+
+
+def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(tmp_path: Path) -> None:
+    late = tmp_path / "nginx"
+    late.write_text('#!/bin/sh\nsleep 1\nexec /usr/sbin/nginx "$@"\n', encoding="utf-8")
+    late.chmod(0o755)
+    sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1", "PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"}
+    with socket.socket() as another:
+        another.bind((server.free_address(), server.SERVER_PORT))
+        another.listen()
+        with server.serving(ROOT, sizes) as url:
+            assert summed(url)
 
 
 def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards() -> None:
