@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.engine.cells import SERVER_PORT
 from interlock.engine.host import server, toolchain
 from interlock.errors import UnsupportedHereError
 from tests.builders import ROOT
@@ -44,7 +45,7 @@ def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(t
     late.chmod(0o755)
     sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1", "PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"}
     with socket.socket() as another:
-        another.bind((server.free_address(), server.SERVER_PORT))
+        another.bind((server.free_address(), SERVER_PORT))
         another.listen()
         with server.serving(ROOT, sizes) as url:
             assert summed(url)
