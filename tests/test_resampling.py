@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
 from interlock import resampling
@@ -44,3 +46,20 @@ def test_cases_beyond_one_chunk_and_rounds_that_are_not_kept_change_nothing(monk
     monkeypatch.setattr(resampling, "KEPT", 3)
     assert resampling.ends(distances, (7,), 0.95) == pytest.approx(whole, rel=1e-5)
     assert resampling.ends(distances[4:5], (7,), 0.95)[:, 0] == pytest.approx(whole[:, 4], rel=1e-5)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(-1, 1, width=32), min_size=4, max_size=9),
+    st.floats(0, 0.98),
+    st.sampled_from([0.0, 0.5, resampling.FURTHER, 4.0]),
+)
+def test_sorting_only_what_is_further_out_finds_the_same(numbers: list[float], level: float, further: float) -> None:
+    """Skewed, with equal numbers, with none beyond the bound: the ends are those of all resamples in their order."""
+    case = np.array([numbers], dtype=np.float32)
+    case -= case.mean(axis=1, keepdims=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resampling, "FURTHER", 1e9)
+        whole = resampling.ends(case, (len(numbers),), level)
+        patch.setattr(resampling, "FURTHER", further)
+        assert np.array_equal(resampling.ends(case, (len(numbers),), level), whole)

@@ -19,6 +19,9 @@ SEED = 2015
 FEWER = 1_999
 # So many cases are resampled at once: their sums, 1.3 MB, stay in the processor's cache.
 CHUNK = 32
+# Only what is further out than so many standard deviations is sorted, in a quarter of the time that all of it takes: an
+# end is at about two. Where it is not, all of it is.
+FURTHER = 1.4
 # Rounds whose resamples are kept for the next cases: they take 10 MB.
 KEPT = 256
 
@@ -29,7 +32,7 @@ def ends(distances: Singles, sizes: tuple[int, ...], level: float) -> Floats:
     `distances` has a row for each case: of one or more samples, of these sizes, what each number adds to its mean.
     Each sample is resampled on its own, as scipy.stats.bootstrap does with this seed.
     """
-    return np.concatenate(list(_pieces(distances, _resamples(sizes), level)), axis=1)
+    return np.concatenate(list(_pieces(distances, sizes, level)), axis=1)
 
 
 def means(samples: Floats) -> Floats:
@@ -37,14 +40,23 @@ def means(samples: Floats) -> Floats:
     return np.asarray(samples @ _resamples((samples.shape[1],))[:, :FEWER].astype(np.float64))
 
 
-def _pieces(distances: Singles, resamples: Singles, level: float) -> Iterator[Floats]:
+def _pieces(distances: Singles, sizes: tuple[int, ...], level: float) -> Iterator[Floats]:
     """The ends for as many cases at a time as stay in the cache; each piece is computed where the last one was."""
+    resamples, deviations = _resamples(sizes), _deviations(distances, sizes)
     room = np.empty((min(CHUNK, len(distances)), RESAMPLES), dtype=np.float32)
     # Matrices this flat gain nothing from threads, and on a busy machine threads that wait for each other cost tenfold.
     with _blas().limit(limits=1, user_api="blas"):
         for start in range(0, len(distances), CHUNK):
-            part = distances[start : start + CHUNK]
-            yield _quantiles(np.matmul(part, resamples, out=room[: len(part)]), level)
+            part = slice(start, start + CHUNK)
+            sums = np.matmul(distances[part], resamples, out=room[: len(distances[part])])
+            yield _quantiles(sums, FURTHER * deviations[part], level)
+
+
+def _deviations(distances: Singles, sizes: tuple[int, ...]) -> Singles:
+    """The standard deviation of each case's resampled sums."""
+    return np.asarray(
+        np.sqrt(np.square(distances) @ np.repeat(np.float32(1) / np.square(sizes, dtype=np.float32), sizes))
+    )
 
 
 @cache
@@ -71,14 +83,29 @@ def _drawn(sizes: tuple[int, ...]) -> Singles:
 _kept = lru_cache(maxsize=32)(_drawn)
 
 
-def _quantiles(sums: Singles, level: float) -> Floats:
-    """Two rows: the ends of the middle `level` of each case's resampled sums, between two of which they interpolate."""
-    sums.sort(axis=1)
+def _quantiles(sums: Singles, bounds: Singles, level: float) -> Floats:
+    """Two rows: the ends of the middle `level` of each case's resampled sums, between two of which they interpolate.
+
+    Beyond its bound, on either side, is what of a case is sorted first.
+    """
     tail = (1 - level) / 2
-    return np.stack([_interpolated(sums, share * (RESAMPLES - 1)) for share in (tail, 1 - tail)])
+    places = [share * (RESAMPLES - 1) for share in (tail, 1 - tail)]
+    cases = list(zip(sums, bounds.tolist(), strict=True))
+    return np.array([[_interpolated(case, bound, place) for case, bound in cases] for place in places])
 
 
-def _interpolated(ordered: Singles, place: float) -> Floats:
+def _interpolated(case: Singles, bound: float, place: float) -> float:
+    """The number at this place, which need not be whole, of the case's numbers in their order."""
     below = min(int(place), RESAMPLES - 2)
-    low, high = ordered[:, below].astype(np.float64), ordered[:, below + 1].astype(np.float64)
-    return np.asarray(low + (high - low) * (place - below))
+    low, high = _ordered(case, bound, below).tolist()
+    return float(low + (high - low) * (place - below))
+
+
+def _ordered(case: Singles, bound: float, place: int) -> Singles:
+    """The number at this place of the case's numbers in their order, and the next one."""
+    upper = place > RESAMPLES // 2
+    outside = case.compress(case > bound if upper else case < -bound)
+    first = place - (RESAMPLES - len(outside)) * upper
+    if not 0 <= first < len(outside) - 1:
+        outside, first = case, place
+    return np.sort(outside)[first : first + 2]
