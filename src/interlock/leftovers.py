@@ -1,4 +1,4 @@
-"""What an experiment leaves behind when it is killed, or its machine is: processes, containers, networks, volumes."""
+"""What an experiment leaves when it is killed, or its machine is: processes, containers, networks, volumes, folders."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 from interlock.engine.cells import clean_up
 from interlock.engine.client import OWNER_LABEL
+from interlock.engine.host.prefixes import EXPERIMENT
+from interlock.engine.running import clean_up_here, runs
 
 PROC = Path("/proc")
 END_S = 60.0
@@ -27,6 +29,14 @@ def remove(client: Any, beginning: str) -> list[str]:
     return owners
 
 
+def remove_here(cache: Path, beginning: str) -> list[str]:
+    """The same of experiments that this machine itself was the engine of."""
+    owners = sorted(folder.name for folder in runs(cache).glob("*") if folder.name.startswith(beginning))
+    for owner in owners:
+        clean_up_here(cache, owner)
+    return owners
+
+
 def _owners(client: Any) -> set[str]:
     owned = {"label": OWNER_LABEL}
     return {
@@ -37,7 +47,9 @@ def _owners(client: Any) -> set[str]:
 
 
 def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
-    """Ends `interlock matrix --name NAME` of such names as Ctrl-C would, and what does not end in time by force."""
+    """Ends `interlock matrix --name NAME` of such names as Ctrl-C would, and builds that are marked with such a name;
+    what does not end in time by force.
+    """
     found = dict(_processes(beginning))
     for number, limit_s in ((signal.SIGTERM, within_s), (signal.SIGKILL, within_s)):
         left = [pid for pid in found if _runs(pid)]
@@ -53,10 +65,23 @@ def _processes(beginning: str) -> Iterator[tuple[int, str]]:
     for folder in PROC.glob("[0-9]*"):
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            name = next((after for word, after in itertools.pairwise(words) if word == "--name"), "")
             mine = folder.stat().st_uid == os.getuid() and int(folder.name) != os.getpid()
-            if name.startswith(beginning) and "matrix" in words and mine and Path(words[0]).name != "timeout":
+            name = (_name_of(words) or _mark_of(folder)) if mine and Path(words[0]).name != "timeout" else ""
+            if name and name.startswith(beginning):
                 yield int(folder.name), name
+
+
+def _name_of(words: list[str]) -> str:
+    """That of the experiment, if these are the words of `interlock matrix`; empty if not."""
+    names = (after for word, after in itertools.pairwise(words) if word == "--name")
+    return next(names, "") if "matrix" in words else ""
+
+
+def _mark_of(process: Path) -> str:
+    """For which experiment it builds; empty if for none."""
+    settings = (process / "environ").read_bytes().decode(errors="replace").split("\0")
+    mark = f"{EXPERIMENT}="
+    return next((one.removeprefix(mark) for one in settings if one.startswith(mark)), "")
 
 
 def _runs(pid: int) -> bool:

@@ -22,8 +22,8 @@ class Places:
 
     @staticmethod
     def here() -> Places:
-        """The project around the current folder, and the user's cache folder (XDG base directory specification)."""
-        return Places(find_root(Path.cwd()), _cache())
+        """The project around the current folder, and the user's cache folder."""
+        return Places(find_root(Path.cwd()), cache_folder())
 
     @staticmethod
     def for_service() -> Places:
@@ -32,9 +32,10 @@ class Places:
             return Places.here()
         except UsageError:
             with suppress(UsageError):
-                return Places(find_root(Path(__file__).parent), _cache())
+                return Places(find_root(Path(__file__).parent), cache_folder())
             raise
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """The user's (XDG base directory specification)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock"

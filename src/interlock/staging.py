@@ -47,5 +47,5 @@ def staged(stand: Stand, workload: Workload) -> Iterator[Stage]:
 def _on_host(host: OnHost, stand: Stand, workload: Workload) -> Iterator[Stage]:
     if workload.load is not None or workload.server is None:
         raise require_containers("the load on a service")
-    with serving(host.root, workload.server.environment) as url:
+    with serving(host.root, workload.server.environment, host.memory) as url:
         yield Stage(stand, workload, None, None, url)

@@ -10,6 +10,7 @@ from interlock import __version__, doctor, leftovers
 from interlock.commands.options import Engine
 from interlock.engine.client import connect
 from interlock.model import EngineName
+from interlock.places import cache_folder
 from interlock.routines import console, project, show
 
 
@@ -31,9 +32,14 @@ def version() -> None:
 
 def clean_command(
     name: Annotated[str, typer.Argument(help="With what the names of the experiments begin.")],
+    engine: Engine = None,
 ) -> None:
-    """Remove what experiments that were killed left: processes, containers, networks and volumes."""
+    """Remove what experiments that were killed left: processes, containers, networks, volumes and folders."""
     for one in leftovers.end_processes(name):
         console.print(f"ended   {one}", highlight=False)
-    for one in leftovers.remove(connect(), name):
+    for one in leftovers.remove_here(cache_folder(), name):
+        console.print(f"removed {one}", highlight=False)
+    if engine is EngineName.HOST:
+        return
+    for one in leftovers.remove(connect(engine), name):
         console.print(f"removed {one}", highlight=False)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from interlock.engine import cells
 from interlock.engine.client import engine_facts
 from interlock.engine.host import cells as here
-from interlock.engine.host import instruments
+from interlock.engine.host import instruments, processes
 from interlock.errors import EngineError, UnsupportedHereError
 from interlock.model import EngineName
 
@@ -46,7 +46,10 @@ class InContainers:
 
 @dataclass(frozen=True)
 class OnHost:
-    """Each cell is a folder; `run_folder` holds what an experiment needs, below the cache, and goes with it."""
+    """Each cell is a folder; `run_folder` holds what an experiment needs, below the cache, and goes with it.
+
+    So does `memory`, where its cells and its server are.
+    """
 
     root: Path
     cache: Path
@@ -54,12 +57,23 @@ class OnHost:
 
     def set_up(self, owner: str, programs: Mapping[str, bytes]) -> OnHost:
         """The same for one experiment: its programs and the instruments where cells look for them."""
-        folder = self.cache / "runs" / owner
+        folder = runs(self.cache) / owner
         instruments.put_programs(instruments.ensure(self.root, self.cache), programs, folder / "tools")
+        here.make_memory(owner)
         return replace(self, run_folder=folder)
 
+    @property
+    def memory(self) -> Path:
+        return here.memory_of(self._run_folder.name)
+
+    @property
+    def _run_folder(self) -> Path:
+        if self.run_folder is None:
+            raise EngineError(key="engine host", found="nothing is set up for this experiment", todo="Call set_up.")
+        return self.run_folder
+
     def clean_up(self, owner: str) -> None:
-        shutil.rmtree(self.cache / "runs" / owner, ignore_errors=True)
+        clean_up_here(self.cache, owner)
 
     def facts(self) -> dict[str, Any]:
         """What an experiment records of the engine, in the words of a container engine where they fit."""
@@ -75,11 +89,8 @@ class OnHost:
         }
 
     def open(self, image_id: str, options: cells.CellOptions) -> here.HostCell:
-        if self.run_folder is None:
-            raise EngineError(key="engine host", found="nothing is set up for this experiment", todo="Call set_up.")
-        return here.start_cell(
-            Path(image_id), self.run_folder / "tools", options.surroundings, self.run_folder / "disk"
-        )
+        folder = self._run_folder
+        return here.start_cell(Path(image_id), folder / "tools", options.surroundings, folder / "disk", self.memory)
 
     def run(
         self, cell: here.HostCell, argv: list[str], deadline_s: float, environment: Mapping[str, str]
@@ -88,6 +99,19 @@ class OnHost:
 
     def remove(self, cell: here.HostCell) -> None:
         here.remove(cell)
+
+
+def runs(cache: Path) -> Path:
+    """Where each experiment that this machine itself is the engine of has a folder, until it has ended."""
+    return cache / "runs"
+
+
+def clean_up_here(cache: Path, owner: str) -> None:
+    """Ends and removes all that such an experiment has; its folder last, for it says that something is left."""
+    memory = here.memory_of(owner)
+    processes.end_all_in(memory)
+    for folder in (memory, runs(cache) / owner):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def facts_of(client: Any) -> dict[str, Any]:

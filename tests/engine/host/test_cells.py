@@ -22,7 +22,7 @@ def cell(tmp_path: Path) -> cells.HostCell:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "python").write_text('#!/bin/sh\necho an interpreter: "$@"\n', encoding="utf-8")
     (prefix / "bin" / "python").chmod(0o755)
-    return cells.start_cell(prefix, tmp_path / "tools", PRODUCTION, tmp_path / "disk")
+    return cells.start_cell(prefix, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
 
 
 def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: cells.HostCell) -> None:
@@ -48,7 +48,9 @@ def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.Ho
 
 def test_a_condition_needs_a_container(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="a condition is of a container"):
-        cells.start_cell(tmp_path, tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), tmp_path)
+        cells.start_cell(
+            tmp_path, tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), tmp_path, tmp_path
+        )
 
 
 def test_only_the_places_themselves_and_what_is_below_them_are_translated() -> None:

@@ -82,3 +82,21 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="no-such-program"):
         run(tmp_path, "/no-such-program")
+
+
+def test_what_a_killed_run_left_is_known_by_the_folder_that_its_environment_names_or_that_it_is_in(
+    tmp_path: Path,
+) -> None:
+    ours, others = tmp_path / "ours", tmp_path / "oursnot"
+    for folder in (ours, others):
+        folder.mkdir()
+    sleep = ["sleep", "60"]
+    by_environment = subprocess.Popen(sleep, env={**ENVIRONMENT, "HOME": f"{ours}/cell"})
+    by_place = subprocess.Popen(sleep, env=ENVIRONMENT, cwd=ours)
+    of_another = subprocess.Popen(sleep, env={**ENVIRONMENT, "HOME": str(others)}, cwd=others)
+    try:
+        processes.end_all_in(ours)
+        assert [by_environment.wait(5), by_place.wait(5), of_another.poll()] == [-9, -9, None]
+    finally:
+        of_another.kill()
+        of_another.wait()

@@ -6,6 +6,7 @@ a command line and every entry of an environment that names one is translated.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,8 @@ from interlock.engine.host.prefixes import environment_of
 from interlock.errors import WorkloadError
 from interlock.model import DISK, MOUNT, PRODUCTION, SCRATCH, Surroundings
 
-# A tmpfs on every Linux, as a cell's /scratch is.
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
+# A tmpfs on every Linux, as a cell's /scratch is.
 MEMORY = Path("/dev/shm")  # noqa: S108  a folder of our own is made in it
 
 
@@ -36,13 +37,30 @@ class HostCell:
         return self.folder.name
 
 
-def start_cell(prefix: Path, tools: Path, surroundings: Surroundings, disk: Path) -> HostCell:
+def memory_of(owner: str) -> Path:
+    """The folder in memory that all of an experiment's cells and its server are in, by which they are found again.
+
+    Its name is short, whatever the experiment's: a socket's whole path has room for 107 bytes.
+    """
+    below = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+    return below / f"interlock-{hashlib.sha256(owner.encode()).hexdigest()[:12]}"
+
+
+def make_memory(owner: str) -> Path:
+    """That folder, which is not there yet."""
+    folder = memory_of(owner)
+    folder.mkdir()
+    folder.chmod(0o711)  # started by root, a server reads its files as somebody else
+    return folder
+
+
+def start_cell(prefix: Path, tools: Path, surroundings: Surroundings, disk: Path, memory: Path) -> HostCell:
     """A new cell; WorkloadError for surroundings that only a container has."""
     if surroundings != PRODUCTION:
         raise WorkloadError(
             key="conditions", found="a condition is of a container", todo="Choose --engine docker or podman for it."
         )
-    folder = Path(tempfile.mkdtemp(prefix="interlock-cell-", dir=MEMORY if MEMORY.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="cell-", dir=memory))
     on_disk = disk / folder.name
     on_disk.mkdir(parents=True)
     (folder / "scratch").mkdir()

@@ -24,6 +24,8 @@ from interlock.model import Built, Catalog, Facts, Outcome, SourceKind, State, V
 DONE = "interlock-facts.json"
 LOCALE = "C.UTF-8"
 ANSWER_S = 60
+# Marks `interlock build` and all that it starts as an experiment's, by whose name `interlock clean` ends them.
+EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
 
 Say = Callable[[str, str], None]
@@ -59,6 +61,11 @@ def look_up(known: Catalog, names: list[str], place: Place) -> list[Built]:
     return [_found_or_end(known.variants[name], place) for name in names]
 
 
+def expect(known: Catalog, names: list[str], place: Place) -> list[Built]:
+    """What a machine that is not this one can be expected to build; the hash is of a build's files alone."""
+    return [_expected(known.variants[name], place) for name in names]
+
+
 def environment_of(prefix: Path) -> dict[str, str]:
     """What every process of a prefix starts with: nothing of the user's own environment reaches it."""
     return {"PATH": f"{prefix}/bin:/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE}
@@ -89,9 +96,24 @@ def _found_or_end(variant: Variant, place: Place) -> Built:
     return _ended(variant, place, State.UNAVAILABLE, "no prefix of it as its file is now")
 
 
+def _expected(variant: Variant, place: Place) -> Built:
+    if place.profile not in variant.profiles:
+        return _without_profile(variant, place)
+    try:
+        files = {} if variant.kind is SourceKind.PREFIX else _files(variant, place)
+    except SourceUnavailableError as error:
+        return _ended(variant, place, State.UNAVAILABLE, error.found)
+    content = content_hash(files, "", place.profile) if files else ""
+    return Built(variant=variant.name, profile=place.profile, outcome=Outcome(state=State.OK), content_hash=content)
+
+
+def _without_profile(variant: Variant, place: Place) -> Built:
+    return _ended(variant, place, State.UNSUPPORTED, f"no profile '{place.profile}'")
+
+
 def _build(variant: Variant, place: Place, say: Say) -> Built:
     if place.profile not in variant.profiles:
-        return _ended(variant, place, State.UNSUPPORTED, f"no profile '{place.profile}'")
+        return _without_profile(variant, place)
     if variant.kind is SourceKind.PREFIX:
         return _installed(variant, place)
     plan = make_plan(variant, place)
@@ -103,6 +125,14 @@ def _build(variant: Variant, place: Place, say: Say) -> Built:
 
 def make_plan(variant: Variant, place: Place) -> Plan:
     """What would be built now; SourceUnavailableError of a kind of source that only a container engine can have."""
+    files = _files(variant, place)
+    identified = content_hash(files, identity(), place.profile)
+    # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
+    return Plan(variant, files, identified, place.cache / "prefixes" / f"{variant.name}-{identified[:12]}")
+
+
+def _files(variant: Variant, place: Place) -> dict[str, bytes]:
+    """All that its build reads but the sources."""
     if variant.kind is not SourceKind.SOURCE:
         raise SourceUnavailableError(
             file=f"variants/{variant.name}.toml",
@@ -116,9 +146,7 @@ def make_plan(variant: Variant, place: Place) -> Plan:
             file=f"dockerfiles/{variant.name}/build.sh", found="the file is missing", todo="Run `interlock render`."
         )
     files.pop("Dockerfile", None)
-    identified = content_hash(files, identity(), place.profile)
-    # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
-    return Plan(variant, files, identified, place.cache / "prefixes" / f"{variant.name}-{identified[:12]}")
+    return files
 
 
 def _make(plan: Plan, place: Place, say: Say) -> None:
@@ -176,7 +204,8 @@ def network_settings() -> dict[str, str]:
 
 
 def _build_environment() -> dict[str, str]:
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE}
+    mark = {name: os.environ[name] for name in (EXPERIMENT,) if name in os.environ}
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE, **mark}
 
 
 def _lines(argv: list[str], environment: dict[str, str], log: list[str]) -> Iterator[str]:

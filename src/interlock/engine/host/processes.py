@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,8 +49,26 @@ def run(argv: list[str], deadline_s: float, environment: Mapping[str, str], fold
 
 def end_all(owner: str) -> None:
     """Kills every process with this owner until none is left; EngineError if one cannot be killed."""
+    mark = f"{OWNER}={owner}".encode()
+    _end(lambda process: mark in (process / "environ").read_bytes().split(b"\0"))
+
+
+def end_all_in(folder: Path) -> None:
+    """The same for every process whose environment names a place in the folder, or that is in it.
+
+    A server writes its title over its environment, but stays where its files are.
+    """
+    mark = f"{folder}/".encode()
+    _end(
+        lambda process: (
+            mark in (process / "environ").read_bytes() or (process / "cwd").readlink().is_relative_to(folder)
+        )
+    )
+
+
+def _end(belongs: Callable[[Path], bool]) -> None:
     limit = time.monotonic() + GONE_S
-    while found := list(_owned(owner)):
+    while found := list(_found(belongs)):
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -59,12 +77,11 @@ def end_all(owner: str) -> None:
         time.sleep(0.005)
 
 
-def _owned(owner: str) -> Iterator[int]:
-    mark = f"{OWNER}={owner}".encode()
+def _found(belongs: Callable[[Path], bool]) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         # Others' processes cannot be read, and any may end meanwhile.
         with suppress(OSError):
-            if folder.name.isdigit() and mark in (folder / "environ").read_bytes().split(b"\0"):
+            if folder.name.isdigit() and belongs(folder):
                 yield int(folder.name)
 
 

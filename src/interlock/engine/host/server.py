@@ -15,7 +15,6 @@ from pathlib import Path
 
 from interlock.engine.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
 from interlock.engine.host import toolchain
-from interlock.engine.host.cells import MEMORY
 from interlock.errors import UnsupportedHereError, WorkloadError
 
 TLS_PORT = 8443
@@ -26,13 +25,16 @@ TRIES = 20
 
 
 @contextmanager
-def serving(root: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """The server's URL; gone after the block. UnsupportedHereError if this machine has no nginx."""
+def serving(root: Path, environment: Mapping[str, str], memory: Path) -> Iterator[str]:
+    """The server's URL; it is in a folder of `memory`, and gone after the block.
+
+    UnsupportedHereError if this machine has no nginx.
+    """
     lacking = toolchain.missing(toolchain.SERVER)
     if lacking:
         found = f"this machine has no {' and no '.join(need.what for need in lacking)}"
         raise UnsupportedHereError(key="server", found=found, todo=f"{toolchain.install_command(lacking)}.")
-    folder = Path(tempfile.mkdtemp(prefix="interlock-server-", dir=MEMORY if MEMORY.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="server-", dir=memory))
     server = None
     try:
         address = free_address()
