@@ -75,7 +75,7 @@ def test_root_is_asked_for_by_the_tasks_that_need_it_and_no_others(path: Path) -
         modules = {key.rpartition(".")[2] for key in task if key.startswith("ansible.builtin.")}
         if modules & set(PRIVILEGED):
             assert task.get("become") is True, task["name"]
-        if path.parts[-3] in {"project", "images", "experiment"}:
+        if path.parts[-3] in {"project", "images", "prefixes", "experiment"}:
             assert "become" not in task, task["name"]
 
 

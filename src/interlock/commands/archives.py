@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -31,10 +31,11 @@ def save_command(file: Archive, variants: Variants = None, release: Release = Fa
     places, known = project()
     names = catalog.select_names(known.variants, variants, "variant")
     write_generated(places, known)
-    built = build_variants(connect(), known, names, build_options(places, release))
+    client = connect()
+    built = build_variants(client, known, names, build_options(places, release))
     fail_on_failed_builds(built)
-    tags = wanted_tags(places, known, built)
-    archives.save(connect(), tags, file)
+    tags = wanted_tags(client, places, known, built)
+    archives.save(client, tags, file)
     console.print(Text(f"save    {len(tags)} images, {file.stat().st_size / 1e6:.0f} MB: {file}"), soft_wrap=True)
 
 
@@ -56,13 +57,12 @@ def load_command(
             console.print(Text(f"load    {tag}"), soft_wrap=True)
 
 
-def wanted_tags(places: Places, known: Catalog, built: list[Built]) -> list[str]:
+def wanted_tags(client: Any, places: Places, known: Catalog, built: list[Built]) -> list[str]:
     """What another engine needs to measure these variants without building anything."""
     ready = [one for one in built if one.outcome.state is State.OK]
     if not ready:
         raise UsageError(found="no variant is built", todo="See `interlock build`.")
     base = next(one.base for one in ready if one.base)
-    client = connect()
     needed = [name for name, key in HELPERS.items() if any(getattr(one, key) for one in known.workloads.values())]
     for name in ("instruments", *needed):
         ensure_helper(client, places.root, name, base)

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from interlock import catalog, experiment
-from interlock.model import Built, Catalog, Settings, split_label
+from interlock.errors import UsageError
+from interlock.model import Built, Catalog, EngineName, Settings, split_label
 from interlock.routines import profile_name, split_names
 
 Labels = Annotated[
@@ -47,6 +48,13 @@ class Asked:
     def variants(self) -> list[str]:
         """What has to be built."""
         return list(dict.fromkeys(split_label(label)[0] for label in self.labels))
+
+    def require_possible(self, engine: EngineName | None) -> None:
+        """UsageError for what the engine that was named has not."""
+        if engine is EngineName.HOST and self.conditions:
+            raise UsageError(
+                key="--conditions", found="are of containers, and '--engine host' has none", todo="Leave one."
+            )
 
     def settings(self, built: list[Built]) -> Settings:
         """Of what was built; UsageError if the baseline was not."""

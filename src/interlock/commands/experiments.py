@@ -65,8 +65,7 @@ def matrix(
         profile=profile,
         release=release,
     )
-    if engine is EngineName.HOST and wanted.conditions:
-        raise UsageError(key="--conditions", found="are of containers, and '--engine host' has none", todo="Leave one.")
+    wanted.require_possible(engine)
     with ready_machine(places, known, profile, agreed=yes, engine=engine) as client:
         write_generated(places, known)
         built = build_variants(client, known, wanted.variants, build_options(places, release))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import datetime
-import json
 import secrets
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from interlock import __version__, experiment, report, store
 from interlock.across import hosts, reading, text
-from interlock.commands.archives import wanted_tags
 from interlock.commands.asked import (
     Asked,
     Baseline,
@@ -28,22 +27,18 @@ from interlock.commands.asked import (
     Seed,
     asked,
 )
-from interlock.commands.options import Names, Release, Results
-from interlock.engine import archives
-from interlock.engine.client import connect
+from interlock.commands.options import Engine, Names, Release, Results
+from interlock.commands.supply import Supply, supply
 from interlock.errors import FleetError, UsageError
 from interlock.fleet import archive, files, inventory, merging, planning
 from interlock.fleet.inventory import Inventory
 from interlock.fleet.record import FleetRecord, HostRecord
 from interlock.fleet.running import Limits, Orders, Run
-from interlock.model import Built, Catalog, Experiment, Settings, State
+from interlock.model import Catalog, EngineName, Experiment, Settings
 from interlock.places import Places
 from interlock.routines import (
     PAGE_FILE,
-    build_options,
-    build_variants,
     console,
-    fail_on_failed_builds,
     load,
     project,
     write_generated,
@@ -65,6 +60,7 @@ def fleet_command(
     seed: Seed = None,
     profile: Profiled = True,
     release: Release = False,
+    engine: Engine = None,
     each: Annotated[
         bool, typer.Option("--each", help="Every host measures every workload; else the hosts of a kind share them.")
     ] = False,
@@ -92,16 +88,15 @@ def fleet_command(
         profile=profile,
         release=release,
     )
-    wanted = wanted if before is None else _as_before(wanted, before.settings)
+    if before is not None:
+        wanted, engine = _as_before(wanted, before.settings), _engine_of(before, engine)
+    wanted.require_possible(engine)
     write_generated(places, known)
-    built = build_variants(connect(), known, wanted.variants, build_options(places, wanted.release))
-    fail_on_failed_builds(built)
-    images = archives.ids_of(connect(), wanted_tags(places, known, built))
+    supplied = supply(places, known, wanted.variants, release=wanted.release, engine=engine)
     folder = into / before.name if before else store.new_experiment(into, datetime.date.today().isoformat())
-    record = _again(before, images, listed) if before else _new(folder, wanted, built, images, listed, known, each)
-    variables = _image_variables(places, record, listed, built)
-    run = Run(_orders(places, folder, listed, record, Limits(forks, deadline, bandwidth), variables), record)
-    _carry_out(run, places, only_plan=plan)
+    record = _again(before, supplied, listed) if before else _new(folder, wanted, supplied, listed, known, each)
+    orders = _orders(places, folder, listed, record, Limits(forks, deadline, bandwidth), supplied)
+    _carry_out(Run(orders, record), supplied, only_plan=plan)
 
 
 def _as_before(wanted: Asked, settings: Settings) -> Asked:
@@ -121,16 +116,20 @@ def _as_before(wanted: Asked, settings: Settings) -> Asked:
     )
 
 
-def _new(
-    folder: Path,
-    wanted: Asked,
-    built: list[Built],
-    images: dict[str, str],
-    listed: Inventory,
-    known: Catalog,
-    each: bool,
-) -> FleetRecord:
-    settings = wanted.settings(built)
+def _engine_of(before: FleetRecord, asked_for: EngineName | None) -> EngineName | None:
+    """A resumed fleet goes on with the engine with which it began; UsageError if another one is asked for."""
+    began = before.engine or EngineName.DOCKER
+    if asked_for not in {None, began}:
+        raise UsageError(
+            key="--engine",
+            found=f"{before.name} began with {began}, not with {asked_for}",
+            todo=f"Say --engine {began}, or begin a new one: its ratios would be of two engines.",
+        )
+    return before.engine
+
+
+def _new(folder: Path, wanted: Asked, supplied: Supply, listed: Inventory, known: Catalog, each: bool) -> FleetRecord:
+    settings = wanted.settings(supplied.built)
     kinds = {host: kind.name for host, kind in listed.kinds.items()}
     guesses_s = {name: BENCHMARK_S * len(known.workloads[name].benchmarks) for name in settings.workloads}
     expected_s = planning.expectations(guesses_s, files.measured_s(folder.parent, settings))
@@ -138,22 +137,26 @@ def _new(
         name=folder.name,
         token=secrets.token_hex(3),
         tool_version=__version__,
-        command=experiment.repeat_command(settings, wanted.everything).replace("-s matrix", "-s fleet"),
+        command=experiment.repeat_command(settings, wanted.everything, supplied.engine).replace(
+            "-s matrix", "-s fleet"
+        ),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         duration_s=0,
         settings=settings,
         each=each,
-        images=images,
+        engine=supplied.engine,
+        images=supplied.identities,
         hosts={host: HostRecord(kind=kind) for host, kind in listed.kinds.items()},
         shards=planning.shards(kinds, settings.workloads, expected_s, each),
     )
 
 
-def _again(before: FleetRecord, images: dict[str, str], listed: Inventory) -> FleetRecord:
+def _again(before: FleetRecord, supplied: Supply, listed: Inventory) -> FleetRecord:
     """The record with the inventory's hosts as they are now; UsageError if what is measured would be another."""
-    changed = sorted(tag for tag, image_id in before.images.items() if images.get(tag, image_id) != image_id)
+    now = supplied.identities
+    changed = sorted(name for name, identity in before.images.items() if now.get(name, identity) != identity)
     if changed:
-        found = f"images are others than when {before.name} began: {', '.join(changed)}"
+        found = f"what was built is not what it was when {before.name} began: {', '.join(changed)}"
         raise UsageError(key="--resume", found=found, todo="Begin a new one: its ratios would be of two builds.")
     known = {shard.kind for shard in before.shards}
     lost = known - {kind.name for kind in listed.kinds.values()}
@@ -174,14 +177,14 @@ def _orders(
     listed: Inventory,
     record: FleetRecord,
     limits: Limits,
-    image_variables: Mapping[str, Any],
+    supplied: Supply,
 ) -> Orders:
     packed, version = archive.write(places.root, places.cache)
-    variables = {"interlock_version": version, "project_archive": str(packed)}
+    repeat = partial(experiment.repeat_command, engine=record.engine)
 
     def take_in(fetched: Path, host: str, workload: str) -> None:
         def joined(before: Experiment | None, new: Experiment) -> Experiment:
-            return merging.merged(before, new, record.name, host, experiment.repeat_command)
+            return merging.merged(before, new, record.name, host, repeat)
 
         merging.take_in(fetched, folder / host, workload, joined)
 
@@ -190,31 +193,25 @@ def _orders(
         folder=folder,
         inventory=listed,
         limits=limits,
-        variables={**variables, **image_variables},
-        options_of=lambda workload: _matrix_options(record.settings, workload),
+        variables={
+            "interlock_version": version,
+            "project_archive": str(packed),
+            "prefixes_deadline_s": round(limits.deadline_s),
+            **supplied.variables(places, record, listed),
+        },
+        options_of=lambda workload: _matrix_options(record.settings, workload, repeat),
         take_in=take_in,
         say=lambda line: console.print(Text(line), soft_wrap=True),
     )
 
 
-def _matrix_options(settings: Settings, workload: str) -> list[str]:
+def _matrix_options(settings: Settings, workload: str, repeat: Callable[[Settings], str]) -> list[str]:
     """What a host is to add to `interlock matrix` for one workload."""
-    words = shlex.split(experiment.repeat_command(settings.model_copy(update={"workloads": [workload]})))
+    words = shlex.split(repeat(settings.model_copy(update={"workloads": [workload]})))
     return words[words.index("--") + 1 :]
 
 
-def _image_variables(places: Places, record: FleetRecord, listed: Inventory, built: list[Built]) -> Mapping[str, Any]:
-    """How a host comes to the images: from the inventory's registry, or from an archive of the controller's."""
-    if listed.registry:
-        # What could not be built here is in no registry either; the host says why, once more.
-        variants = [one.variant for one in built if one.outcome.state is State.OK]
-        options = [*variants, *(["--release"] if record.settings.profile == "release" else [])]
-        return {"images_options": options}
-    there = places.cache / "fleet"
-    return {"images_list": str(there / f"{record.token}.json"), "images_archive": str(there / f"{record.token}.tar")}
-
-
-def _carry_out(run: Run, places: Places, *, only_plan: bool) -> None:
+def _carry_out(run: Run, supplied: Supply, *, only_plan: bool) -> None:
     orders = run.orders
     run.look()
     for line in planning.lines(run.plan(), run.kinds):
@@ -223,24 +220,13 @@ def _carry_out(run: Run, places: Places, *, only_plan: bool) -> None:
         if not any(shard.attempts for shard in run.record.shards):
             store.remove_folder(orders.folder)
         return
-    sent = _archive(orders, run.record)
+    sent = supplied.pack(orders.variables)
     try:
         run.carry_out()
     finally:
         for path in sent:
             path.unlink(missing_ok=True)
     _report(orders.folder, run.record)
-
-
-def _archive(orders: Orders, record: FleetRecord) -> list[Path]:
-    """Writes the list and the archive of the images, unless a registry has them."""
-    if orders.inventory.registry:
-        return []
-    listing, packed = (Path(orders.variables[key]) for key in ("images_list", "images_archive"))
-    store.write_whole(listing, json.dumps(record.images))
-    archives.save(connect(), list(record.images), packed)
-    console.print(Text(f"images  {len(record.images)} in an archive of {packed.stat().st_size / 1e6:.0f} MB"))
-    return [listing, packed]
 
 
 def _report(folder: Path, record: FleetRecord) -> None:

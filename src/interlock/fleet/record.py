@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from interlock.model import Data, Name, Settings
+from interlock.model import Data, EngineName, Name, Settings
 
 
 class Kind(Data):
@@ -78,6 +78,7 @@ class FleetRecord(Data):
     duration_s: float
     settings: Settings
     each: bool
-    images: dict[str, str]  # their ids by their tags
+    engine: EngineName | None = None  # none if none was named, which is Docker
+    images: dict[str, str]  # their ids by their tags; of the host engine hashes of what builds read, by variant
     hosts: dict[str, HostRecord]
     shards: list[Shard]
