@@ -16,13 +16,14 @@ from ruamel.yaml import YAML
 from interlock import host, leftovers, store
 from interlock.engine.base import ensure_base
 from interlock.engine.client import OWNER_LABEL
+from interlock.engine.context import tar_of
 from interlock.fleet import ansible, files
 from interlock.fleet.record import Ending, FleetRecord
-from interlock.model import Catalog, State
+from interlock.model import Catalog, EngineName, State
 from tests.builders import ROOT
 from tests.integration import hosts as machines
 from tests.integration.hosts import Host, Key
-from tests.integration.toys import command, copy_project
+from tests.integration.toys import command, copy_project, toy_tarball, toy_variant
 
 VARIANTS = ["cpython-2.7", "cpython-2.7-nothreads"]
 NAMES = ["ash", "birch", "cedar"]
@@ -46,6 +47,9 @@ time.sleep(3)
 print('{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}')
 """
 LIMIT_S = 3000
+# A toy that runs the workload's program with the host's own Python: its build takes a second.
+TOY = "toy-here"
+RUNS_PROGRAMS = """case "$*" in *one.py*) exec /usr/bin/python3 "$@";; esac"""
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +240,34 @@ def played(project: Path, one: Host, key: Key, playbook: str, *more: str) -> str
     done = subprocess.run(words, env=ansible.environment(project), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+@pytest.fixture
+def with_toy(small: Path, fleet: dict[str, Host], tmp_path: Path) -> Path:
+    """The project with a variant whose source is on the host `ash` alone."""
+    toy_variant(small, TOY, "toy.tgz", toy_tarball(tmp_path, "toy.tgz", first=RUNS_PROGRAMS))
+    container = fleet["ash"].container
+    container.put_archive("/root", tar_of({"sources/toy.tgz": (tmp_path / "toy.tgz").read_bytes()}).getvalue())
+    container.exec_run(["sh", "-c", "echo INTERLOCK_SOURCE_MIRROR=/root/sources >> /etc/environment"])
+    return small
+
+
+def test_without_containers_a_host_builds_for_itself_and_keeps_nothing_but_its_prefix(
+    with_toy: Path, fleet: dict[str, Host], key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    listed = machines.inventory({"ash": fleet["ash"]}, key, kind())
+    options = ("--variants", TOY, "--workloads", "one", "--quick", "--rounds", "2", "--no-profile")
+    code, said = run(with_toy, listed, *options, "--engine", "host")
+    assert code == 0, said
+    folders = [path.parent for path in (with_toy / "results").glob("*/fleet.json")]
+    (folder,) = (one for one in folders if files.read(one).engine is EngineName.HOST)
+    described = store.read_experiment(folder / "ash")
+    assert described.host["engine"]["name"] == "host"
+    assert described.command.endswith("--engine host")
+    assert all(cell.outcome.state is State.OK for cell in described.cells)
+    container = fleet["ash"].container
+    assert on_host(container) == ["0"]
+    left = "cd ~/.cache/interlock; ls -d /dev/shm/interlock-* runs/* prefixes/* 2>/dev/null"
+    (prefix,) = str(container.exec_run(["sh", "-c", left]).output.decode()).split()
+    assert prefix.startswith(f"prefixes/{TOY}-")

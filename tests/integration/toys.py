@@ -33,8 +33,12 @@ install:
 """
 
 
-def toy_tarball(folder: Path, file: str, configure: str = ":", answers: dict[str, str] | None = None) -> str:
-    """Writes the archive and returns its SHA-256. `configure` is a line of shell that its configure runs first."""
+def toy_tarball(
+    folder: Path, file: str, configure: str = ":", answers: dict[str, str] | None = None, first: str = ":"
+) -> str:
+    """Writes the archive and returns its SHA-256. Lines of shell: `configure` is what its configure runs first, `first`
+    what its python does.
+    """
     lines = [f"echo '{key}={value}'" for key, value in (ANSWERS | (answers or {})).items()]
     members = {
         "configure": "\n".join(
@@ -48,7 +52,7 @@ def toy_tarball(folder: Path, file: str, configure: str = ":", answers: dict[str
             )
         ),
         "Makefile.in": MAKEFILE,
-        "python9": "\n".join(("#!/bin/sh", *lines, "")),
+        "python9": "\n".join(("#!/bin/sh", first, *lines, "")),
     }
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(folder / file, "w:gz") as tar:
