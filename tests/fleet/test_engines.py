@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog, cli, experiment
+from interlock import cli, experiment
 from interlock.commands import fleet, supply
 from interlock.engine import archives
 from interlock.fleet import ansible, files, inventory
@@ -21,7 +21,6 @@ from interlock.fleet.inventory import Inventory
 from interlock.fleet.record import Ending, FleetRecord, Kind
 from interlock.fleet.running import Run
 from interlock.model import Built, EngineName, Outcome, State
-from interlock.places import Places
 from tests.builders import ROOT, make_settings
 
 KIND = Kind(name="here", cpu="AMD EPYC", cores=2, kernel="6.12")
@@ -292,18 +291,6 @@ def test_a_fleet_without_containers_is_not_resumed_on_another_build(
     said = capfd.readouterr().err
     assert f"what was built is not what it was when 2026-11-21-a began: {QUICKEST}." in said
     assert (engines, ordered) == ([], [])
-
-
-def test_what_identifies_a_hosts_build_is_what_it_reads_and_its_profile(project: Path) -> None:
-    known = catalog.load(ROOT)
-
-    def identity(release: bool) -> str:
-        places = Places(ROOT, project / "cache")
-        return supply.supply(places, known, ["cpython-3.13"], release=release, engine=EngineName.HOST).identities[
-            "cpython-3.13"
-        ]
-
-    assert identity(False) == identity(False) != identity(True)
 
 
 # What changes a host only says that it was there.

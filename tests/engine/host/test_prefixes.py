@@ -1,0 +1,63 @@
+"""Builds into a prefix: what they are told, and what is expected of a machine that is not this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock import catalog, render
+from interlock.engine.host import prefixes
+from interlock.model import State
+from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_variant
+from tests.integration.toys import toy_tarball, toy_variant
+
+
+def expected(variant: dict[str, object], profile: str = "standard") -> State:
+    known = catalog.load(ROOT)
+    one = make_variant("one", **variant)
+    (found,) = prefixes.expect(
+        known.model_copy(update={"variants": {"one": one}}), ["one"], prefixes.Place(ROOT, ROOT / "none", profile)
+    )
+    return found.outcome.state
+
+
+def test_of_another_machine_its_own_prefixes_are_expected_and_nothing_that_needs_containers() -> None:
+    assert expected(FROM_PREFIX) is State.OK
+    assert expected(FROM_IMAGE) is State.UNAVAILABLE
+    assert expected(FROM_PREFIX, "release") is State.UNSUPPORTED
+
+
+def test_a_source_is_expected_by_all_that_its_build_reads() -> None:
+    known = catalog.load(ROOT)
+
+    def expect(name: str, profile: str) -> str:
+        (found,) = prefixes.expect(known, [name], prefixes.Place(ROOT, ROOT / "none", profile))
+        assert found.outcome.state is State.OK
+        return found.content_hash
+
+    hashes = [expect("cpython-3.13", "standard"), expect("cpython-3.13", "release"), expect("cpython-3.14", "standard")]
+    assert len({*hashes}) == len(hashes)
+    assert expect("cpython-3.13", "standard") == hashes[0]
+
+
+def build(project: Path, tmp_path: Path, configure: str) -> None:
+    toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=configure))
+    known = catalog.load(project)
+    for path, text in render.generated_files(known, catalog.texts(project)).items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text)
+    (one,) = prefixes.build(known, ["toy"], prefixes.Place(project, tmp_path / "cache", "standard"), lambda *_: None)
+    assert one.outcome.state is State.OK, one.outcome.reason
+
+
+def test_what_a_build_starts_bears_the_mark_of_the_experiment_that_it_is_for(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    monkeypatch.setenv(prefixes.EXPERIMENT, "fleet-abc.ash.build")
+    monkeypatch.setenv("ANOTHER", "of the user's own")
+    build(project, tmp_path, f"env > {tmp_path}/seen")
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert f"{prefixes.EXPERIMENT}=fleet-abc.ash.build" in seen
+    assert not [line for line in seen if line.startswith("ANOTHER=")]
