@@ -66,7 +66,7 @@ def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(t
 
 def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(memory: Path) -> None:
     if toolchain.missing(toolchain.SERVER):
-        pytest.fail("nginx is needed: playbooks/host.yml installs it")
+        pytest.fail("nginx is needed: bootstrap.sh installs it for the tests")
     sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1"}
     with server.serving(ROOT, sizes, memory) as one, server.serving(ROOT, sizes, memory) as other:
         assert one != other
