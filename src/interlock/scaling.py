@@ -25,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 # With fewer numbers of workers than terms some terms cannot be known.
 FOR_COHERENCE = 3
+# A further term has to explain more than the rounding of doubles: squares of relative errors of 1e-12.
+ROUNDING = 1e-24
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _terms(workers: Floats, throughputs: Floats) -> Floats:
         design = (columns[terms] / sizes[terms][:, None]).T[None] / times.T[:, :, None]
         solved = np.linalg.solve(np.swapaxes(design, 1, 2) @ design, design.sum(axis=1)[:, :, None])[:, :, 0]
         squares = ((design @ solved[:, :, None])[:, :, 0] - 1) ** 2
-        better = (squares.sum(axis=1) < least) & (solved >= 0).all(axis=1)
+        better = (squares.sum(axis=1) < least - ROUNDING) & (solved >= 0).all(axis=1)
         least[better] = squares.sum(axis=1)[better]
         found[:, better] = 0.0
         found[np.ix_(terms, better)] = (solved / sizes[terms])[better].T
