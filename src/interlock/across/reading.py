@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -28,7 +29,7 @@ def read_all(folders: Sequence[Path]) -> list[Extract]:
     workers = min(os.cpu_count() or 1, len(folders) // FEWEST)
     if workers < 2:
         return [read(folder) for folder in folders]
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _leave_signals_to_parent) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare) as pool:
         found = []
         for one in pool.map(_try, folders, chunksize=4):
             if isinstance(one, dict):
@@ -46,5 +47,7 @@ def _try(folder: Path) -> Extract | dict[str, str]:
         return {"file": error.file, "key": error.key, "found": error.found, "todo": error.todo}
 
 
-def _leave_signals_to_parent() -> None:
+def _prepare() -> None:
+    """Of each process: signals are the parent's, and nothing that is read has cycles for the collector to look for."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()
