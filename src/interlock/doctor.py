@@ -19,7 +19,7 @@ from interlock.engine.client import connect, engine_facts
 from interlock.engine.helpers import find_helper
 from interlock.engine.host import toolchain
 from interlock.errors import InterlockError, TracerError
-from interlock.model import Base, EngineName, Method, Probe
+from interlock.model import PRODUCTS, Base, EngineName, Method, Probe
 from interlock.probes import best_probe
 from interlock.stability import engine_is_elsewhere
 
@@ -145,7 +145,8 @@ def _disk(subject: str, folder: Path) -> Check:
 
 
 def _engine(engine: dict[str, Any]) -> Iterator[Check]:
-    yield Check("engine", Verdict.OK, f"Docker API, version {engine['version']}, cgroup v{engine['cgroup_version']}")
+    product = PRODUCTS[EngineName(engine["name"])]
+    yield Check("engine", Verdict.OK, f"{product}, version {engine['version']}, cgroup v{engine['cgroup_version']}")
     driver = engine["storage_driver"]
     slow = driver in SLOW_DRIVERS
     yield Check(

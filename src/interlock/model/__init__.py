@@ -37,7 +37,7 @@ from interlock.model.common import (
     slug,
     split_label,
 )
-from interlock.model.engines import EngineName
+from interlock.model.engines import PRODUCTS, EngineName, engine_line
 from interlock.model.package_sets import PackageSet
 from interlock.model.picks import (
     Apart,
@@ -131,6 +131,7 @@ __all__ = [
     "OWN_TWIN",
     "PREFIX",
     "PRODUCTION",
+    "PRODUCTS",
     "SCRATCH",
     "TWIN",
     "Apart",
@@ -238,6 +239,7 @@ __all__ = [
     "Version",
     "Workload",
     "WorkloadFile",
+    "engine_line",
     "label_of",
     "slug",
     "split_label",

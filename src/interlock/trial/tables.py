@@ -14,7 +14,17 @@ from rich.padding import Padding
 from rich.text import Text
 
 from interlock.compare import SAME, Comparison
-from interlock.model import OWN, OWN_TWIN, BenchmarkProfile, Candidate, Figure, Method, Trial, TrialSettings
+from interlock.model import (
+    OWN,
+    OWN_TWIN,
+    BenchmarkProfile,
+    Candidate,
+    Figure,
+    Method,
+    Trial,
+    TrialSettings,
+    engine_line,
+)
 from interlock.sections import Section, interval, markdown_lines, rich_parts
 from interlock.sections import figure as digits
 from interlock.statistics import Interval
@@ -47,7 +57,6 @@ LEGEND = (
 def headline(trial: Trial) -> list[str]:
     """What was tried, on which machine, and the command that repeats it."""
     host, settings = trial.host, trial.settings
-    engine = host["engine"]
     limit = settings.rounds_limit
     until = f" to {limit} until ±{100 * (settings.half_width or 0):g} %" if limit else ""
     pinned = f"service on CPU {settings.service_cpus or 'any'}, load on CPU {settings.load_cpus or 'any'}"
@@ -56,7 +65,7 @@ def headline(trial: Trial) -> list[str]:
     return [
         f"trial    {settings.dockerfile} in {settings.context}, {', '.join(asked) or 'start only'}",
         f"host     {host['cores']} cores {host['cpu']}, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}",
-        f"engine   Docker API {engine['version']}, storage driver {engine['storage_driver']}, built by {trial.builder}",
+        f"engine   {engine_line(host['engine'], f'built by {trial.builder}')}",
         f"settings rounds {settings.rounds}{until}, seed {settings.seed}, {pinned}",
         f"run      {trial.started}, {trial.duration_s:.0f} s, Interlock {trial.tool_version}; probe {probe}",
         f"repeat   {trial.command}",
