@@ -13,7 +13,7 @@ from interlock.model import Method, Probe
 from tests.builders import ROOT
 
 FACTS: dict[str, Any] = {"cores": 4, "load_1min": 0.5, "governor": "performance", "no_turbo": "1"}
-ENGINE = {"version": "28.0", "cgroup_version": "2", "storage_driver": "overlay2", "data_root": "/"}
+ENGINE = {"name": "docker", "version": "28.0", "cgroup_version": "2", "storage_driver": "overlay2", "data_root": "/"}
 
 
 def tuning(**changes: Any) -> list[Check]:
