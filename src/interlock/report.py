@@ -10,7 +10,7 @@ from rich.text import Text
 from interlock import compare
 from interlock.beside import detail_sections, scaling_sections
 from interlock.compare import SAME, Comparison, Row, Summary, Table
-from interlock.model import BenchmarkProfile, Experiment, Method, Metric, engine_line
+from interlock.model import BenchmarkProfile, Experiment, Method, Metric, bases_line, engine_line
 from interlock.sections import (
     RSS,
     SHARE,
@@ -57,12 +57,10 @@ LEGEND = (
 def headline(experiment: Experiment) -> list[str]:
     """The machine, what was run on it, and the command that repeats it."""
     host, settings = experiment.host, experiment.settings
-    origins = {image.base.origin for image in experiment.images if image.base}
-    base = f"base image from {' and '.join(sorted(origins)) or 'nowhere'}"
     return [
         f"host     {host['cores']} cores {host['cpu']}, {host['memory_bytes'] / 2**30:.0f} GiB, "
         f"Linux {host['kernel']}, {host['system']}",
-        f"engine   {engine_line(host['engine'], base)}",
+        f"engine   {engine_line(host['engine'], bases_line(experiment.images))}",
         f"settings profile {settings.profile}, {_rounds(experiment)}{' (quick)' if settings.quick else ''}, "
         f"seed {settings.seed}, baseline {settings.baseline}",
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",

@@ -19,6 +19,7 @@ from interlock.model import (
     State,
     SupportPhase,
     Variant,
+    bases_line,
     engine_line,
     label_of,
 )
@@ -84,15 +85,13 @@ def _record(builds: BuildRecord | None) -> list[str]:
     if builds is None:
         return [f"No build is recorded: sizes and seconds are missing, and every state is '{NOT_RECORDED}'."]
     host = builds.host
-    origins = sorted({built.base.origin for built in builds.builds if built.base})
-    base = f"base image from {' and '.join(origins) or 'nowhere'}"
     path = f"results/reference/{builds.name}/builds.json"
     facts = (
         f"command: `{builds.command}`, profile {builds.profile}, at most {builds.side_by_side} builds side by side",
         f"run: {builds.started}, {builds.duration_s:.0f} s, Interlock {builds.tool_version}",
         f"host: {host['cores']} cores {host['cpu']}, {host['memory_bytes'] / 2**30:.0f} GiB, Linux {host['kernel']}, "
         f"{host['system']}",
-        f"engine: {engine_line(host['engine'], base)}",
+        f"engine: {engine_line(host['engine'], bases_line(builds.builds))}",
     )
     listed = "\n".join(f"- {fact}" for fact in facts)
     return [f"Sizes, seconds and states are those of one run, [{path}](../{path}):", listed, FIGURES]

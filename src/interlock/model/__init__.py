@@ -80,6 +80,7 @@ from interlock.model.results import (
     State,
     Subject,
     Values,
+    bases_line,
 )
 from interlock.model.sources import (
     Download,
@@ -239,6 +240,7 @@ __all__ = [
     "Version",
     "Workload",
     "WorkloadFile",
+    "bases_line",
     "engine_line",
     "label_of",
     "slug",

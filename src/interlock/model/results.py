@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from statistics import median
 from typing import Annotated, Any, Literal
@@ -67,6 +67,12 @@ class Built(Data):
             return self.tag
         repository, _, digest = self.digest.partition("@")
         return f"{repository}:{self.tag.rpartition(':')[2]}@{digest}"
+
+
+def bases_line(images: Iterable[Built]) -> str:
+    """Where the base of these images came from."""
+    origins = sorted({image.base.origin for image in images if image.base})
+    return f"base image from {' and '.join(origins) or 'nowhere'}"
 
 
 class BuildRecord(Data):
