@@ -12,35 +12,71 @@ nox.options.error_on_missing_interpreters = True
 @nox.session
 def matrix(session: nox.Session) -> None:
     """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick --yes`."""
-    session.install("-e", ".[fleet]")
+    install(session, "fleet")
     session.run("interlock", "matrix", *session.posargs)
 
 
 @nox.session
 def fleet(session: nox.Session) -> None:
     """The same on many hosts: `nox -s fleet -- -i inventory.yml --quick`."""
-    session.install("-e", ".[fleet]")
+    install(session, "fleet")
     session.run("interlock", "fleet", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Lint, types, layers, generated files, unit tests, then integration tests with the real engine."""
-    session.install("-e", ".[fleet,test]")
+    """Everything that CI checks: lint and types, then two jobs side by side, the tests without and with an engine."""
+    install(session, "fleet", "test")
     lint(session)
-    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
-        session.run("playwright", "install", "--with-deps", "chromium")
-    session.run("pytest", *session.posargs)
+    run_pytest(session)
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """Lint, types and all tests that need no engine: two minutes, in a random order."""
+    install(session, "fleet", "test")
+    lint(session)
+    run_pytest(session, "-m", "not engine", "--random-order")
+
+
+@nox.session
+def proofs(session: nox.Session) -> None:
+    """What takes too long for every change (docs/proofs.md): hours. Name a file for a part."""
+    install(session, "fleet", "test")
+    session.run("pytest", "--durations=0", *(session.posargs or ["tests/proofs"]))
 
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
-    session.install("-e", ".[fleet,test,benchmarks]")
+    install(session, "fleet", "test", "benchmarks")
     session.run("pytest", "--benchmark-enable", *(session.posargs or ["tests/benchmarks"]))
 
 
+@nox.session
+def lock(session: nox.Session) -> None:
+    """Write constraints.txt anew: what pyproject.toml asks for, `-- --upgrade` in its newest versions."""
+    session.install("-c", "constraints.txt", "uv")
+    session.run(
+        "uv", "pip", "compile", "pyproject.toml", "--all-extras", "--universal", "--no-annotate", "--quiet",
+        "--custom-compile-command", "nox -s lock", "--output-file", "constraints.txt", *session.posargs,
+    )  # fmt: skip
+
+
+def install(session: nox.Session, *extras: str) -> None:
+    """Install Interlock in the versions that every host has: docs/decisions/0023-constraints.md."""
+    session.install("-c", "constraints.txt", "-e", f".[{','.join(extras)}]")
+
+
+def run_pytest(session: nox.Session, *options: str) -> None:
+    """Run the tests on two workers, one of which has all those that need an engine; the slowest end the log."""
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        session.run("playwright", "install", "--with-deps", "chromium")
+    session.run("pytest", "-n2", "--dist=loadscope", "--durations=40", *options, *session.posargs)
+
+
 def lint(session: nox.Session) -> None:
+    """Check style, types, layers and that generated files are up to date."""
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")

@@ -5,38 +5,39 @@ from __future__ import annotations
 import base64
 import hashlib
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.engine.cells import Ended
-from interlock.model import (
-    BaseImage,
-    Benchmark,
-    BenchmarkProfile,
-    BenchmarkValues,
-    Built,
-    CallCounts,
-    CellResult,
-    Claim,
+from interlock.catalog.claims import Claim
+from interlock.catalog.variants import (
+    PRODUCTION,
     Download,
-    Experiment,
-    Facts,
     Gil,
-    Metric,
-    Outcome,
-    PhaseCounts,
-    ProcessCost,
     Proof,
-    Repetition,
-    Settings,
     Source,
-    State,
+    Surroundings,
     ThreadFlavour,
     Variant,
-    Workload,
 )
-from interlock.stage import Stand
+from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
+from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, Ended
+from interlock.measure.cells import Resources
+from interlock.results.experiments import (
+    BaseImage,
+    BenchmarkValues,
+    Built,
+    CellResult,
+    Experiment,
+    Facts,
+    Outcome,
+    ProcessCost,
+    Settings,
+    State,
+)
+from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts
 
 ROOT = Path(__file__).parents[1]
 OK = Outcome(state=State.OK)
@@ -213,7 +214,7 @@ def make_built(variant: str, outcome: Outcome = OK) -> Built:
         tag=f"interlock/python:{variant}-trixie",
         image_id=f"sha256:{variant}",
         size_bytes=150_000_000,
-        base=BaseImage(reference="trixie", origin="debootstrap", image_id="sha256:base"),
+        base=BaseImage(reference="trixie", origin="mmdebstrap", image_id="sha256:base"),
         duration_s=61.0,
     )
 
@@ -264,23 +265,89 @@ def make_settings(variants: Sequence[str]) -> Settings:
     )
 
 
-def make_stand(**changes: Any) -> Stand:
-    """Where workloads are measured, without an engine: nothing of it is asked."""
+@dataclass
+class ScriptedSandbox:
+    """A sandbox whose processes end as `answer` says of their command line; everything else is not asked of it."""
+
+    id: str
+    answer: Callable[[ScriptedSandbox, list[str]], Ended]
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the process that it is asked about
+
+    def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
+        self.environment = environment
+        return self.answer(self, argv)
+
+    def count(self, method: Method) -> AbstractContextManager[Counting]:
+        raise NotImplementedError
+
+    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    def cpu_used(self) -> CpuUsed:
+        raise NotImplementedError
+
+    def address(self) -> str:
+        raise NotImplementedError
+
+    def stop_service(self, folder: str) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class ScriptedNetwork:
+    """A network whose sandboxes are scripted; it is its own workspace."""
+
+    answer: Callable[[ScriptedSandbox, list[str]], Ended]
+    url: str | None = None
+    owner: str = "x"
+    helper_ids: Sequence[str] = ()
+    is_elsewhere: bool = False
+
+    def open_sandbox(
+        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+    ) -> ScriptedSandbox:
+        return ScriptedSandbox(image_id, self.answer)
+
+    def open_limits_sandbox(self) -> ScriptedSandbox:
+        return ScriptedSandbox("limits", self.answer)
+
+    def open_tools_sandbox(self, *, unconfined: bool = False) -> ScriptedSandbox:
+        return ScriptedSandbox("tools", self.answer)
+
+    def ask(self, url: str) -> Answer:
+        raise NotImplementedError
+
+    def put_load(self, words: Sequence[str], limit_s: float) -> str:
+        raise NotImplementedError
+
+    @contextmanager
+    def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[ScriptedNetwork]:
+        yield self
+
+
+def _never(_: ScriptedSandbox, argv: list[str]) -> Ended:
+    raise AssertionError(argv)
+
+
+def make_network(answer: Callable[[ScriptedSandbox, list[str]], Ended] = _never) -> ScriptedNetwork:
+    """A network without an engine; without an answer nothing may be started in it."""
+    return ScriptedNetwork(answer)
+
+
+def make_resources(**changes: Any) -> Resources:
+    """Where workloads are measured, without an engine."""
     parts = {
-        "client": None,
-        "experiment": "x",
+        "workspace": make_network(),
         "folder": Path("unused"),
         "host": "box",
-        "volume": "v",
-        "server_image_id": "",
-        "instruments_image_id": "",
-        "load_image_id": "",
-        "limits_image_id": "limits",
         "probe": None,
         "settings": make_settings(["base"]),
-        "on_step": lambda _: None,
+        "on_progress": lambda _: None,
     }
-    return Stand(**{**parts, **changes})
+    return Resources(**{**parts, **changes})
 
 
 def make_wheel(folder: Path, file: str) -> str:

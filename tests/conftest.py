@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.builders import ROOT
 
+# pytest-xdist gives its workers 80 columns; without a terminal Interlock prints 160.
+os.environ["COLUMNS"] = "160"
+
 # A machine that is busy building is slow, not wrong.
 settings.register_profile("interlock", deadline=None)
 settings.load_profile("interlock")
+
+
+ENGINE_FOLDERS = ("tests/integration/", "tests/proofs/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker has all tests that need an engine, because what builds and measures takes turns; the other the rest.
+
+    xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  only where xdist runs
+
+    class ByEngine(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "engine" if nodeid.startswith(ENGINE_FOLDERS) else nodeid
+
+    return ByEngine(config, log)
 
 
 @pytest.fixture

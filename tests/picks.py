@@ -1,4 +1,4 @@
-"""Material for picks: an experiment with figures, its catalog, and demands, each with the least that they need."""
+"""Evidence for picks: an experiment with figures, its catalog, and criteria, each with the least that they need."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from interlock.model import (
-    TWIN,
-    BenchmarkValues,
-    Catalog,
-    Experiment,
-    Outcome,
-    State,
-    VariantAudit,
-    Workload,
-    split_label,
-)
-from interlock.pick.demands import Demands, parse_weights
-from interlock.pick.material import Material
-from interlock.pick.weighing import Recorded
+from interlock.analysis.pick.criteria import Criteria, parse_weights
+from interlock.analysis.pick.evidence import Evidence, RecordedExperiment
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.types import TWIN, split_label
+from interlock.catalog.workloads import Workload
+from interlock.results.audits import VariantAudit
+from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
 from tests.builders import (
     OK,
     make_benchmark,
@@ -48,7 +41,7 @@ def noisy(factor: float, *, off: float = 0.005) -> list[float]:
     return [factor * figure * (1 + off * (-1) ** number) for number, figure in enumerate(SIX)]
 
 
-def make_material(
+def make_evidence(
     figures: Figures,
     weights: Sequence[str] = ("locks",),
     *,
@@ -57,18 +50,18 @@ def make_material(
     audits: Mapping[str, VariantAudit] | None = None,
     experiment: Mapping[str, Any] | None = None,
     shipped: bool = False,
-    **demands: Any,
-) -> Material:
+    **criteria: Any,
+) -> Evidence:
     """The first label is the experiment's baseline; `variants` changes the catalog's, `experiment` the experiment."""
-    recorded = Recorded(Path("results/own"), experiment_of(figures, **(experiment or {})), shipped)
+    recorded = RecordedExperiment(Path("results/own"), experiment_of(figures, **(experiment or {})), shipped)
     values = {
         (label, workload): cell
         for label in figures
         for workload, cell in _cells(figures[label], label, rss_bytes or {})
     }
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
-    wanted = Demands(weights=parse_weights(weights), **demands)
-    return Material(recorded, values, catalog, wanted, TODAY, audits or {})
+    wanted = Criteria(weights=parse_weights(weights), **criteria)
+    return Evidence(recorded, values, catalog, wanted, TODAY, audits or {})
 
 
 def _cells(

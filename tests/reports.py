@@ -1,4 +1,4 @@
-"""Experiments for the HTML report: a small one with something of every kind, and the committed ones, whole or cut."""
+"""Experiments for tests of reports: a small one with something of every kind, and committed ones, whole or in part."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from interlock import catalog, claims, compare, store
-from interlock.claims import Finding
-from interlock.compare import Table
-from interlock.model import (
-    BenchmarkProfile,
-    BenchmarkValues,
-    CallCounts,
-    Experiment,
-    FutexCounts,
-    Metric,
-    Outcome,
-    PhaseCounts,
-    Profiles,
-    State,
-    Values,
-    split_label,
-)
+from interlock.analysis import claims, comparison
+from interlock.analysis.claims import Finding
+from interlock.analysis.comparison import Table
+from interlock.catalog import loading
+from interlock.catalog.types import split_label
+from interlock.catalog.workloads import Metric
+from interlock.results import store
+from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, Profiles, State, Values
+from interlock.results.profiles import BenchmarkProfile, CallCounts, FutexCounts, PhaseCounts
 from tests.builders import (
     ROOT,
     make_benchmark,
@@ -35,7 +27,8 @@ from tests.builders import (
     make_workload,
 )
 
-Told = tuple[Experiment, list[Table], list[Finding]]
+# What a report is made of: the experiment, its tables, and what it says of the claims.
+ReportInput = tuple[Experiment, list[Table], list[Finding]]
 VARIANTS = ["cpython-3.13", "cpython-2.7-pth", "cpython-3.14", "cpython-2.7-nothreads", "nogil-3.9"]
 CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot start <b>threads</b> & so on</script>")
 MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
@@ -64,7 +57,8 @@ def waiting_profile(**changes: Any) -> BenchmarkProfile:
     return BenchmarkProfile.model_validate({**data, "phases": {"startup": start, "work": work}, **changes})
 
 
-def example() -> Told:
+@cache
+def example() -> ReportInput:
     """Two benchmarks: slower, faster and equal variants, one that cannot run the first, one without an image."""
     workload = make_workload(
         benchmarks=[make_benchmark(name, profile_metric=PROFILED) for name in ("uncontended", "queue")]
@@ -98,11 +92,12 @@ def example() -> Told:
         make_claim(name="pth-is-fast", variant="cpython-2.7-pth", against="cpython-3.13", published=0.5),
         make_claim(name="elsewhere", workload="network", variant="cpython-2.7-pth", against="cpython-3.13"),
     ]
-    tables = compare.tables(experiment, values, profiles)
+    tables = comparison.tables(experiment, values, profiles)
     return experiment, tables, claims.evaluate(published, experiment, values, profiles)
 
 
-def many_columns() -> Told:
+@cache
+def many_columns() -> ReportInput:
     """Three variants on 24 benchmarks."""
     names = [f"benchmark-{number}" for number in range(24)]
     variants = VARIANTS[:3]
@@ -112,13 +107,14 @@ def many_columns() -> Told:
         (label, "locks"): {name: _values(1e-7, (turn + column) % 8) for column, name in enumerate(names)}
         for turn, label in enumerate([*variants, f"{variants[0]}+twin"])
     }
-    return experiment, compare.tables(experiment, values, {}), []
+    return experiment, comparison.tables(experiment, values, {}), []
 
 
-def scaled(variants: int = 3, cores: int = 2) -> Told:
+@cache
+def scaled(variants: int = 3, cores: int = 2) -> ReportInput:
     """As a report reads it."""
     experiment, values = scaling(variants, cores)
-    return experiment, compare.tables(experiment, values, {}), []
+    return experiment, comparison.tables(experiment, values, {}), []
 
 
 def scaling(variants: int = 3, cores: int = 2) -> tuple[Experiment, Values]:
@@ -179,7 +175,7 @@ def read(name: str) -> tuple[Experiment, Values, Profiles]:
 
 
 @cache
-def reference(name: str, only: Sequence[str] | None = None) -> Told:
+def reference(name: str, only: Sequence[str] | None = None) -> ReportInput:
     """A committed experiment, whole or as if `only` these variants and modes had been measured."""
     experiment, values, profiles = read(name)
     if only is not None:
@@ -187,8 +183,8 @@ def reference(name: str, only: Sequence[str] | None = None) -> Told:
         cells = [cell for cell in experiment.cells if cell.label in only or cell.mode == "twin"]
         images = [image for image in experiment.images if image.variant in variants]
         experiment = experiment.model_copy(update={"cells": cells, "images": images})
-    found = claims.evaluate(catalog.load_claims(ROOT), experiment, values, profiles)
-    return experiment, compare.tables(experiment, values, profiles), found
+    found = claims.evaluate(loading.load_claims(ROOT), experiment, values, profiles)
+    return experiment, comparison.tables(experiment, values, profiles), found
 
 
 FIVE = ("cpython-3.13", "cpython-3.13t", "cpython-3.14", "cpython-3.14t", "nogil-3.9")

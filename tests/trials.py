@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.model import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
-from interlock.runs import OK
+from interlock.measure.processes import OK
+from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 
 HOST = {
     "cores": 2,
     "cpu": "a processor",
     "memory_bytes": 2**34,
+    "kernel": "6.18",
     "system": "Debian",
     "engine": {"version": "20.10", "storage_driver": "overlay2"},
 }

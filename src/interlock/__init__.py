@@ -1,5 +1,4 @@
 """Interlock: which build of the Python interpreter to run, with evidence."""
 
-from importlib.metadata import version
-
-__version__ = version("interlock")
+# pyproject.toml reads it from here: asking the installed package for it would take longer than the rest of `--help`.
+__version__ = "0.1.0"

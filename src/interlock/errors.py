@@ -1,59 +1,96 @@
-"""What Interlock says when it cannot go on: one clear sentence, and the exit code that `cli` leaves with."""
+"""Interlock's errors: what was found, where, and how to fix it; and the exit code that `cli` leaves with."""
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 
-# So many names are few.
+# A list of up to this many names helps; a longer one hides the name that is looked for.
 FEW = 12
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """Asks about the known name that is most like one that does not exist; empty if none is like it."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"Did you mean '{close[0]}'?" if close else ""
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant by one that does not exist; None if no name is like it.
+
+    A name that has the other as a part between hyphens comes first: '3.14' means 'cpython-3.14'.
+    """
+    wanted = name.casefold()
+    by_folded = {one.casefold(): one for one in sorted(known, reverse=True)}
+    with_part = [one for one in by_folded if f"-{wanted}-" in f"-{one}-"]
+    if with_part:
+        return by_folded[min(with_part, key=lambda one: (one.count("-"), one))]
+    close = difflib.get_close_matches(wanted, list(by_folded), n=1)
+    return by_folded[close[0]] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question about the nearest known name; empty if none is like it."""
+    close = nearest_name(name, known)
+    return f"Did you mean '{close}'?" if close else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What to do about a name that does not exist: the one that was meant, if one is like it; all, if they are few."""
+    """Return what to do about a name that does not exist: the nearest known name, and all of them if they are few."""
     names = sorted(known)
-    question = meant(name, names)
-    every = f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."
-    return " ".join(filter(None, (question, every if len(names) <= FEW or not question else "")))
+    question = did_you_mean(name, names)
+    if question and not 1 < len(names) <= FEW:
+        return question
+    return f"{question} {_listed(names)}".lstrip()
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) > FEW:
+        return f"There are {len(names)}: {', '.join(names[:FEW])} and others."
+    return f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."
 
 
 class InterlockError(Exception):
-    """Something that the user can mend: where it is, what was found there and what to do about it."""
+    """Something that the user can fix: the file and the key or option, what was found there, and what to do."""
 
     exit_code = 1
 
     def __init__(self, *, found: str, todo: str, file: str = "", key: str = "") -> None:
         self.file, self.key, self.found, self.todo = file, key, found, todo
-        where = ", ".join(part for part in (file, f"key '{key}'" if key else "") if part)
+        where = ", ".join(filter(None, (file, self._key_in_words())))
         super().__init__(f"{where + ': ' if where else ''}{found.rstrip('.')}. {todo}")
+
+    def _key_in_words(self) -> str:
+        """Return "key 'tag'" or '--to'; nothing where `found` names the option: 'missing option --to'."""
+        if self.key.startswith("-"):
+            return "" if self.found.startswith(f"missing option {self.key}") else self.key
+        return f"key '{self.key}'" if self.key else ""
+
+    def __reduce__(self) -> tuple[partial["InterlockError"], tuple[()]]:
+        """Return how to make the error again in another process."""
+        return partial(type(self), found=self.found, todo=self.todo, file=self.file, key=self.key), ()
 
 
 class UsageError(InterlockError):
-    """The command line names something that does not exist."""
+    """The command line names something that does not exist, or lacks something."""
 
     exit_code = 2
 
 
+def missing_option(option: str, todo: str) -> UsageError:
+    """Return the error of a command that cannot do without this option."""
+    return UsageError(key=option, found=f"missing option {option}", todo=todo)
+
+
 class KindError(UsageError):
-    """Experiments that were measured on different kinds of host, or to different baselines, cannot be compared."""
+    """Experiments of different kinds of host, or with different baselines, cannot be compared."""
 
 
 class DriftError(InterlockError):
-    """A generated file is not what the variants and templates say."""
+    """A generated file differs from what the variants and templates give."""
 
 
 class CatalogError(InterlockError):
-    """A file under variants/ or workloads/ is not what the schema asks for."""
+    """A file below variants/ or workloads/ does not follow the schema."""
 
     exit_code = 3
 
 
 class RequirementsError(InterlockError):
-    """A requirements file cannot be read, or a line of it is none that pip takes."""
+    """A requirements file cannot be read, or pip would refuse a line of it."""
 
     exit_code = 3
 
@@ -71,7 +108,7 @@ class RegistryError(InterlockError):
 
 
 class TagError(RegistryError):
-    """A tag is not there, or not what this engine pushed or pulled by its name; the registry itself is well."""
+    """The registry answers, but a tag is missing, or is not the image that this engine pushed or pulled."""
 
 
 class TracerError(InterlockError):
@@ -81,17 +118,17 @@ class TracerError(InterlockError):
 
 
 class BuildError(InterlockError):
-    """A variant did not build, or the image is not what its file declares."""
+    """A variant did not build, or the image does not show what its file declares."""
 
     exit_code = 5
 
 
 class SourceUnavailableError(BuildError):
-    """No place has a source; `found` starts with the host and the error of the first place asked."""
+    """No location has a source; `found` starts with the host and the error of the first location asked."""
 
 
 class WorkloadError(InterlockError):
-    """A workload ran and did not keep to the protocol, or did not do its work."""
+    """A workload ran but broke the protocol, or did not do its work."""
 
     exit_code = 6
 
@@ -107,19 +144,19 @@ class StoreError(InterlockError):
 
 
 class ClaimError(InterlockError):
-    """An experiment refutes a claim that is required."""
+    """An experiment refutes a required claim."""
 
 
 class PickError(InterlockError):
-    """Nothing meets the demands."""
+    """No variant meets the constraints."""
 
 
 class AuditError(InterlockError):
-    """A dependency cannot be had in a variant, or switches its GIL back on."""
+    """A dependency cannot be installed in a variant, or switches its GIL back on."""
 
 
 class SwapError(InterlockError):
-    """A file whose image cannot be swapped, taken back or found, or is not the one that was picked."""
+    """The image in a file cannot be found, swapped or reverted, or differs from the picked one."""
 
 
 class InventoryError(InterlockError):

@@ -19,9 +19,9 @@ from typing import Any
 import pyperf
 import pytest
 
-from interlock.engine import cells
+from interlock.catalog.types import MOUNT
 from interlock.engine.client import OWNER_LABEL
-from interlock.model import MOUNT
+from interlock.engine.run import cells
 
 PROGRAMS_AT = f"{MOUNT}/workloads"
 # By this name in every image: the byte code of pyperf is shared.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.across.simulated import ROWS, disturbed, false_alarms, found, heavy, normal
+from tests.analysis.simulated import ROWS, disturbed, false_alarms, found, heavy, normal
 
 TABLES, SERIES = 200, 200
 

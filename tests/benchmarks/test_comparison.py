@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from interlock import compare, store
-from interlock.statistics import Ratio, _freedom
+from interlock.analysis import comparison as compare
+from interlock.analysis.statistics import Ratio, degrees_of_freedom
+from interlock.analysis.verdicts import SIGNIFICANT, Comparison, Verdict
+from interlock.results import store
 from tests.builders import edit
 from tests.integration.toys import copy_project, interlock
 
@@ -76,7 +78,7 @@ def experiments(root: Path) -> Iterator[list[compare.Table]]:
         yield compare.tables(described, *store.read_cells(folder, described))
 
 
-def comparisons(tables: list[compare.Table], label: str) -> Iterator[tuple[str, compare.Comparison]]:
+def comparisons(tables: list[compare.Table], label: str) -> Iterator[tuple[str, Comparison]]:
     for table in tables:
         for row in table.rows:
             if row.label == label and row.to_baseline:
@@ -89,9 +91,9 @@ def smallest_effect(ratio: Ratio, comparisons_in_report: int) -> float:
     Of the trimmed t-test at the first step of Holm's method (Cohen 1988, 'Statistical Power Analysis', chapter 2); the
     standard error is that of the interval.
     """
-    freedom = _freedom(ratio.rounds)
+    freedom = degrees_of_freedom(ratio.rounds)
     error = math.log(ratio.high / ratio.low) / 2 / stats.t.ppf(0.975, freedom)
-    level = compare.SIGNIFICANT / 2 / comparisons_in_report
+    level = SIGNIFICANT / 2 / comparisons_in_report
     return math.expm1((stats.t.ppf(1 - level, freedom) + stats.t.ppf(SHARE_FOUND, freedom)) * error)
 
 
@@ -110,7 +112,7 @@ def test_the_smallest_effect_that_each_benchmark_shows(capsys: pytest.CaptureFix
                 print(f"| {name} | {ratio.rounds} | {alone:.1%} | {number} | {among:.1%} |")
 
 
-def compared(row: compare.Row) -> set[compare.Comparison]:
+def compared(row: compare.Row) -> set[Comparison]:
     return {one for one in (row.to_baseline, row.to_control) if one}
 
 
@@ -119,27 +121,27 @@ def test_equal_images_are_not_told_apart_and_a_slowdown_of_5_percent_is_found(
 ) -> None:
     """In each experiment the baseline, its twin, the same once more, and one that does 5 % more work than it tells."""
     alarms: list[str] = []
-    found: dict[str, list[compare.Comparison]] = {}
-    equal: dict[str, list[compare.Comparison]] = {}
+    found: dict[str, list[Comparison]] = {}
+    equal: dict[str, list[Comparison]] = {}
     for number, tables in enumerate(experiments(project)):
         for name, comparison in comparisons(tables, SLOWER):
             found.setdefault(name, []).append(comparison)
         for name, comparison in comparisons(tables, SAME):
             equal.setdefault(name, []).append(comparison)
-            if comparison.verdict != compare.SAME:
+            if comparison.verdict is not Verdict.SAME:
                 alarms.append(f"experiment {number}, {name}: {shown(comparison)}")
     with capsys.disabled():
         print(f"\nA/A: {len(alarms)} false alarms in {EXPERIMENTS} experiments", *alarms, sep="\n")
         for name, comparisons_ in found.items():
             verdicts = [comparison.verdict for comparison in comparisons_]
-            print(f"5 % injected into {name}: slower in {verdicts.count(compare.SLOWER)} of {EXPERIMENTS}")
+            print(f"5 % injected into {name}: slower in {verdicts.count(Verdict.SLOWER)} of {EXPERIMENTS}")
             print(*(f"  {shown(comparison)}" for comparison in comparisons_), sep="\n")
         print("medians of equals: rounds, half width")
         for name, comparisons_ in equal.items():
             print(name, *medians(comparisons_))
 
 
-def shown(comparison: compare.Comparison) -> str:
+def shown(comparison: Comparison) -> str:
     ratio = comparison.ratio
     return (
         f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {ratio.rounds} rounds, p {comparison.p:.4f}, "
@@ -147,7 +149,7 @@ def shown(comparison: compare.Comparison) -> str:
     )
 
 
-def medians(comparisons_: list[compare.Comparison]) -> tuple[str, ...]:
+def medians(comparisons_: list[Comparison]) -> tuple[str, ...]:
     ratios = [comparison.ratio for comparison in comparisons_]
     return (
         f"{statistics.median(ratio.rounds for ratio in ratios):.0f}",

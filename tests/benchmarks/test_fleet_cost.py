@@ -19,10 +19,11 @@ from typing import Any
 import altair
 import pytest
 
-from interlock import experiment, host
-from interlock.fleet import inventory, merging, planning
-from interlock.fleet.record import FleetRecord, HostRecord
-from interlock.fleet.running import Limits, Orders, Run
+from interlock.engine import machine
+from interlock.fleet import dispatch, inventory
+from interlock.fleet.record import FleetRecord, HostRecord, merge_experiments, take_in_results
+from interlock.fleet.running import Limits, Run, RunSettings
+from interlock.measure import experiment
 from tests.builders import ROOT, make_experiment, make_settings, make_workload
 
 SIZES = [int(size) for size in os.environ.get("INTERLOCK_FLEET_SIZES", "10,50,200").split(",")]
@@ -68,8 +69,8 @@ class Cost:
 def project(tmp_path: Path) -> Path:
     """The playbooks without what changes a host, and the stub in Interlock's place."""
     shutil.copytree(ROOT / "playbooks", tmp_path / "playbooks")
-    (tmp_path / "src/interlock").mkdir(parents=True)
-    shutil.copy(ROOT / "src/interlock/host.py", tmp_path / "src/interlock")
+    (tmp_path / "src/interlock/engine").mkdir(parents=True)
+    shutil.copy(ROOT / "src/interlock/engine/machine.py", tmp_path / "src/interlock/engine")
     for role in CHANGING:
         for path in (tmp_path / "playbooks/roles" / role / "tasks").glob("*.yml"):
             path.write_text(NOTHING)
@@ -102,15 +103,15 @@ def cost_of(project: Path, size: int) -> Cost:
         each=False,
         images={},
         hosts={name: HostRecord(kind=kind) for name, kind in listed.kinds.items()},
-        shards=planning.shards(kinds, names, dict.fromkeys(names, float(CELL_S)), each=False),
+        shards=dispatch.shards(kinds, names, dict.fromkeys(names, float(CELL_S)), each=False),
     )
 
     def take_in(archive: Path, name: str, workload: str) -> None:
-        merging.take_in(
+        take_in_results(
             archive,
             folder / name,
             workload,
-            lambda before, new: merging.merged(before, new, record.name, name, experiment.repeat_command),
+            lambda before, new: merge_experiments(before, new, record.name, name, experiment.repeat_command),
         )
 
     variables = {
@@ -119,7 +120,7 @@ def cost_of(project: Path, size: int) -> Cost:
         "interlock_folder": str(project),
         "interlock_home": str(folder / "homes") + "/{{ inventory_hostname }}",
     }
-    orders = Orders(
+    settings = RunSettings(
         root=project,
         folder=folder,
         inventory=listed,
@@ -127,11 +128,11 @@ def cost_of(project: Path, size: int) -> Cost:
         variables=variables,
         options_of=lambda workload: ["--workloads", workload],
         take_in=take_in,
-        say=lambda _: None,
+        print_line=lambda _: None,
     )
-    run = Run(orders, record)
+    run = Run(settings, record)
     before, start = _cpu_s(), time.monotonic()
-    run.look()
+    run.examine_hosts()
     run.carry_out()
     cost = Cost(size, time.monotonic() - start, _cpu_s() - before)
     assert all(shard.done_by for shard in run.record.shards)
@@ -140,7 +141,7 @@ def cost_of(project: Path, size: int) -> Cost:
 
 
 def _inventory(project: Path, folder: Path, size: int) -> inventory.Inventory:
-    facts = host.facts()
+    facts = machine.facts()
     variables = {
         "ansible_connection": "local",
         # As by ssh: one process on the host for each task.

@@ -15,14 +15,13 @@ from typing import Any
 import pyperf
 import pytest
 
-from interlock import catalog as catalogs
-from interlock import instruments
-from interlock.engine import build as building
-from interlock.engine import cells
-from interlock.engine.client import connect
-from interlock.engine.helpers import ensure_helper
-from interlock.engine.image import Options
-from interlock.places import Places
+from interlock.catalog import loading as catalogs
+from interlock.catalog.paths import ProjectPaths
+from interlock.engine.build.builds import ensure_helper
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import cells
+from interlock.measure import processes
 
 ROOT = Path(__file__).parents[2]
 OWNER = "launcher-cost"
@@ -57,10 +56,9 @@ TIMEIT += ["-s", "acquire, release = lock.acquire, lock.release", "acquire(); re
 @pytest.fixture
 def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     """A cell of 3.13 that has pyperf beside the workloads, and the client."""
-    client = connect()
-    (built,) = building.build(
-        client, catalogs.load(ROOT), ["cpython-3.13"], Options(ROOT, Places.here().cache), lambda *_: None
-    )
+    client = connect().client
+    build_options = BuildOptions(ROOT, ProjectPaths.find().cache)
+    (built,) = DockerEngine(client).build(catalogs.load(ROOT), ["cpython-3.13"], build_options, lambda *_: None)
     assert built.base is not None
     (tmp_path / "bare.c").write_text(BARE)
     flags = ["-O2", "-static", f"-DSTARTS={STARTS}"]
@@ -72,7 +70,7 @@ def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     try:
         image_id = ensure_helper(client, ROOT, "instruments", built.base)
         volume = cells.create_instruments_volume(client, OWNER, image_id, programs)
-        options = cells.CellOptions(OWNER, instruments.IDLE, volume, None)
+        options = cells.CellOptions(OWNER, volume, None)
         yield client, cells.start_cell(client, built.image_id, options)
     finally:
         cells.clean_up(client, OWNER)
@@ -87,8 +85,8 @@ def run(cell: tuple[Any, Any], *argv: str) -> str:
 
 
 def launched_s(cell: tuple[Any, Any], *argv: str) -> list[float]:
-    output = run(cell, instruments.LAUNCH, "--repeat", str(STARTS), "--discard-stdout", "--", *argv)
-    return [cost.wall_s for cost in instruments.parse_costs(output)]
+    output = run(cell, processes.LAUNCH, "--repeat", str(STARTS), "--discard-stdout", "--", *argv)
+    return [cost.wall_s for cost in processes.parse_costs(output)]
 
 
 def test_the_launcher_beside_a_bare_posix_spawn(cell: tuple[Any, Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,15 +12,19 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock import compare, instruments, render, store
-from interlock.engine import build as building
-from interlock.engine import cells
-from interlock.engine.client import connect
-from interlock.engine.helpers import ensure_helper
-from interlock.engine.image import Options, run_build
-from interlock.model import State
-from interlock.places import Places
+from interlock.analysis import comparison
+from interlock.catalog import loading as catalogs
+from interlock.catalog import rendering
+from interlock.catalog.paths import ProjectPaths
+from interlock.engine.build import builds as building
+from interlock.engine.build.builds import ensure_helper
+from interlock.engine.build.image import run_build
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import cells
+from interlock.measure import processes
+from interlock.results import store
+from interlock.results.experiments import State
 from tests.integration.toys import interlock
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +47,7 @@ echo "$start $(date +%s.%N)"
 def test_loading_and_rendering_everything(benchmark: Any) -> None:
     def load_and_render() -> int:
         catalog = catalogs.load(ROOT)
-        return len(render.generated_files(catalog, catalogs.texts(ROOT)))
+        return len(rendering.generated_files(catalog, catalogs.read_texts(ROOT)))
 
     assert benchmark(load_and_render) > 20
 
@@ -60,7 +64,7 @@ def test_reading_an_experiment_and_comparing_it(benchmark: Any) -> None:
 
     def read_and_compare() -> int:
         described = store.read_experiment(folder)
-        return len(compare.tables(described, *store.read_cells(folder, described)))
+        return len(comparison.tables(described, *store.read_cells(folder, described)))
 
     assert benchmark.pedantic(read_and_compare, rounds=5) > 5
 
@@ -69,22 +73,21 @@ def test_writing_a_cell(benchmark: Any, tmp_path: Path) -> None:
     """A file of a cell's size, written whole: temporary file, sync, rename."""
     folder = store.latest_experiment(ROOT / "results" / "reference")
     text = max((path.read_text() for path in folder.glob("*/*/*.json")), key=len)
-    benchmark(lambda: store.write_whole(tmp_path / "cell.json", text))
+    benchmark(lambda: store.write_atomically(tmp_path / "cell.json", text))
     assert (tmp_path / "cell.json").read_text() == text
 
 
 def test_a_container_until_a_process_runs_in_it(benchmark: Any) -> None:
-    client = connect()
-    (built,) = building.build(
-        client, catalogs.load(ROOT), [VARIANT], Options(ROOT, Places.here().cache), lambda *_: None
-    )
+    client = connect().client
+    options = BuildOptions(ROOT, ProjectPaths.find().cache)
+    (built,) = DockerEngine(client).build(catalogs.load(ROOT), [VARIANT], options, lambda *_: None)
     assert built.base is not None
     image_id = ensure_helper(client, ROOT, "instruments", built.base)
     volume = cells.create_instruments_volume(client, OWNER, image_id, {})
 
     def ready() -> int | None:
-        cell = cells.start_cell(client, built.image_id, cells.CellOptions(OWNER, instruments.IDLE, volume, None))
-        return cells.run_process(client, cell, [instruments.LAUNCH, "--", "true"], 30).exit_code
+        cell = cells.start_cell(client, built.image_id, cells.CellOptions(OWNER, volume, None))
+        return cells.run_process(client, cell, [processes.LAUNCH, "--", "true"], 30).exit_code
 
     try:
         assert benchmark.pedantic(ready, rounds=5) == 0
@@ -94,16 +97,16 @@ def test_a_container_until_a_process_runs_in_it(benchmark: Any) -> None:
 
 def test_a_cold_build_beside_a_plain_one(capsys: pytest.CaptureFixture[str]) -> None:
     """Cold: fetch, compile, slim, prove and tag. Plain: configure, make -j and make install with the same flags."""
-    client, catalog = connect(), catalogs.load(ROOT)
-    options = Options(ROOT, Places.here().cache)
-    (warm,) = building.build(client, catalog, [VARIANT], options, lambda *_: None)
+    client, catalog = connect().client, catalogs.load(ROOT)
+    options = BuildOptions(ROOT, ProjectPaths.find().cache)
+    (warm,) = DockerEngine(client).build(catalog, [VARIANT], options, lambda *_: None)
     assert warm.outcome.state is State.OK
     pairs = []
     for _ in range(2):
         plain_s = _plain_build_s(client, catalog, options)
         started = time.monotonic()
         again = replace(options, rebuild=str(time.time_ns()))
-        (built,) = building.build(client, catalog, [VARIANT], again, lambda *_: None)
+        (built,) = DockerEngine(client).build(catalog, [VARIANT], again, lambda *_: None)
         assert built.outcome.state is State.OK
         pairs.append((time.monotonic() - started, plain_s))
     with capsys.disabled():
@@ -111,9 +114,9 @@ def test_a_cold_build_beside_a_plain_one(capsys: pytest.CaptureFixture[str]) -> 
             print(f"\n{VARIANT}: cold {cold_s:.0f} s, plain {plain_s:.0f} s, ratio {cold_s / plain_s:.2f}")
 
 
-def _plain_build_s(client: Any, catalog: Any, options: Options) -> float:
+def _plain_build_s(client: Any, catalog: Any, options: BuildOptions) -> float:
     variant = catalog.variants[VARIANT]
-    plan = building.make_plan(client, catalog, variant, options, lambda *_: None)
+    plan = building.ImageBuilder(client, catalog, options, lambda *_: None).plan(variant)
     log: list[str] = []
     toolchain = run_build(
         client, plan.files, log, lambda _: None, buildargs={"BASE": plan.base.reference}, target="toolchain"
@@ -125,9 +128,9 @@ def _plain_build_s(client: Any, catalog: Any, options: Options) -> float:
         file=source.file,
         sha256=source.sha256,
         places=" ".join(source.places),
-        environment=render.shell_environment(source),
+        environment=rendering.shell_environment(source),
         optimise=catalog.profiles["standard"].optimise,
-        flags=" ".join(render.quote(flag) for flag in source.configure),
+        flags=" ".join(rendering.quote(flag) for flag in source.configure),
     )
     container = client.containers.run(
         toolchain, ["sh", "-c", script], detach=True, environment={"JOBS": str(building.make_jobs())}

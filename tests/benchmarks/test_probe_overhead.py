@@ -15,16 +15,15 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock import instruments
-from interlock.engine import build as building
-from interlock.engine import cells
-from interlock.engine.client import connect
-from interlock.engine.helpers import ensure_helper
-from interlock.engine.image import Options
-from interlock.engine.profiler import counting
-from interlock.model import Method
-from interlock.places import Places
+from interlock.catalog import loading as catalogs
+from interlock.catalog.paths import ProjectPaths
+from interlock.engine.build.builds import ensure_helper
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import cells
+from interlock.engine.run.profiler import counting
+from interlock.measure import processes
+from interlock.results.profiles import Method
 
 ROOT = Path(__file__).parents[2]
 OWNER = "probe-overhead"
@@ -56,9 +55,8 @@ class Bench:
 
     def __init__(self, client: Any, folder: Path) -> None:
         self.client = client
-        (built,) = building.build(
-            client, catalogs.load(ROOT), ["cpython-3.13"], Options(ROOT, Places.here().cache), lambda *_: None
-        )
+        build_options = BuildOptions(ROOT, ProjectPaths.find().cache)
+        (built,) = DockerEngine(client).build(catalogs.load(ROOT), ["cpython-3.13"], build_options, lambda *_: None)
         assert built.base is not None
         self.instruments_id = ensure_helper(client, ROOT, "instruments", built.base)
         (folder / "loop.c").write_text(LOOP)
@@ -67,13 +65,13 @@ class Bench:
         programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
         programs["loop"] = (folder / "loop").read_bytes()
         volume = cells.create_instruments_volume(client, OWNER, self.instruments_id, programs)
-        options = cells.CellOptions(OWNER, instruments.IDLE, volume, None)
+        options = cells.CellOptions(OWNER, volume, None)
         self.watched, self.neighbour = (cells.start_cell(client, built.image_id, options) for _ in range(2))
 
     def wall_s(self, cell: Any, argv: list[str], tracer: list[str]) -> float:
-        ended = cells.run_process(self.client, cell, [instruments.LAUNCH, "--", *tracer, *argv], 300)
+        ended = cells.run_process(self.client, cell, [processes.LAUNCH, "--", *tracer, *argv], 300)
         assert ended.exit_code == 0, ended.stderr
-        return instruments.parse_costs(ended.stdout)[-1].wall_s
+        return processes.parse_costs(ended.stdout)[-1].wall_s
 
     def probe(self, method: Method) -> AbstractContextManager[Any]:
         return counting(self.client, self.instruments_id, OWNER, self.watched, method)
@@ -81,7 +79,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    client = connect()
+    client = connect().client
     try:
         yield Bench(client, tmp_path)
     finally:
@@ -120,10 +118,10 @@ def test_what_a_probe_costs_its_cell(bench: Bench, capsys: pytest.CaptureFixture
         "without": (nullcontext, []),
         "without, again": (nullcontext, []),
         "bpf": (lambda: bench.probe(Method.BPF), []),
-        "strace-futex": (nullcontext, instruments.STRACE_FUTEX),
+        "strace-futex": (nullcontext, processes.STRACE_FUTEX),
     }
     # On the queue strace would take minutes.
-    slow: dict[str, Way] = {"strace": (nullcontext, instruments.STRACE)}
+    slow: dict[str, Way] = {"strace": (nullcontext, processes.STRACE)}
     for title, argv in PROGRAMS.items():
         ratios = interleaved(bench, bench.watched, argv, ways | (slow if title == "1-byte reads" else {}))
         with capsys.disabled():

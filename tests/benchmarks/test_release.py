@@ -18,13 +18,12 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock import statistics as ratios
-from interlock.engine import build as building
-from interlock.engine import cells
-from interlock.engine.client import connect
-from interlock.engine.image import Options
-from interlock.places import Places
+from interlock.analysis import statistics as ratios
+from interlock.catalog import loading as catalogs
+from interlock.catalog.paths import ProjectPaths
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import cells
 from tests.benchmarks.pyperformance import Program, Task, calibrate, run, start_containers
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +61,7 @@ Timings = dict[str, dict[str, list[float]]]
 
 @pytest.fixture
 def client() -> Iterator[Any]:
-    connected = connect()
+    connected = connect().client
     try:
         yield connected
     finally:
@@ -78,8 +77,8 @@ def images(client: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, (variant, profile) in COLUMNS.items():
         if variant in catalog.variants:
-            options = Options(ROOT, Places.here().cache, profile)
-            (built,) = building.build(client, catalog, [variant], options, lambda *_: None)
+            options = BuildOptions(ROOT, ProjectPaths.find().cache, profile)
+            (built,) = DockerEngine(client).build(catalog, [variant], options, lambda *_: None)
             assert built.image_id or name not in NEEDED, built.outcome
             found |= {name: built.image_id} if built.image_id else {}
     return found
@@ -107,7 +106,7 @@ def by_program(timings: Timings, tasks: list[Task], name: str, without: Containe
     for task in tasks:
         if task.program.folder not in without:
             of = timings[task.title]
-            groups[task.program.folder].append(ratios.by_round(of[DEBIAN], of[name]))
+            groups[task.program.folder].append(ratios.paired_ratios(of[DEBIAN], of[name]))
     return list(groups.values())
 
 

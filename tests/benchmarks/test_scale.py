@@ -18,10 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from interlock import compare, report, store
-from interlock.across import hosts, text
-from interlock.across.extract import Extract, extract
-from interlock.model import TWIN, Experiment, Workload
+from interlock.analysis import cohorts, comparison
+from interlock.analysis.cohorts import Extract, extract
+from interlock.catalog.types import TWIN
+from interlock.catalog.workloads import Workload
+from interlock.report import comparisons
+from interlock.report import experiment as report
+from interlock.results import store
+from interlock.results.experiments import Experiment
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 
 HOSTS, KINDS, VARIANTS, WORKLOADS = 200, 4, 20, 20
@@ -103,15 +107,15 @@ def test_each_step_by_itself_on_one_core(fleet: Path, capsys: pytest.CaptureFixt
         experiment = store.read_experiment(folder)
         values = store.read_cell_values(folder, experiment)
         spent["read"] += (read := time.process_time()) - start
-        tables = compare.tables(experiment, values, {})
+        tables = comparison.tables(experiment, values, {})
         extracts.append(extract(experiment, tables))
         spent["compare"] += (compared := time.process_time()) - read
         assert "cpython-3.19" in report.markdown(experiment, tables)
         spent["a report for each host"] += time.process_time() - compared
         cells += sum(cell.mode != TWIN for cell in experiment.cells)
     start = time.process_time()
-    summaries = hosts.summaries(extracts)
-    shown = text.markdown([text.of_hosts(one) for one in summaries])
+    summaries = cohorts.kind_summaries(extracts)
+    shown = comparisons.markdown([comparisons.hosts_document(one) for one in summaries])
     spent["summary of each kind"] += time.process_time() - start
     assert len(summaries) == KINDS
     assert shown.count("| cpython-3.19 | 1.9") == KINDS * (1 + WORKLOADS)
@@ -127,7 +131,7 @@ def test_a_command_over_all_of_them(
     """As a user runs it, from nothing: the time by the clock, and the memory of all its processes together."""
     name, *options = command.split()
     folders = [str(fleet / "before"), str(fleet / "after")] if name == "compare" else [str(fleet)]
-    arguments = [sys.executable, "-c", "from interlock.cli import main; main()", name, *folders, *options]
+    arguments = [sys.executable, "-c", "from interlock.cli.main import main; main()", name, *folders, *options]
     cpu_s, start, peak_bytes = children_cpu_s(), time.perf_counter(), 0
     with (tmp_path / "output").open("wb") as output, subprocess.Popen(arguments, stdout=output) as process:
         while process.poll() is None:

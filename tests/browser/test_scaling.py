@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import WIDTHS, Open, Opened
+from tests.browser.conftest import Open, Window
 
 CHART = '[data-chart="scaling-threads-pure"]'
 VARIANTS = ["cpython-3.13", "cpython-3.14", "cpython-3.15"]
 
 
-SEEN = [(width, theme) for width in WIDTHS for theme in ("light", "dark")]
+@pytest.fixture(params=[("phone", "dark"), ("tablet", "light"), ("desk", "light"), ("desk", "dark")], ids="-".join)
+def seen(request: pytest.FixtureRequest, shared: Open) -> Window:
+    """Return a report that the test only looks at."""
+    return shared("curves", *request.param)
 
 
-@pytest.fixture(scope="module", params=SEEN, ids="-".join)
-def seen(request: pytest.FixtureRequest, opening: Open) -> Opened:
-    width, theme = request.param
-    return opening("curves", width, theme)
-
-
-def test_each_variant_has_its_points_and_all_is_quiet(seen: Opened) -> None:
-    assert seen.said == []
+def test_each_variant_has_its_points_and_all_is_quiet(seen: Window) -> None:
+    assert seen.messages == []
     assert seen.names_in("scaling-threads-pure") == VARIANTS
     dots = seen.page.locator(f"{CHART} svg .mark-symbol.role-mark path")
     assert dots.count() == 4 * len(VARIANTS)
@@ -31,7 +28,7 @@ def test_each_variant_has_its_points_and_all_is_quiet(seen: Opened) -> None:
     assert fills.count(rgb) == 2 * len(VARIANTS)
 
 
-def test_the_curve_of_a_row_stays_in_it(seen: Opened) -> None:
+def test_the_curve_of_a_row_stays_in_it(seen: Window) -> None:
     """Dots stand as their rows do, and of each row those of more workers are not below by more than it shows."""
     places = seen.page.locator(f"{CHART} svg .mark-symbol.role-mark path").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect().y)"
@@ -48,20 +45,20 @@ def test_the_curve_of_a_row_stays_in_it(seen: Opened) -> None:
     assert all(min(abs(place - name) for name in names) < step for place in places)
 
 
-def test_the_cores_the_limit_and_what_is_extrapolated_are_told(seen: Opened) -> None:
+def test_the_cores_the_limit_and_what_is_extrapolated_are_told(seen: Window) -> None:
     texts = seen.page.locator(f"{CHART} svg text").all_text_contents()
     assert "2 cores, beyond: extrapolated" in texts
     assert {"measured", "fitted", "extrapolated", "limit"} <= set(texts)
     assert [text for text in texts if "x at " in text] == ["1.00x at 1", "1.48x at 8", "1.94x at 8"]
 
 
-def test_no_page_of_curves_is_wider_than_its_window(seen: Opened) -> None:
+def test_no_page_of_curves_is_wider_than_its_window(seen: Window) -> None:
     width, window = seen.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert width <= window
 
 
 def test_behind_the_curves_are_their_terms_and_beside_a_benchmark_its_details_and_limits(opened: Open) -> None:
-    window = opened("curves")
+    window = opened("curves", drawn=False)
     figure = window.page.locator("#scaling-threads-pure")
     figure.locator("summary").click()
     window.wait_until_unfolded("scaling-threads-pure")
@@ -85,4 +82,4 @@ def test_the_filter_holds_for_curves(opened: Open) -> None:
     assert len(window.names_in("scaling-threads-pure")) == 40
     window.filter("3.20")
     assert window.names_in("scaling-threads-pure") == ["cpython-3.20"]
-    assert window.said == []
+    assert window.messages == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import socket
@@ -13,13 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.client import connect, no_space, put_tag
+from interlock.engine import client
+from interlock.engine.client import Address, docker_address, environment_for, no_space, put_tag
+from interlock.engine.docker import connect
 from interlock.errors import EngineError
 
 # Imports first: another user may not be able to read this one's packages.
 CONNECT_AS_NOBODY = """
 import os
-from interlock.engine.client import connect
+from interlock.engine.docker import connect
 from interlock.errors import EngineError
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -91,3 +95,129 @@ def test_an_image_is_named_in_two_words() -> None:
     image = Image()
     put_tag(image, "localhost:5000/team/python:3.13-trixie")
     assert image.words == ("localhost:5000/team/python", "3.13-trixie")
+
+
+@pytest.fixture
+def rootless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A docker context named rootless, which is the current one; its engine's address."""
+    host = f"unix://{tmp_path}/rootless.sock"
+    meta = tmp_path / "contexts" / "meta" / hashlib.sha256(b"rootless").hexdigest()
+    meta.mkdir(parents=True)
+    described = {"Name": "rootless", "Metadata": {}, "Endpoints": {"docker": {"Host": host, "SkipTLSVerify": False}}}
+    (meta / "meta.json").write_text(json.dumps(described))
+    (tmp_path / "config.json").write_text(json.dumps({"currentContext": "rootless"}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "INTERLOCK_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    return host
+
+
+def test_the_current_context_says_where_docker_is_to_the_sdk_and_to_its_command(rootless: str) -> None:
+    address = docker_address()
+    assert (address.host, address.is_elsewhere) == (rootless, False)
+    with pytest.raises(EngineError) as caught:
+        connect()
+    assert caught.value.file == rootless
+    seen = docker_command(environment_for(address))
+    assert seen["DOCKER_CONTEXT"] == "rootless"
+    assert "DOCKER_HOST" not in seen
+
+
+def docker_command(environment: dict[str, str]) -> dict[str, str]:
+    """What a command that is started with this environment sees of it."""
+    lines = subprocess.run(["env"], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    return dict(line.partition("=")[::2] for line in lines if line.startswith("DOCKER_"))
+
+
+def test_an_address_in_the_environment_goes_before_the_current_context(
+    rootless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
+    assert docker_address() == Address("tcp://10.0.0.1:2375")
+    assert docker_address().is_elsewhere
+
+
+def test_podman_is_the_only_engine_that_what_is_started_sees(rootless: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONTEXT", "rootless")
+    seen = docker_command(environment_for(Address("unix:///run/podman/podman.sock")))
+    assert seen["DOCKER_HOST"] == "unix:///run/podman/podman.sock"
+    assert "DOCKER_CONTEXT" not in seen
+
+
+@pytest.mark.parametrize(
+    ("host", "elsewhere"),
+    [("unix:///run/docker.sock", False), ("tcp://10.0.0.1:2375", True), ("ssh://box", True)],
+)
+def test_an_engine_that_a_socket_reaches_is_here(host: str, elsewhere: bool) -> None:
+    assert Address(host).is_elsewhere is elsewhere
+
+
+def test_a_socket_that_nobody_listens_on_does_not_answer(tmp_path: Path) -> None:
+    path = tmp_path / "podman.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    assert not client.answers(path)
+    assert not client.answers(tmp_path / "none")
+
+
+def test_a_socket_that_is_there_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "podman.sock"
+    monkeypatch.setattr(client, "known_sockets", lambda: [tmp_path / "none", path])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        assert client.podman_address().host == f"unix://{path}"
+
+
+def test_an_ordinary_users_own_socket_comes_before_that_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    assert client.known_sockets() == [Path("/run/user/1000/podman/podman.sock"), Path("/run/podman/podman.sock")]
+
+
+def test_without_podman_the_option_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(client, "known_sockets", list)
+    with pytest.raises(EngineError) as caught:
+        client.podman_address()
+    assert caught.value.key == "--engine"
+
+
+def test_a_service_that_does_not_start_is_reported_in_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = tmp_path / "podman"
+    fake.write_text("#!/bin/sh\necho 'Error: cannot set up namespace' >&2\nexit 125\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(client, "known_sockets", list)
+    with pytest.raises(EngineError, match="podman's service does not start: Error: cannot set up namespace"):
+        client.podman_address()
+
+
+SERVE = """
+import socket, sys
+path = sys.argv[-1].removeprefix("unix://")
+server = socket.socket(socket.AF_UNIX)
+server.bind(path)
+server.listen()
+server.accept()
+server.accept()
+"""
+
+
+def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> None:
+    fake = tmp_path / "podman"
+    fake.write_text(f"#!{sys.executable}\n{SERVE}", encoding="utf-8")
+    fake.chmod(0o755)
+    program = "from interlock.engine import client\nclient.known_sockets = list\nprint(client.podman_address().host)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    path = Path(done.stdout.strip().removeprefix("unix://"))
+    assert path.name == "podman.sock"
+    assert not path.parent.exists()

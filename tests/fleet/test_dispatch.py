@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.fleet import planning
-from interlock.fleet.dispatch import MOST_ATTEMPTS, Dispatch, Job, Step
-from interlock.fleet.record import Ending, Shard
+from interlock.fleet.dispatch import (
+    MOST_ATTEMPTS,
+    Dispatch,
+    Job,
+    Step,
+    assign,
+    expectations,
+    kind_mismatch,
+    load_s,
+    plan_lines,
+    shards,
+)
+from interlock.fleet.record import Ending, Kind, Shard
 
 KINDS = {"a": "epyc", "b": "epyc", "c": "epyc", "d": "arm"}
 WORKLOADS = ["download", "import-loop", "locks", "startup"]
@@ -17,8 +29,8 @@ WORKLOADS = ["download", "import-loop", "locks", "startup"]
 
 def begun(kinds: dict[str, str], *, each: bool = False, workloads: list[str] | None = None) -> Dispatch:
     names = WORKLOADS if workloads is None else workloads
-    shards = planning.shards(kinds, names, dict.fromkeys(names, 60.0), each)
-    return Dispatch.of(kinds, planning.assign(shards, kinds))
+    to_do = shards(kinds, names, dict.fromkeys(names, 60.0), each)
+    return Dispatch.of(kinds, assign(to_do, kinds))
 
 
 def finish(dispatch: Dispatch, endings: dict[tuple[str, Step, str], Ending] | None = None) -> list[Job]:
@@ -68,7 +80,7 @@ def test_whatever_fails_every_shard_ends_done_or_given_up_and_no_lost_host_works
         if ending is Ending.LOST or (ended.step is Step.READY and ending is not Ending.DONE):
             out.add(ended.host)
     assert not dispatch.lost
-    every = {shard.title for shard in planning.shards(KINDS, WORKLOADS, dict.fromkeys(WORKLOADS, 1.0), each)}
+    every = {shard.title for shard in shards(KINDS, WORKLOADS, dict.fromkeys(WORKLOADS, 1.0), each)}
     given_up = Counter(shard.title for shard in dispatch.given_up)
     assert done + given_up == Counter(every), "done once or given up once"
     assert all(count <= MOST_ATTEMPTS for count in tried.values())
@@ -144,5 +156,94 @@ def test_a_host_without_work_is_not_touched() -> None:
 
 
 def test_a_host_that_an_earlier_run_could_not_restore_is_taken_back_though_it_has_no_work() -> None:
-    jobs = finish(Dispatch.of({"a": "epyc"}, {"a": []}, left=["a"]))
+    jobs = finish(Dispatch.of({"a": "epyc"}, {"a": []}, dirty=["a"]))
     assert [job.step for job in jobs] == [Step.READY, Step.RESTORE]
+
+
+NAMES = st.text("abcdefgh", min_size=1, max_size=3)
+HOSTS = st.dictionaries(NAMES, st.sampled_from(["arm", "epyc", "xeon"]), min_size=1, max_size=8)
+TIMES = st.dictionaries(NAMES, st.floats(1, 10_000), min_size=1, max_size=12)
+
+
+@given(HOSTS, TIMES)
+def test_every_workload_is_measured_once_in_each_kind(hosts: dict[str, str], times: dict[str, float]) -> None:
+    plan = assign(shards(hosts, list(times), times, each=False), hosts)
+    counted = Counter((shard.kind, shard.workload) for of_host in plan.values() for shard in of_host)
+    assert counted == {(kind, workload): 1 for kind in set(hosts.values()) for workload in times}
+
+
+@given(HOSTS, TIMES)
+def test_a_host_measures_for_its_own_kind_alone(hosts: dict[str, str], times: dict[str, float]) -> None:
+    plan = assign(shards(hosts, list(times), times, each=False), hosts)
+    assert all(shard.kind == hosts[name] for name, of_host in plan.items() for shard in of_host)
+
+
+@given(HOSTS, TIMES)
+def test_without_its_shortest_workload_no_host_has_more_to_do_than_another_of_its_kind(
+    hosts: dict[str, str], times: dict[str, float]
+) -> None:
+    plan = assign(shards(hosts, list(times), times, each=False), hosts)
+    for name, of_host in plan.items():
+        least = min(load_s(plan[other]) for other in hosts if hosts[other] == hosts[name])
+        shortest = min((shard.expected_s for shard in of_host), default=0)
+        assert load_s(of_host) - shortest <= least + 1e-6
+
+
+@given(HOSTS, TIMES)
+def test_asked_of_each_every_host_measures_every_workload(hosts: dict[str, str], times: dict[str, float]) -> None:
+    plan = assign(shards(hosts, list(times), times, each=True), hosts)
+    assert all(sorted(shard.workload for shard in plan[name]) == sorted(times) for name in hosts)
+
+
+def test_what_no_host_can_measure_is_in_no_plan() -> None:
+    orphan = Shard(kind="arm", workload="locks", expected_s=1)
+    elsewhere = Shard(kind="epyc", workload="locks", host="gone", expected_s=1)
+    assert assign([orphan, elsewhere], {"a": "epyc"}) == {"a": []}
+
+
+def test_a_workload_takes_as_long_as_it_last_did() -> None:
+    assert expectations({"locks": 10}, [("locks", 50), ("locks", 70), ("gone", 9)]) == {"locks": 70}
+
+
+def test_a_workload_never_measured_is_guessed_as_far_off_as_the_others_are() -> None:
+    found = expectations({"locks": 10, "startup": 30}, [("locks", 20)])
+    assert found == {"locks": 20, "startup": 60}
+
+
+def test_without_any_measurement_the_guess_stands() -> None:
+    assert expectations({"locks": 10}, []) == {"locks": pytest.approx(10)}
+
+
+def test_the_plan_names_hosts_by_kind_with_their_work_and_about_how_long_it_takes() -> None:
+    hosts = {"a": "epyc", "b": "epyc", "c": "arm"}
+    plan = assign(shards(hosts, ["locks"], {"locks": 600}, each=False), hosts)
+    assert plan_lines(plan, hosts) == [
+        "kind epyc",
+        "  a: locks (about 10:00)",
+        "  b: nothing, unless another host fails",
+        "kind arm",
+        "  c: locks (about 10:00)",
+    ]
+
+
+KIND = Kind(name="epyc-2", cpu="AMD EPYC", cores=2, kernel="6.18.0")
+FACTS: dict[str, Any] = {"cpu": "AMD EPYC", "cores": 2, "kernel": "6.18.0", "memory_bytes": 8}
+
+
+def test_a_host_with_the_facts_of_its_kind_is_not_refused() -> None:
+    assert kind_mismatch(KIND, FACTS) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"cores": 4}, ["cores '4' instead of '2'"]),
+        ({"cpu": "Xeon"}, ["cpu 'Xeon' instead of 'AMD EPYC'"]),
+        ({"kernel": "6.1", "cores": 4}, ["cores '4' instead of '2'", "kernel '6.1' instead of '6.18.0'"]),
+    ],
+)
+def test_a_host_with_other_facts_is_refused_in_one_sentence(change: dict[str, Any], named: list[str]) -> None:
+    found = kind_mismatch(KIND, FACTS | change)
+    assert "'epyc-2'" in found
+    assert [one for one in named if one not in found] == []
+    assert found.count("instead of") == len(named)

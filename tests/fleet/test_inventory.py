@@ -35,26 +35,27 @@ def test_without_a_registry_there_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "said"),
+    ("hosts", "key"),
     [
-        ({"a": {"x": 1}}, "key 'a: kind': is missing. A kind has a name, cpu, cores and kernel"),
-        ({"a": {"kind": KIND | {"cores": "many"}}}, "key 'a: kind.cores': of a: Input should be a valid integer"),
-        ({"a": {"kind": KIND | {"turbo": True}}}, "key 'a: kind.turbo': of a: Extra inputs are not permitted"),
-        ({"a": {"kind": KIND}, "b": {"kind": KIND | {"cores": 4}}}, "says other facts of 'epyc-2' than another host"),
-        ({"a": {"kind": KIND, "registry": "x"}, "b": {"kind": KIND}}, "key 'registry': is not the same for all hosts"),
-        ({}, "it names no host with variables"),
+        ({"a": {"x": 1}}, "a: kind"),
+        ({"a": {"kind": KIND | {"cores": "many"}}}, "a: kind.cores"),
+        ({"a": {"kind": KIND | {"turbo": True}}}, "a: kind.turbo"),
+        ({"a": {"kind": KIND}, "b": {"kind": KIND | {"cores": 4}}}, "b: kind"),
+        ({"a": {"kind": KIND, "registry": "x"}, "b": {"kind": KIND}}, "registry"),
+        ({}, ""),
     ],
 )
-def test_what_is_wrong_is_said_with_its_key(hosts: dict[str, dict[str, Any]], said: str) -> None:
+def test_what_is_wrong_is_said_with_its_key(hosts: dict[str, dict[str, Any]], key: str) -> None:
     with pytest.raises(InventoryError) as caught:
         parse(**hosts)
-    assert said in str(caught.value)
+    assert (caught.value.file, caught.value.key) == ("inventory.yml", key)
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "there is no such file"), ("all: [", "Ansible cannot read it")])
-def test_a_file_that_is_none_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+@pytest.mark.parametrize("content", [None, "all: ["])
+def test_a_file_that_ansible_cannot_read_is_refused_by_its_name(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "inventory.yml"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(InventoryError, match=said):
+    with pytest.raises(InventoryError) as caught:
         inventory.read(path, ROOT)
+    assert caught.value.file == str(path)

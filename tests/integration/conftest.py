@@ -1,4 +1,4 @@
-"""The real engine, and three variants that build in two minutes each."""
+"""The real engine, and the images that tests ask for."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock.engine import build as building
-from interlock.engine.client import OWNER_LABEL, connect
-from interlock.engine.image import Options
-from interlock.model import Built, Catalog
-from interlock.places import Places
+from interlock.catalog import loading as catalogs
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.paths import ProjectPaths
+from interlock.engine.client import OWNER_LABEL
+from interlock.engine.docker import connect
+from interlock.engine.protocol import BuildOptions
+from interlock.results.experiments import Built
+from tests.integration import shared
+from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.toys import copy_project
 
-VARIANTS = ["cpython-2.7", "cpython-2.7-pth", "cpython-2.7-nothreads"]
+ENGINE_TESTS = {"integration", "proofs"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "integration" in Path(item.fspath).parts:
+        if ENGINE_TESTS & set(item.path.parts):
             item.add_marker(pytest.mark.engine)
 
 
@@ -37,25 +40,38 @@ def catalog(root: Path) -> Catalog:
 
 @pytest.fixture(scope="session")
 def client() -> Any:
-    return connect()
+    return connect().client
 
 
 @pytest.fixture(scope="session")
-def options(root: Path) -> Options:
-    return Options(root, Places.here().cache)
+def options(root: Path) -> BuildOptions:
+    return BuildOptions(root, ProjectPaths.find().cache)
 
 
 @pytest.fixture(scope="session")
-def built(client: Any, catalog: Catalog, options: Options) -> dict[str, Built]:
-    """The three variants, built now or found as they were built before."""
-    results = building.build(client, catalog, VARIANTS, options, print)
-    return {image.variant: image for image in results}
+def built(client: Any, catalog: Catalog, options: BuildOptions) -> Images:
+    """The image of each variant that a test names."""
+    return Images(client, catalog, options)
+
+
+@pytest.fixture(scope="session")
+def quick(built: Images) -> Built:
+    """The image that is ready in half a minute."""
+    return built[QUICK]
+
+
+@pytest.fixture(scope="session")
+def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory) -> shared.Measured:
+    """The one experiment that many tests read."""
+    for variant in shared.VARIANTS:
+        assert built[variant]
+    return shared.measure(root, tmp_path_factory.mktemp("measured"))
 
 
 @pytest.fixture
 def project(root: Path, tmp_path: Path) -> Path:
-    """A copy of the project with the three variants and no workload, for tests that change it."""
-    return copy_project(root, tmp_path / "project", VARIANTS, [])
+    """A copy of the project with three variants and no workload, for tests that change it."""
+    return copy_project(root, tmp_path / "project", [QUICK, PTH, NO_THREADS], [])
 
 
 @pytest.fixture

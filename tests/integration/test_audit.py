@@ -17,20 +17,19 @@ from typing import Any
 
 import pytest
 
-from interlock import requirements
-from interlock.engine import assembling
-from interlock.engine import audit as auditing
-from interlock.engine import build as building
-from interlock.engine.image import Options
-from interlock.engine.workbench import CACHE_VOLUME
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import Gil
+from interlock.engine.packages import audit, requirements
+from interlock.engine.packages.workbench import CACHE_VOLUME
 from interlock.errors import EngineError
-from interlock.model import Built, Catalog, Gil, Origin, PackageAudit, State, VariantAudit
+from interlock.results.audits import Origin, PackageAudit, VariantAudit
+from interlock.results.experiments import Built, State
 from tests.integration import wheelhouse
+from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, Images
 from tests.integration.toys import command, interlock
 
 Auditing = Callable[..., list[VariantAudit]]
 
-VARIANT = "cpython-3.13t"
 # libcurl comes with the builder's git; no image of a variant has it.
 LIBRARY = "-Wl,--no-as-needed -l:libcurl-gnutls.so.4"
 # Fails if it runs as root, or with a way out to a network.
@@ -81,11 +80,9 @@ toy-versions>1
 
 
 @pytest.fixture(scope="module")
-def free_threaded(client: Any, catalog: Catalog, options: Options) -> Built:
-    """The one variant of which the GIL can come back, built now (three minutes) or found as it was built before."""
-    (image,) = building.build(client, catalog, [VARIANT], options, print)
-    assert image.outcome.state is State.OK, image.outcome.reason
-    return image
+def free_threaded(built: Images) -> Built:
+    """The one variant of which the GIL can come back."""
+    return built[FREE_THREADED]
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +95,12 @@ def url() -> Iterator[str]:
 def run(client: Any, catalog: Catalog, root: Path, free_threaded: Built) -> Auditing:
     """Audits the lines of a file in the image."""
 
-    def audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
+    def run_audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
         wanted = requirements.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
         asked = replace(wanted, modules=list(modules))
-        return auditing.audit(client, catalog, root, images or [free_threaded], asked, lambda *_: None)
+        return audit.audit(client, catalog, root, images or [free_threaded], asked, lambda *_: None)
 
-    return audit
+    return run_audit
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +113,7 @@ def audited(run: Auditing, url: str, tmp_path_factory: pytest.TempPathFactory) -
         (folder / "project" / path).write_text(text)
     (folder / "requirements.txt").write_text(WANTED.format(url=url))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assembling, "IMPORT_S", 3.0)
+        patch.setattr(audit, "IMPORT_S", 3.0)
         (found,) = run(folder / "requirements.txt", modules=["toy_user", "json", "no.such"])
     return found
 
@@ -179,7 +176,8 @@ def test_a_module_that_declares_itself_safe_leaves_the_gil_off(audited: VariantA
 
 
 def test_a_hang_is_a_result(audited: VariantAudit) -> None:
-    assert errors(audited, "toy-hangs") == ["had not ended after 3 s"]
+    (error,) = errors(audited, "toy-hangs")
+    assert error.endswith("3 s")
 
 
 def test_modules_are_imported_by_a_normal_user_without_a_network(audited: VariantAudit) -> None:
@@ -229,7 +227,7 @@ def test_hashes_are_checked_and_one_that_is_wrong_hides_no_other(run: Auditing, 
         "toy-safe": Origin.BUILT,
         "toy-switcher": Origin.BUILT,
     }
-    assert "another hash than the file says" in packages(found)["toy-hangs"].reason
+    assert packages(found)["toy-hangs"].reason.count("sha256 ") == 1
 
 
 def test_a_private_index_is_asked_with_the_password_that_a_variable_has(
@@ -300,13 +298,13 @@ def test_an_index_that_does_not_answer_is_one_sentence(run: Auditing, tmp_path: 
 
 
 def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
-    run: Auditing, built: Mapping[str, Built], tmp_path: Path
+    run: Auditing, built: Images, tmp_path: Path
 ) -> None:
     (tmp_path / "r.txt").write_text("six\n")
-    none, old = run(tmp_path / "r.txt", [built["cpython-2.7-nothreads"], built["cpython-2.7"]])
+    none, old = run(tmp_path / "r.txt", [built[NO_THREADS], built[PTH]])
     assert (none.outcome.state, none.outcome.reason) == (State.UNSUPPORTED, "it has no pip")
     assert old.outcome.state is State.UNSUPPORTED
-    assert re.fullmatch(r"its pip \d+\.\d+ has no report: that came with 22\.2", old.outcome.reason)
+    assert re.search(r"pip \d+\.\d+ .*22\.2", old.outcome.reason)
 
 
 def test_the_command_is_a_gate_with_a_table_or_json(root: Path, free_threaded: Built, url: str, tmp_path: Path) -> None:
@@ -318,10 +316,11 @@ def test_the_command_is_a_gate_with_a_table_or_json(root: Path, free_threaded: B
     assert "toy-safe 1.0" in good.stdout
     bad = interlock(root, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
     assert bad.returncode == 1
-    assert "error: " in bad.stderr
-    assert "the GIL comes back: toy-switcher 1.0 on cpython-3.13t" in bad.stderr
+    error = json.loads(bad.stderr[bad.stderr.index("{") :])["error"]
+    assert error["kind"] == "AuditError"
+    assert "toy-switcher 1.0 on cpython-3.13t" in error["message"]
     read = json.loads(bad.stdout)
-    audited = next(one for one in read["variants"] if one["variant"] == VARIANT)
+    audited = next(one for one in read["variants"] if one["variant"] == FREE_THREADED)
     assert [one["name"] for one in audited["packages"]] == ["toy-switcher", "toy-user"]
 
 

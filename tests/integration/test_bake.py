@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from interlock import bake
-from interlock.engine.base import ensure_base
-from interlock.engine.image import Options, build_aside
-from interlock.model import Catalog
+from interlock.catalog import rendering
+from interlock.catalog.catalog import Catalog
+from interlock.engine.build.base import ensure_base
+from interlock.engine.build.image import build_aside
+from interlock.engine.protocol import BuildOptions
 
 DOCKERFILE = b"""
 ARG BASE
@@ -24,13 +25,13 @@ PRINT = f"cd /tmp && cat > bake.json <<'END'\n{{text}}END\n{BUILDX} bake --print
 
 
 @pytest.fixture(scope="module")
-def baked(client: Any, catalog: Catalog, options: Options) -> Any:
+def baked(client: Any, catalog: Catalog, options: BuildOptions) -> Any:
     """Asks buildx, with these variables in its environment."""
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     image = build_aside(client, {"Dockerfile": DOCKERFILE}, "buildx", "Dockerfile", buildargs={"BASE": base.reference})
 
     def ask(**variables: str) -> dict[str, Any]:
-        command = ["sh", "-c", PRINT.format(text=bake.bake_file(catalog))]
+        command = ["sh", "-c", PRINT.format(text=rendering.bake_file(catalog))]
         said = client.containers.run(image, command, environment=variables, network_mode="none", remove=True)
         answer: dict[str, Any] = json.loads(said)
         return answer
@@ -39,11 +40,11 @@ def baked(client: Any, catalog: Catalog, options: Options) -> Any:
 
 
 def groups(catalog: Catalog) -> Any:
-    return json.loads(bake.bake_file(catalog))["group"]
+    return json.loads(rendering.bake_file(catalog))["group"]
 
 
 def test_the_committed_file_is_the_one_that_is_asked_about(root: Path, catalog: Catalog) -> None:
-    assert (root / bake.PATH).read_text(encoding="utf-8") == bake.bake_file(catalog)
+    assert (root / rendering.BAKE_FILE).read_text(encoding="utf-8") == rendering.bake_file(catalog)
 
 
 def test_buildx_builds_every_variant_by_default_with_local_tags_and_no_cache(baked: Any, catalog: Catalog) -> None:

@@ -1,22 +1,25 @@
-"""The parent image: pulled where a registry answers, made by debootstrap where none does."""
+"""The parent image: pulled where a registry answers, made by mmdebstrap where none does."""
 
 from __future__ import annotations
 
-import shutil
+import io
 import socket
 import subprocess
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import ImageNotFound
 
-from interlock.engine.base import ensure_base, find_base
-from interlock.errors import EngineError
-from interlock.model import Base, BaseImage, Catalog
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import Base
+from interlock.engine.build.base import LABEL, ensure_base, find_base, local_tag
+from interlock.results.experiments import BaseImage
 
 CONFIGURATION = """\
 version: 0.1
@@ -81,30 +84,39 @@ def test_a_registry_that_answers_is_used_and_recorded(
         client.images.remove(base.reference)
 
 
-def test_where_no_registry_answers_debootstrap_makes_an_equal_and_it_is_kept(
-    client: Any, catalog: Catalog, tmp_path: Path
+@pytest.fixture
+def unreachable(client: Any, catalog: Catalog) -> Iterator[Base]:
+    """A base whose registry does not answer; what is made in its place is removed."""
+    digest = f"{uuid.uuid4().hex}{uuid.uuid4().hex}"
+    base = pinned(catalog, f"127.0.0.1:1/debian:trixie-slim@sha256:{digest}")
+    yield base
+    with suppress(ImageNotFound):
+        client.images.remove(local_tag(base))
+
+
+def test_where_no_registry_answers_mmdebstrap_makes_an_equal_which_is_kept_and_made_again_the_same(
+    client: Any, unreachable: Base, tmp_path: Path
 ) -> None:
-    base = pinned(catalog, f"127.0.0.1:1/debian:trixie-slim@sha256:{'5' * 64}")
     said: list[str] = []
-    try:
-        made = ensure_base(client, base, tmp_path, said.append)
-        assert made.origin == "debootstrap"
-        assert "connection refused" in said[-1]
-        release = client.containers.run(made.image_id, ["cat", "/etc/os-release"], remove=True).decode()
-        assert "VERSION_CODENAME=trixie" in release
-        assert client.images.get(made.image_id).attrs["Size"] < 100e6
-        assert ensure_base(client, base, tmp_path, said.append) == made
-        assert len(said) == 2, "the second time it is found, not made"
-        assert list(tmp_path.iterdir()) == [], "the folder it was made in is gone"
-    finally:
-        client.images.remove(f"interlock/base:trixie-{'5' * 12}")
+    made = ensure_base(client, unreachable, tmp_path, said.append)
+    assert made.origin == "mmdebstrap"
+    assert "connection refused" in said[-1]
+    script = "cat /etc/os-release; find /usr/share/man /usr/share/locale; wc -l < /usr/share/doc/libc6/copyright"
+    answer = client.containers.run(made.image_id, ["sh", "-c", script], remove=True).decode().splitlines()
+    assert "VERSION_CODENAME=trixie" in answer
+    assert answer[-3:-1] == ["/usr/share/man", "/usr/share/locale"], "nothing is in them"
+    assert int(answer[-1]) > 100, "the licences stay"
+    assert client.images.get(made.image_id).attrs["Size"] < 100e6
+    assert ensure_base(client, unreachable, tmp_path, said.append) == made
+    assert len(said) == 2, "the second time it is found, not made"
+    assert list(tmp_path.iterdir()) == [], "the folder it was made in is gone"
+    assert made.chain_id in client.images.get(made.image_id).attrs["RootFS"]["Layers"]
+    client.images.remove(made.image_id)
+    assert find_base(client, unreachable) is None
+    assert ensure_base(client, unreachable, tmp_path, said.append) == made, "made again it is the same image"
 
 
-def test_without_registry_and_debootstrap_the_error_says_what_to_install(
-    client: Any, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = pinned(catalog, f"127.0.0.1:1/debian:trixie-slim@sha256:{'6' * 64}")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert shutil.which("debootstrap") is None
-    with pytest.raises(EngineError, match=r"cannot be pulled .*apt-get install debootstrap"):
-        ensure_base(client, base, tmp_path, print)
+def test_a_base_of_another_pin_by_the_same_tag_is_not_taken(client: Any, unreachable: Base) -> None:
+    dockerfile = f"FROM scratch\nLABEL {LABEL}=another\n"
+    client.images.build(fileobj=io.BytesIO(dockerfile.encode()), tag=local_tag(unreachable), rm=True)
+    assert find_base(client, unreachable) is None

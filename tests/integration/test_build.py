@@ -15,43 +15,47 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock.engine import build as building
-from interlock.engine.image import Options, ask_facts
-from interlock.engine.proof import require_proof
+from interlock.catalog import loading as catalogs
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.variants import Gil, ThreadFlavour
+from interlock.engine.build.image import ask_facts
+from interlock.engine.build.proof import require_proof
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
-from interlock.model import Built, Catalog, Gil, State, ThreadFlavour
-from interlock.places import Places
+from interlock.results.experiments import State
+from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
 from tests.integration.toys import command, interlock, toy_tarball, toy_variant
 
 
-def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: dict[str, Built]) -> None:
-    facts = {name: ask_facts(client, image.image_id) for name, image in built.items()}
-    flavours = {name: fact.thread_flavour for name, fact in facts.items()}
-    assert flavours == {
-        "cpython-2.7": ThreadFlavour.PTHREAD,
-        "cpython-2.7-pth": ThreadFlavour.GNU_PTH,
-        "cpython-2.7-nothreads": ThreadFlavour.NONE,
+def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: Images) -> None:
+    facts = {name: ask_facts(client, built[name].image_id) for name in (QUICK, PTH, NO_THREADS, FREE_THREADED)}
+    assert {name: (fact.thread_flavour, fact.gil) for name, fact in facts.items()} == {
+        QUICK: (ThreadFlavour.PTHREAD, Gil.ON),
+        PTH: (ThreadFlavour.GNU_PTH, Gil.ON),
+        NO_THREADS: (ThreadFlavour.NONE, Gil.ON),
+        FREE_THREADED: (ThreadFlavour.FREE_THREADED, Gil.OFF),
     }
-    assert {fact.version for fact in facts.values()} == {"2.7.18"}
-    assert {fact.gil for fact in facts.values()} == {Gil.ON}
-    assert "libpth.so.20" in facts["cpython-2.7-pth"].loaded_libraries
-    assert facts["cpython-2.7-nothreads"].thread_error == "ImportError: No module named thread"
+    assert {name: fact.version for name, fact in facts.items()} == {
+        name: catalog.variants[name].version for name in facts
+    }
+    assert "libpth.so.20" in facts[PTH].loaded_libraries
+    assert facts[NO_THREADS].thread_error == "ImportError: No module named thread"
     for name, fact in facts.items():
         require_proof(catalog.variants[name], fact)
 
 
-def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(
-    client: Any, catalog: Catalog, built: dict[str, Built]
-) -> None:
-    # What configure makes of --with-pth on a modern glibc, unless its probes are answered, is plain 2.7.
-    facts = ask_facts(client, built["cpython-2.7"].image_id)
-    with pytest.raises(BuildError, match=r"cpython-2.7-pth.toml, key 'proof.thread_flavour'.*gnu-pth.*pthread"):
-        require_proof(catalog.variants["cpython-2.7-pth"], facts)
+def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(client: Any, catalog: Catalog, built: Images) -> None:
+    # What configure makes of --with-pth on a modern glibc, unless its probes are answered, has POSIX threads.
+    facts = ask_facts(client, built[QUICK].image_id)
+    ignored = facts.model_copy(update={"version": catalog.variants[PTH].version})
+    with pytest.raises(BuildError, match=rf"{PTH}.toml, key 'proof.thread_flavour'.*gnu-pth.*pthread"):
+        require_proof(catalog.variants[PTH], ignored)
 
 
-def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built: dict[str, Built]) -> None:
-    image = client.images.get(built["cpython-2.7"].image_id)
+def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built: Images) -> None:
+    image = client.images.get(built[PTH].image_id)
     environment = dict(item.split("=", 1) for item in image.attrs["Config"]["Env"])
     assert environment["PATH"].startswith("/usr/local/bin:")
     assert environment["PYTHON_VERSION"] == "2.7.18"
@@ -86,11 +90,10 @@ os._exit(9)
 """
 
 
-@pytest.mark.parametrize("variant", ["cpython-2.7", "cpython-2.7-pth"])
-def test_a_signal_while_every_thread_waits_is_handled(client: Any, built: dict[str, Built], variant: str) -> None:
+def test_a_signal_while_every_thread_waits_is_handled(client: Any, built: Images) -> None:
     """As a service is told to end: on GNU pth it is handled in pth's scheduler, where no thread runs."""
     container = client.containers.run(
-        built[variant].image_id, ["python", "-c", SIGNALLED], entrypoint=[], init=True, detach=True
+        built[PTH].image_id, ["python", "-c", SIGNALLED], entrypoint=[], init=True, detach=True
     )
     try:
         ended = container.wait(timeout=60)
@@ -99,20 +102,21 @@ def test_a_signal_while_every_thread_waits_is_handled(client: Any, built: dict[s
         container.remove(force=True)
 
 
-def test_labels_and_tag_say_variant_and_profile(client: Any, built: dict[str, Built]) -> None:
+def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> None:
     image = client.images.get("interlock/python:2.7-pth-trixie")
-    assert image.id == built["cpython-2.7-pth"].image_id
-    assert image.labels["interlock.variant"] == "cpython-2.7-pth"
+    assert image.id == built[PTH].image_id
+    assert image.labels["interlock.variant"] == PTH
     assert image.labels["interlock.profile"] == "standard"
     assert len(image.labels["interlock.hash"]) == 64
 
 
 def test_an_unchanged_variant_is_not_built_again(
-    client: Any, catalog: Catalog, options: Options, built: dict[str, Built]
+    client: Any, catalog: Catalog, options: BuildOptions, built: Images
 ) -> None:
-    again = building.build(client, catalog, list(built), options, lambda *_: None)
-    assert [image.reused for image in again] == [True] * len(built)
-    assert [image.image_id for image in again] == [image.image_id for image in built.values()]
+    before = [built[PTH], built[NO_THREADS]]
+    again = DockerEngine(client).build(catalog, [PTH, NO_THREADS], options, lambda *_: None)
+    assert [image.reused for image in again] == [True, True]
+    assert [image.image_id for image in again] == [image.image_id for image in before]
 
 
 def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, tmp_path: Path) -> None:
@@ -132,10 +136,10 @@ def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, 
         _remove_tags(client, "toy-a", "toy-b")
 
 
-def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Path, built: dict[str, Built]) -> None:
+def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Path, built: Images) -> None:
     mirror = tmp_path / "mirror"
     toy_variant(project, "toy-url", "toy-url.tar.gz", toy_tarball(mirror, "toy-url.tar.gz"))
-    gateway = _this_host_as_builds_see_it(client, built["cpython-2.7"].image_id)
+    gateway = _this_host_as_builds_see_it(client, built[QUICK].image_id)
     server = ThreadingHTTPServer((gateway, 0), partial(SimpleHTTPRequestHandler, directory=str(mirror)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -154,8 +158,8 @@ def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_a
 ) -> None:
     toy_variant(project, "toy-nowhere", "toy.tar.gz", "0" * 64)
     interlock(project, "render")
-    catalog, options = catalogs.load(project), Options(project, project / "cache")
-    (image,) = building.build(client, catalog, ["toy-nowhere"], options, lambda *_: None)
+    catalog, options = catalogs.load(project), BuildOptions(project, project / "cache")
+    (image,) = DockerEngine(client).build(catalog, ["toy-nowhere"], options, lambda *_: None)
     assert image.outcome.state is State.UNAVAILABLE
     assert image.outcome.reason == "sources.invalid: Could not resolve host: sources.invalid"
 
@@ -217,7 +221,7 @@ def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
 
 
 def _log(name: str) -> str:
-    return (Places.here().cache / "logs" / f"{name}-standard.log").read_text()
+    return (ProjectPaths.find().cache / "logs" / f"{name}-standard.log").read_text()
 
 
 def _remove_tags(client: Any, *names: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,21 +10,27 @@ from typing import Any
 
 import pytest
 
-from interlock import instruments
-from interlock.engine import cells
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.build.builds import ensure_helper
+from interlock.engine.build.proof import QUESTION, broken_mode, parse_facts
 from interlock.engine.client import OWNER_LABEL
-from interlock.engine.helpers import ensure_helper
-from interlock.engine.proof import QUESTION, broken_mode, parse_facts
-from interlock.model import PRODUCTION, Built, Catalog, Subject, Surroundings
-from interlock.profile import parse_strace
+from interlock.engine.protocol import Ended
+from interlock.engine.run import cells
+from interlock.measure import processes
+from interlock.measure.profiling import parse_strace
+from interlock.results.experiments import Built, Subject
+from tests.integration.images import NO_THREADS, QUICK, Images
 from tests.integration.toys import mode_named
 
-OWNER = "test-cells"
+OWNER = f"test-cells-{os.getpid()}"
+# Whose mode it is; it is preloaded into any interpreter.
+MODE_OF = "cpython-2.7"
 
 
 @pytest.fixture
-def volume(client: Any, root: Path, built: dict[str, Built], nothing_left: None) -> Iterator[str]:
-    base = built["cpython-2.7"].base
+def volume(client: Any, root: Path, built: Images, nothing_left: None) -> Iterator[str]:
+    base = built[QUICK].base
     assert base is not None
     image_id = ensure_helper(client, root, "instruments", base)
     yield cells.create_instruments_volume(client, OWNER, image_id, {"hello.py": b"print('hello from the volume')\n"})
@@ -31,7 +38,7 @@ def volume(client: Any, root: Path, built: dict[str, Built], nothing_left: None)
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
-    options = cells.CellOptions(OWNER, instruments.IDLE, volume, None, surroundings)
+    options = cells.CellOptions(OWNER, volume, None, surroundings)
     return cells.start_cell(client, image.image_id, options)
 
 
@@ -43,20 +50,20 @@ def said(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None 
 
 
 @pytest.fixture
-def cell(client: Any, built: dict[str, Built], volume: str) -> Any:
-    return start(client, built["cpython-2.7"], volume)
+def cell(client: Any, built: Images, volume: str) -> Any:
+    return start(client, built[QUICK], volume)
 
 
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
     ended = cells.run_process(client, cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
-    assert ended == cells.Ended(3, "out\n", "err\n", timed_out=False)
+    assert ended == Ended(3, "out\n", "err\n", timed_out=False)
 
 
 def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> None:
-    argv = [instruments.LAUNCH, "--repeat", "2", "--", "python", "/interlock/workloads/hello.py"]
+    argv = [processes.LAUNCH, "--repeat", "2", "--", "python", "/interlock/workloads/hello.py"]
     ended = cells.run_process(client, cell, argv, deadline_s=30)
     assert ended.stdout.count("hello from the volume") == 2
-    costs = instruments.parse_costs(ended.stdout)
+    costs = processes.parse_costs(ended.stdout)
     assert len(costs) == 2
     assert all(0 < cost.wall_s < 10 and cost.exit_code == 0 for cost in costs)
 
@@ -78,24 +85,24 @@ def test_strace_counts_a_known_number_of_calls(client: Any, cell: Any) -> None:
     calls = "for _ in range(1234): os.getppid()"
     errors = "for _ in range(56):\n try: os.close(999)\n except OSError: pass"
     program = f"import os\n{calls}\n{errors}"
-    ended = cells.run_process(client, cell, [*instruments.STRACE, "python", "-c", program], deadline_s=60)
+    ended = cells.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     counts = parse_strace(ended.stderr)
     assert counts.syscalls["getppid"].calls == 1234
     assert counts.syscalls["close"].errors["any"] >= 56
 
 
 def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
-    client: Any, root: Path, built: dict[str, Built], volume: str
+    client: Any, root: Path, built: Images, volume: str
 ) -> None:
-    base = built["cpython-2.7"].base
+    base = built[QUICK].base
     assert base is not None
     network = cells.create_network(client, OWNER)
     environment = {"SINGLE_MIB": "1", "MANY_FILES": "2", "MANY_MIB": "1"}
     server = cells.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, environment)
-    options = cells.CellOptions(OWNER, instruments.IDLE, volume, network)
-    cell = cells.start_cell(client, built["cpython-2.7"].image_id, options)
+    options = cells.CellOptions(OWNER, volume, network)
+    cell = cells.start_cell(client, built[QUICK].image_id, options)
     url = cells.server_url(client, server, network)
-    fetch = f"import urllib2; print(urllib2.urlopen('{url}/manifest').read())"
+    fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/manifest').read().decode())"
     manifest = cells.run_process(client, cell, ["python", "-c", fetch], deadline_s=30).stdout
     assert [line.split()[1:] for line in manifest.strip().splitlines()] == [
         ["1048576", "single.bin"],
@@ -113,18 +120,18 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
 
 @pytest.mark.parametrize(("seccomp", "expected"), [("default", "2"), ("unconfined", "0")])
 def test_the_seccomp_filter_is_the_engines_or_none(
-    client: Any, built: dict[str, Built], volume: str, seccomp: Any, expected: str
+    client: Any, built: Images, volume: str, seccomp: Any, expected: str
 ) -> None:
-    cell = start(client, built["cpython-2.7"], volume, Surroundings(seccomp=seccomp))
+    cell = start(client, built[QUICK], volume, Surroundings(seccomp=seccomp))
     status = dict(line.split(":", 1) for line in said(client, cell, "cat", "/proc/self/status").splitlines())
     assert status["Seccomp"].strip() == expected
 
 
 @pytest.mark.parametrize("place", ["tmpfs", "image"])
 def test_what_a_workload_writes_goes_where_the_condition_says(
-    client: Any, built: dict[str, Built], volume: str, place: Any
+    client: Any, built: Images, volume: str, place: Any
 ) -> None:
-    cell = start(client, built["cpython-2.7"], volume, Surroundings(scratch=place))
+    cell = start(client, built[QUICK], volume, Surroundings(scratch=place))
     assert said(client, cell, "sh", "-c", "echo kept > /scratch/file && cat /scratch/file") == "kept"
     usual = said(client, cell, "stat", "-f", "-c", "%T", "/")
     assert said(client, cell, "stat", "-f", "-c", "%T", "/scratch") == ("tmpfs" if place == "tmpfs" else usual)
@@ -142,25 +149,22 @@ def test_a_cell_has_a_disk_of_its_own_that_goes_with_it(client: Any, cell: Any) 
 FILES = "find /usr/local ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 
 
-def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(
-    client: Any, built: dict[str, Built], volume: str, cell: Any
-) -> None:
-    on_tmpfs = start(client, built["cpython-2.7"], volume, Surroundings(interpreter="tmpfs"))
+def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(client: Any, built: Images, volume: str) -> None:
+    on_image = start(client, built[NO_THREADS], volume)
+    on_tmpfs = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs"))
     assert said(client, on_tmpfs, "stat", "-f", "-c", "%T", "/usr/local") == "tmpfs"
-    assert said(client, cell, "stat", "-f", "-c", "%T", "/usr/local") != "tmpfs"
-    files = said(client, cell, "sh", "-c", FILES).splitlines()
+    assert said(client, on_image, "stat", "-f", "-c", "%T", "/usr/local") != "tmpfs"
+    files = said(client, on_image, "sh", "-c", FILES).splitlines()
     assert len(files) > 1000
     assert said(client, on_tmpfs, "sh", "-c", FILES).splitlines() == files
     assert said(client, on_tmpfs, "python", "-c", "import json; print(json.__file__)").startswith("/usr/local/")
 
 
-def test_an_interpreter_on_tmpfs_is_there_again_after_a_deadline(
-    client: Any, built: dict[str, Built], volume: str
-) -> None:
+def test_an_interpreter_on_tmpfs_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
     on_tmpfs = Surroundings(interpreter="tmpfs")
-    late = start(client, built["cpython-2.7"], volume, on_tmpfs)
+    late = start(client, built[NO_THREADS], volume, on_tmpfs)
     assert cells.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
-    again = start(client, built["cpython-2.7"], volume, on_tmpfs)
+    again = start(client, built[NO_THREADS], volume, on_tmpfs)
     assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
     owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
     assert [container.id for container in owned] == [again.id]
@@ -172,36 +176,12 @@ def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any)
     assert said(client, cell, *ask) == "unset"
 
 
-RELEASES = """
-import thread
-lock = thread.allocate_lock()
-for _ in range(1234):
-    lock.acquire()
-    lock.release()
-"""
-
-
-def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
-    client: Any, catalog: Catalog, cell: Any
-) -> None:
-    mode = mode_named(catalog, "cpython-2.7", "waking-sem-post")
-    futex = []
-    for environment in ({}, mode.environment):
-        argv = instruments.traced_argv(instruments.STRACE, ["python", "-c", RELEASES], environment)
-        ended = cells.run_process(client, cell, argv, deadline_s=60)
-        assert ended.exit_code == 0, ended.stderr
-        futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
-    plain, waking = futex
-    assert plain < 100
-    assert 1234 <= waking - plain < 1334
-
-
 def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: Catalog, cell: Any) -> None:
-    mode = mode_named(catalog, "cpython-2.7", "waking-sem-post")
+    mode = mode_named(catalog, MODE_OF, "waking-sem-post")
     lost = {"LD_PRELOAD": "/interlock/lost.so"}
     found = []
     for environment in (mode.environment, lost):
-        subject = Subject(variant="cpython-2.7", image_id="", mode=mode.name, environment=environment)
+        subject = Subject(variant=MODE_OF, image_id="", mode=mode.name, environment=environment)
         ended = cells.run_process(client, cell, ["python", "-c", QUESTION], 60, environment)
         found.append(broken_mode(subject, parse_facts(ended.stdout)))
     assert found == ["", "the mode preloads /interlock/lost.so, but the loader did not take it"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,17 @@ import pyperf
 import pytest
 from docker.errors import NotFound
 
-from interlock import instruments, store
-from interlock.engine import cells
-from interlock.engine.helpers import ensure_helper
-from interlock.model import PREFIX, PRODUCTION, Built, State, Surroundings
+from interlock.catalog.types import PREFIX
+from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.build.builds import ensure_helper
+from interlock.engine.run import cells
+from interlock.measure import processes
+from interlock.results import store
+from interlock.results.experiments import Built, State
+from tests.integration.images import NO_THREADS, Images
 from tests.integration.toys import copy_project, interlock
 
-OWNER = "test-cold"
+OWNER = f"test-cold-{os.getpid()}"
 ON_VOLUME = Surroundings(interpreter="volume")
 FILES = f"find {PREFIX} ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 # What importing json reads from a disk, in bytes, by the kernel's own account of the process.
@@ -30,15 +35,15 @@ print('read %d' % (read() - before))
 
 
 @pytest.fixture
-def volume(client: Any, root: Path, built: dict[str, Built], nothing_left: None) -> Iterator[str]:
-    base = built["cpython-2.7"].base
+def volume(client: Any, root: Path, built: Images, nothing_left: None) -> Iterator[str]:
+    base = built[NO_THREADS].base
     assert base is not None
     yield cells.create_instruments_volume(client, OWNER, ensure_helper(client, root, "instruments", base), {})
     cells.clean_up(client, OWNER)
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
-    options = cells.CellOptions(OWNER, instruments.IDLE, volume, None, surroundings)
+    options = cells.CellOptions(OWNER, volume, None, surroundings)
     return cells.start_cell(client, image.image_id, options)
 
 
@@ -50,9 +55,9 @@ def said(client: Any, cell: Any, *argv: str) -> str:
 
 
 def test_an_interpreter_on_a_volume_is_the_images_file_by_file_and_goes_with_its_container(
-    client: Any, built: dict[str, Built], volume: str
+    client: Any, built: Images, volume: str
 ) -> None:
-    plain, on_volume = (start(client, built["cpython-2.7"], volume, one) for one in (PRODUCTION, ON_VOLUME))
+    plain, on_volume = (start(client, built[NO_THREADS], volume, one) for one in (PRODUCTION, ON_VOLUME))
     mounted = {cell.id: said(client, cell, "cat", "/proc/mounts").count(f" {PREFIX} ") for cell in (plain, on_volume)}
     assert mounted == {plain.id: 0, on_volume.id: 1}
     files = said(client, plain, "sh", "-c", FILES).splitlines()
@@ -66,23 +71,21 @@ def test_an_interpreter_on_a_volume_is_the_images_file_by_file_and_goes_with_its
         client.volumes.get(name)
 
 
-def test_after_an_eviction_imports_read_from_the_disk_every_time(
-    client: Any, built: dict[str, Built], volume: str
-) -> None:
-    cell = start(client, built["cpython-2.7"], volume, ON_VOLUME)
+def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, built: Images, volume: str) -> None:
+    cell = start(client, built[NO_THREADS], volume, ON_VOLUME)
     python = ["--repeat", "2", "--", "python", "-c", READ]
-    cold = said(client, cell, instruments.LAUNCH, "--evict", PREFIX, *python)
-    hot = said(client, cell, instruments.LAUNCH, *python)
+    cold = said(client, cell, processes.LAUNCH, "--evict", PREFIX, *python)
+    hot = said(client, cell, processes.LAUNCH, *python)
     read = [[int(line.split()[1]) for line in text.splitlines() if line.startswith("read ")] for text in (cold, hot)]
     # The .pyc files alone are more than 100 kB.
     assert min(read[0]) > 100_000
     assert read[1] == [0, 0]
-    assert [cost.resident_share for cost in instruments.parse_costs(cold)] == [0, 0]
+    assert [cost.resident_share for cost in processes.parse_costs(cold)] == [0, 0]
 
 
-def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: dict[str, Built], volume: str) -> None:
-    cell = start(client, built["cpython-2.7"], volume, Surroundings(interpreter="tmpfs"))
-    ended = cells.run_process(client, cell, [instruments.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
+def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
+    cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs"))
+    ended = cells.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr
 
@@ -115,25 +118,25 @@ profile_syscalls = "all"
 
 
 def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one_and_unsupported_in_memory(
-    root: Path, built: dict[str, Built], nothing_left: None, tmp_path: Path
+    root: Path, built: Images, nothing_left: None, tmp_path: Path
 ) -> None:
-    project = copy_project(root, tmp_path / "project", list(built), [])
+    project = copy_project(root, tmp_path / "project", [NO_THREADS], [])
     (project / "workloads/own.toml").write_text(LIBRARY)
     done = interlock(
-        project, "matrix", "--variants", "cpython-2.7", "--workloads", "own", "--quick", "--rounds", "2",
+        project, "matrix", "--variants", NO_THREADS, "--workloads", "own", "--quick", "--rounds", "2",
         "--conditions", "interpreter-on-tmpfs", "--results", str(tmp_path / "results"),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     folder = store.latest_experiment(tmp_path / "results")
     described = store.read_experiment(folder)
     outcomes = {cell.label: cell.benchmarks for cell in described.cells}
-    assert {name: one.state for name, one in outcomes["cpython-2.7"].items()} == dict.fromkeys(
+    assert {name: one.state for name, one in outcomes[NO_THREADS].items()} == dict.fromkeys(
         ("hot", "cold", "parallel"), State.OK
     )
-    in_memory = outcomes["cpython-2.7+interpreter-on-tmpfs"]["cold"]
+    in_memory = outcomes[f"{NO_THREADS}+interpreter-on-tmpfs"]["cold"]
     assert in_memory.state is State.UNSUPPORTED
     assert in_memory.reason.startswith("no cold start: cannot evict /usr/local")
-    file = store.cell_path(folder, described.host["folder"], "cpython-2.7", None, "own")
+    file = store.cell_path(folder, described.host["folder"], NO_THREADS, None, "own")
     proofs = {
         one.get_name(): [run.get_metadata().get("interlock_process_resident_share") for run in one.get_runs()]
         for one in pyperf.BenchmarkSuite.load(str(file)).get_benchmarks()
@@ -142,6 +145,6 @@ def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one_and_unsupported_in_mem
     assert proofs["own hot"] == [None, None]
     # Twelve at once call what one calls: a start alone is profiled.
     _, profiles = store.read_cells(folder, described)
-    counted = profiles["cpython-2.7", "own"]
+    counted = profiles[NO_THREADS, "own"]
     assert counted["parallel"].units == 1
     assert counted["parallel"].calls_per_unit("all") == pytest.approx(counted["hot"].calls_per_unit("all"), rel=0.02)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock import contract
-from interlock.contract import INSIDE, Finding, Verdict
-from interlock.engine.contract import examine
-from interlock.engine.image import run_build
-from interlock.errors import EngineError
-from interlock.model import Built, Catalog, Variant
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import Variant
+from interlock.engine.build import contract
+from interlock.engine.build.contract import INSIDE, ContractFinding, ContractState, examine
+from interlock.engine.build.image import run_build
+from interlock.errors import BuildError, EngineError
+from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.toys import copy_project, interlock, toy_tarball, toy_variant
 
-NAME = "cpython-2.7-nothreads"
 # Each line breaks one promise.
 BROKEN = """\
 RUN rm /usr/local/bin/python
@@ -40,14 +42,14 @@ WORKDIR /
 
 
 @pytest.fixture
-def derive(client: Any, built: dict[str, Built]) -> Iterator[Callable[[str], str]]:
+def derive(client: Any, built: Images) -> Iterator[Callable[[str], str]]:
     """Makes an image of the cheapest variant with these lines of a Dockerfile; its id. It goes after the test."""
     made: list[str] = []
 
     def build(lines: str) -> str:
         log: list[str] = []
         image_id = run_build(
-            client, {"Dockerfile": f"FROM {built[NAME].image_id}\n{lines}\n".encode()}, log, lambda _: None
+            client, {"Dockerfile": f"FROM {built[NO_THREADS].image_id}\n{lines}\n".encode()}, log, lambda _: None
         )
         assert image_id, "".join(log)
         made.append(image_id)
@@ -59,16 +61,16 @@ def derive(client: Any, built: dict[str, Built]) -> Iterator[Callable[[str], str
 
 
 @pytest.fixture(scope="module")
-def variant(client: Any, catalog: Catalog, built: dict[str, Built]) -> Variant:
+def variant(client: Any, catalog: Catalog, built: Images) -> Variant:
     """The variant with every difference of its image declared, so that only what a test breaks is left."""
-    bare = catalog.variants[NAME].model_copy(update={"differences": {}})
-    found = contract.failures(examine(client, bare, built[NAME].image_id))
+    bare = catalog.variants[NO_THREADS].model_copy(update={"differences": {}})
+    found = contract.failures(examine(client, bare, built[NO_THREADS].image_id))
     return bare.model_copy(update={"differences": {finding.check: "so it is" for finding in found}})
 
 
-@pytest.mark.parametrize("name", ["cpython-2.7", NAME])
+@pytest.mark.parametrize("name", [QUICK, NO_THREADS])
 def test_an_image_keeps_its_contract_but_for_what_it_declares(
-    client: Any, catalog: Catalog, built: dict[str, Built], name: str
+    client: Any, catalog: Catalog, built: Images, name: str
 ) -> None:
     findings = examine(client, catalog.variants[name], built[name].image_id)
     assert contract.failures(findings) == []
@@ -77,7 +79,7 @@ def test_an_image_keeps_its_contract_but_for_what_it_declares(
 def failed(client: Any, variant: Variant, image_id: str) -> dict[str, str]:
     """What was found, by the check, of all that is an undeclared difference."""
     failures = contract.failures(examine(client, variant, image_id))
-    assert {finding.verdict for finding in failures} <= {Verdict.UNDECLARED}
+    assert {finding.verdict for finding in failures} <= {ContractState.UNDECLARED}
     return {finding.check: finding.found for finding in failures}
 
 
@@ -120,10 +122,25 @@ def test_a_difference_that_is_declared_is_no_failure(
 ) -> None:
     declared = variant.model_copy(update={"differences": {**variant.differences, "workdir": "because"}})
     findings = examine(client, declared, derive("WORKDIR /srv"))
-    assert Finding("workdir", Verdict.DIFFERENCE, "/srv", "because") in findings
+    assert ContractFinding("workdir", ContractState.DIFFERENCE, "/srv", "because") in findings
     assert contract.failures(findings) == []
 
 
 def test_an_image_that_is_not_there_is_an_error_that_says_how_to_build_it(client: Any, variant: Variant) -> None:
-    with pytest.raises(EngineError, match=f"Run `interlock build {NAME}`"):
+    with pytest.raises(EngineError, match=f"Run `interlock build {NO_THREADS}`"):
         examine(client, variant, "interlock/python:no-such-tag")
+
+
+def test_checking_what_is_not_built_fails(project: Path, tmp_path: Path) -> None:
+    toy_variant(project, "toy-unbuilt", "unbuilt.tgz", toy_tarball(tmp_path / "mirror", "unbuilt.tgz"))
+    named = interlock(project, "check", "toy-unbuilt")
+    assert named.returncode == BuildError.exit_code
+    assert "interlock build toy-unbuilt" in named.stderr
+
+
+def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, project: Path, tmp_path: Path) -> None:
+    toy_variant(project, "toy-unbuilt", "unbuilt.tgz", toy_tarball(tmp_path / "mirror", "unbuilt.tgz"))
+    assert "skip    toy-unbuilt" in interlock(project, "check").stdout
+    alone = copy_project(root, tmp_path / "alone", [], [])
+    toy_variant(alone, "toy-unbuilt", "unbuilt.tgz", "0" * 64)
+    assert interlock(alone, "check").returncode == BuildError.exit_code

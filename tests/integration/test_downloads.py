@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import cells
-from interlock.engine.base import ensure_base
+from interlock.catalog.catalog import Catalog
+from interlock.engine.build.base import ensure_base
+from interlock.engine.build.builds import ensure_helper
 from interlock.engine.client import OWNER_LABEL
-from interlock.engine.helpers import ensure_helper
-from interlock.engine.image import Options
-from interlock.model import Catalog
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import cells
 
 # A run that was killed leaves things of this name behind.
 OWNER = f"test-downloads-{os.getpid()}"
@@ -50,7 +50,7 @@ class Downloads:
 
 
 @pytest.fixture(scope="module")
-def downloads(client: Any, catalog: Catalog, options: Options, root: Path) -> Iterator[Downloads]:
+def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path) -> Iterator[Downloads]:
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     with ExitStack() as ends:
         ends.callback(cells.clean_up, client, OWNER)

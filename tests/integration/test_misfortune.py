@@ -16,14 +16,18 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
-from interlock import instruments, store
-from interlock.engine import cells
+from interlock.catalog.workloads import Workload
 from interlock.engine.client import OWNER_LABEL
-from interlock.measure import measure_workload
-from interlock.model import Built, Experiment, State, Subject, Workload
-from interlock.stage import Stand, open_container
-from interlock.staging import staged
-from tests.integration.stands import make_stand
+from interlock.engine.docker import DockerEngine
+from interlock.engine.run import cells
+from interlock.measure import processes
+from interlock.measure.cells import Resources, open_sandbox, open_session
+from interlock.measure.workload import measure_workload
+from interlock.results import store
+from interlock.results.experiments import BaseImage, Experiment, State, Subject
+from tests.builders import ROOT
+from tests.integration.images import QUICK, Images
+from tests.integration.resources import make_resources
 from tests.integration.toys import command, copy_project
 
 OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
@@ -49,13 +53,13 @@ UNTIDY = "file = open('/scratch/file', 'w')\nfor _ in range(900):\n    file.writ
 PATIENT = """\
 import protocol
 import time
-import urllib2
+import urllib.request
 parser = protocol.new_parser("patient")
 parser.add_option("--server")
 options = protocol.parse(parser)
 def timed(_loops):
     start = time.time()
-    response = urllib2.urlopen(options.server + "/single.bin")
+    response = urllib.request.urlopen(options.server + "/single.bin")
     expected, found = int(response.info()["Content-Length"]), 0
     while True:
         chunk = response.read(1 << 18)
@@ -69,12 +73,13 @@ def timed(_loops):
 protocol.run(lambda _: protocol.Work(timed, 1, {}), options)
 """
 
+FETCH = "import urllib.request; print(len(urllib.request.urlopen('{url}', timeout=5).read()))"
 # As /proc/net/tcp writes it: an established connection to port 8080.
 DOWNLOADING = ":1F90 [0-9A-F]*:[0-9A-F]* 01 "
 # Not the whole server: with its container the network would go, and nobody would tell the client.
 KILL_WORKER = 'kill -KILL "$(basename "$(dirname "$(grep -l "nginx: worker proces[s]" /proc/[0-9]*/cmdline)")")"'
 
-pytestmark = pytest.mark.usefixtures("nothing_left", "built")
+pytestmark = pytest.mark.usefixtures("nothing_left", "quick")
 
 
 def add_workload(project: Path, name: str, program: str, arguments: str = "[]", more: str = "") -> None:
@@ -96,7 +101,7 @@ def start(project: Path) -> subprocess.Popen[str]:
 @pytest.fixture
 def projects(root: Path, tmp_path: Path) -> list[Path]:
     """Two clones with one variant and no workload yet."""
-    return [copy_project(root, tmp_path / name, ["cpython-2.7"], []) for name in ("one", "other")]
+    return [copy_project(root, tmp_path / name, [QUICK], []) for name in ("one", "other")]
 
 
 def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go_on(projects: list[Path]) -> None:
@@ -120,23 +125,23 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
         "a-no-server": "the server did not start: dd: invalid number",
         "b-cut-short": 'printed no protocol line: its last line is \'{"interlock": 1,',
         "c-hungry": "'only' had no memory left: a cell has 1 GiB",
-        "d-untidy": "'only' ended with exit code 1: IOError: [Errno 28] No space left on device",
+        "d-untidy": "'only' ended with exit code 1: OSError: [Errno 28] No space left on device",
     }.items():
         assert words in reasons[name].reason
-        assert f"cpython-2.7 / {name}" in out
+        assert f"{QUICK} / {name}" in out
     twin = {cell.workload: cell.outcome.state for cell in described.cells if cell.mode is not None}
     assert twin["a-no-server"] is State.FAILED
     assert twin["z-good"] is State.OK
 
 
-def test_two_experiments_at_the_same_time_take_turns_and_say_so(projects: list[Path]) -> None:
+def test_two_experiments_at_the_same_time_wait_for_each_other_and_say_so(projects: list[Path]) -> None:
     for project in projects:
         add_workload(project, "good", GOOD)
     with start(projects[0]) as one, start(projects[1]) as other:
         printed = [process.communicate(timeout=1500) for process in (one, other)]
     assert [one.returncode, other.returncode] == [0, 0], printed
     said = "".join(out for out, _ in printed)
-    waited = [f"waiting for the turn of matrix into {project / 'results'} (process " in said for project in projects]
+    waited = [f"waiting for the lock that matrix into {project / 'results'} (process " in said for project in projects]
     assert any(waited)
     assert not all(waited)
     moments = [_times(store.read_experiment(store.latest_experiment(project / "results"))) for project in projects]
@@ -150,13 +155,11 @@ def _times(described: Experiment) -> tuple[float, float]:
 
 
 @pytest.fixture
-def stands(client: Any, tmp_path: Path, built: dict[str, Built]) -> Iterator[list[Stand]]:
-    base = built["cpython-2.7"].base
-    assert base is not None
+def shared(client: Any, tmp_path: Path, built: Images) -> Iterator[list[Resources]]:
     programs = {"patient.py": PATIENT.encode(), "good.py": GOOD.encode()}
     owners = [f"{OWNER}-{name}" for name in ("one", "other")]
     try:
-        yield [make_stand(client, tmp_path, base, owner, programs) for owner in owners]
+        yield [make_resources(client, tmp_path, built[QUICK], owner, programs) for owner in owners]
     finally:
         for owner in owners:
             cells.clean_up(client, owner)
@@ -181,19 +184,17 @@ def patient(mebibytes: int) -> Workload:
 
 
 def test_servers_of_two_experiments_have_the_same_port_and_do_not_see_each_other(
-    client: Any, built: dict[str, Built], stands: list[Stand]
+    client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    subject = Subject(variant="cpython-2.7", image_id=built["cpython-2.7"].image_id)
+    subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
     found = {}
-    with staged(stands[0], patient(1)) as one, staged(stands[1], patient(2)) as other, ExitStack() as ends:
-        for name, stage in (("one", one), ("other", other)):
-            container = open_container(stage, subject)
-            ends.callback(cells.remove, container)
+    with open_session(shared[0], patient(1)) as one, open_session(shared[1], patient(2)) as other, ExitStack() as ends:
+        for name, session in (("one", one), ("other", other)):
+            sandbox = open_sandbox(session, subject)
+            ends.callback(sandbox.close)
             for where, asked in (("one", one), ("other", other)):
-                fetch = (
-                    f"import urllib2; print(len(urllib2.urlopen('{asked.server_url}/single.bin', timeout=5).read()))"
-                )
-                ended = cells.run_process(client, container, ["python", "-c", fetch], 60)
+                program = FETCH.format(url=f"{asked.network.url}/single.bin")
+                ended = sandbox.run(["python", "-c", program], 60)
                 found[name, where] = ended.stdout.strip() if ended.exit_code == 0 else "out of reach"
     assert found == {
         ("one", "one"): str(1 << 20),
@@ -203,9 +204,10 @@ def test_servers_of_two_experiments_have_the_same_port_and_do_not_see_each_other
     }
 
 
-def close_in_the_middle(client: Any, stand: Stand) -> str:
-    """As soon as somebody downloads from the stand's server, what serves him is killed."""
-    owned = {"label": f"{OWNER_LABEL}={stand.experiment}", "ancestor": stand.server_image_id}
+def close_in_the_middle(client: Any, resources: Resources, base: BaseImage) -> str:
+    """As soon as somebody downloads from the server, its end of the connection is killed."""
+    image_id = DockerEngine(client).ensure_helper(ROOT, "server", base)
+    owned = {"label": f"{OWNER_LABEL}={resources.workspace.owner}", "ancestor": image_id}
     limit = time.monotonic() + 300
     while time.monotonic() < limit:
         for server in client.containers.list(filters=owned, ignore_removed=True):
@@ -217,33 +219,36 @@ def close_in_the_middle(client: Any, stand: Stand) -> str:
 
 
 def test_a_port_that_closes_mid_download_fails_the_cell_with_a_sentence_and_leaves_the_next_one_alone(
-    client: Any, built: dict[str, Built], stands: list[Stand]
+    client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    stand = stands[0]
-    subjects = [Subject(variant="cpython-2.7", image_id=built["cpython-2.7"].image_id)]
+    resources = shared[0]
+    subjects = [Subject(variant=QUICK, image_id=built[QUICK].image_id)]
+    base = built[QUICK].base
+    assert base is not None
     with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(close_in_the_middle, client, stand)
-        (cell,) = measure_workload(stand, patient(64), subjects).cells
+        closing = pool.submit(close_in_the_middle, client, resources, base)
+        (cell,) = measure_workload(resources, patient(64), subjects).cells
         assert closing.result() == "closed"
     assert cell.outcome.state is State.FAILED
     assert cell.outcome.reason.startswith("'only' ended with exit code 1: ")
     assert "work not done: expected 67108864 bytes, found " in cell.outcome.reason or "reset" in cell.outcome.reason
     good = patient(1).model_copy(update={"name": "good", "program": "good.py", "server": None})
     good = good.model_copy(update={"benchmarks": [good.benchmarks[0].model_copy(update={"arguments": []})]})
-    (cell,) = measure_workload(stand, good, subjects).cells
+    (cell,) = measure_workload(resources, good, subjects).cells
     assert cell.outcome.state is State.OK, cell
 
 
 def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_in_memory_files(
-    client: Any, built: dict[str, Built], stands: list[Stand]
+    client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    subject = Subject(variant="cpython-2.7", image_id=built["cpython-2.7"].image_id)
-    with staged(stands[0], patient(1)) as stage, ExitStack() as ends:
-        cell = open_container(stage, subject)
-        ends.callback(cells.remove, cell)
+    subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
+    with open_session(shared[0], patient(1)) as session, ExitStack() as ends:
+        sandbox = open_sandbox(session, subject)
+        ends.callback(sandbox.close)
+        (server_id,) = session.network.helper_ids
         sizes = 0
-        for container, place in ((cell, "/scratch"), (stage.server, "/srv/files")):
-            container.reload()
+        for container_id, place in ((sandbox.id, "/scratch"), (server_id, "/srv/files")):
+            container = client.containers.get(container_id)
             limits = container.attrs["HostConfig"]
             assert (limits["Memory"], limits["MemorySwap"]) == (2**30, 2**30)
             sizes += int(container.exec_run(["stat", "-f", "-c", "%b", place]).output) * 4096
@@ -252,14 +257,14 @@ def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_i
 
 
 def test_a_cell_that_had_no_memory_left_is_there_again_for_the_next_process(
-    client: Any, built: dict[str, Built], stands: list[Stand]
+    client: Any, built: Images, shared: list[Resources]
 ) -> None:
-    image_id = built["cpython-2.7"].image_id
-    options = cells.CellOptions(stands[0].experiment, instruments.IDLE, stands[0].volume, None)
-    container = cells.start_cell(client, image_id, options)
-    failed = cells.run_process(client, container, ["python", "-c", "raise SystemExit(1)"], 30)
-    assert (failed.exit_code, failed.out_of_memory) == (1, False)
-    hungry = cells.run_process(client, container, [instruments.LAUNCH, "--", "python", "-c", HUNGRY], 60)
+    subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
+    with shared[0].workspace.network(None, load=False) as network:
+        sandbox = network.open_sandbox(str(subject.image_id))
+        failed = sandbox.run(["python", "-c", "raise SystemExit(1)"], 30)
+        assert (failed.exit_code, failed.out_of_memory) == (1, False)
+        hungry = sandbox.run([processes.LAUNCH, "--", "python", "-c", HUNGRY], 60)
     assert hungry.out_of_memory
-    assert hungry.took_container
-    assert container.id not in {one.id for one in client.containers.list(all=True)}
+    assert hungry.took_sandbox
+    assert sandbox.id not in {one.id for one in client.containers.list(all=True)}

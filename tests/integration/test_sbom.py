@@ -12,15 +12,15 @@ import pytest
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from interlock import catalog as catalogs
-from interlock import sbom
-from interlock.engine import build as building
-from interlock.engine.image import Options
-from interlock.engine.sbom import read_contents
+from interlock.catalog import loading as catalogs
+from interlock.catalog.catalog import Catalog
+from interlock.engine.build import sbom
+from interlock.engine.build.sbom import read_contents
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import BuildOptions
 from interlock.errors import EngineError
-from interlock.model import Catalog
+from tests.integration.images import NO_THREADS
 
-VARIANT = "cpython-2.7-nothreads"
 WITH_MORE = """\
 FROM {tag}
 RUN mkdir -p /usr/local/lib/python2.7/site-packages/toy-1.2.dist-info && cd /usr/local/lib/python2.7/site-packages && \
@@ -30,16 +30,16 @@ RUN mkdir -p /usr/local/lib/python2.7/site-packages/toy-1.2.dist-info && cd /usr
 
 
 @pytest.fixture(scope="module")
-def tag(client: Any, catalog: Catalog, options: Options) -> str:
+def tag(client: Any, catalog: Catalog, options: BuildOptions) -> str:
     """An image of one variant, built now or found as it was built before."""
-    (built,) = building.build(client, catalog, [VARIANT], options, print)
+    (built,) = DockerEngine(client).build(catalog, [NO_THREADS], options, print)
     assert built.tag
     return built.tag
 
 
 @pytest.fixture(scope="module")
 def made(client: Any, catalog: Catalog, root: Path, tag: str) -> dict[str, Any]:
-    return sbom.document(catalog.variants[VARIANT], catalogs.texts(root), read_contents(client, tag))
+    return sbom.document(catalog.variants[NO_THREADS], catalogs.read_texts(root), read_contents(client, tag))
 
 
 def test_every_debian_package_is_there_with_the_version_that_dpkg_says(
@@ -65,7 +65,7 @@ def test_the_document_is_valid_spdx(made: dict[str, Any], tmp_path: Path) -> Non
 def test_reading_the_image_again_gives_the_same_text(
     client: Any, catalog: Catalog, root: Path, tag: str, made: dict[str, Any]
 ) -> None:
-    again = sbom.document(catalog.variants[VARIANT], catalogs.texts(root), read_contents(client, tag))
+    again = sbom.document(catalog.variants[NO_THREADS], catalogs.read_texts(root), read_contents(client, tag))
     assert json.dumps(again) == json.dumps(made)
 
 

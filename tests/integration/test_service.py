@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from interlock import service
-from interlock.engine import cells
-from interlock.model import Benchmark, Built, Outcome, State, Subject, Workload
-from interlock.probes import best_probe
-from interlock.service_profile import counted
-from interlock.stage import Cell, Stage, open_container
-from interlock.staging import staged
-from tests.integration.stands import make_stand
+from interlock.catalog.workloads import Benchmark, Workload
+from interlock.engine.protocol import Ended
+from interlock.engine.run import cells
+from interlock.measure import services
+from interlock.measure.cells import Cell, Session, open_sandbox, open_session
+from interlock.measure.probes import best_probe
+from interlock.measure.profiling import profile_service
+from interlock.results.experiments import Outcome, State, Subject
+from tests.integration.images import QUICK, Images
+from tests.integration.resources import make_resources
 
 WARM_UP = 17
 CALLS = 7
@@ -26,7 +28,7 @@ CALLS = 7
 KNOWN = """\
 import protocol
 import os, sys, time
-import BaseHTTPServer
+import http.server
 parser = protocol.new_parser("known")
 parser.add_option("--sleep", type="float", default=0.01)
 parser.add_option("--status", type="int", default=200)
@@ -34,7 +36,7 @@ parser.add_option("--bad-from", type="int", default=10 ** 9)
 parser.add_option("--dies-at", type="int", default=10 ** 9)
 options = protocol.parse(parser)
 count = {"answered": 0}
-class Handler(BaseHTTPServer.BaseHTTPRequestHandler):
+class Handler(http.server.BaseHTTPRequestHandler):
     wbufsize = -1
     def do_GET(self):
         time.sleep(options.sleep)
@@ -42,19 +44,14 @@ class Handler(BaseHTTPServer.BaseHTTPRequestHandler):
             os.getppid()
         count["answered"] += 1
         if count["answered"] >= options.dies_at:
-            os.write(2, "out of ideas\\n")
+            os.write(2, b"out of ideas\\n")
             os._exit(3)
         self.send_response(count["answered"] >= options.bad_from and 503 or options.status)
         self.send_header("Content-Length", "9")
         self.end_headers()
-        self.wfile.write("answer 42")
+        self.wfile.write(b"answer 42")
     def log_message(self, *_):
         pass
-class Server(BaseHTTPServer.HTTPServer):
-    def handle_error(self, *_):
-        # 2.7 hands what ends the process to it too: SIGTERM within a request would be lost.
-        if isinstance(sys.exc_info()[1], SystemExit):
-            raise
 def timed(_loops):
     import signal
     def stop(*_):
@@ -63,7 +60,7 @@ def timed(_loops):
     open("/scratch/service.pid", "w").write(str(os.getpid()))
     start = time.time()
     try:
-        Server(("", 8000), Handler).serve_forever()
+        http.server.HTTPServer(("", 8000), Handler).serve_forever()
     except SystemExit:
         pass
     work.metadata["answered"] = count["answered"]
@@ -73,12 +70,12 @@ protocol.run(lambda _: work, options)
 """.replace("CALLS", str(CALLS))
 # SIGTERM comes while the real service has taken a connection that has no thread yet.
 STOPPED = """\
-import os, signal, SocketServer, time
+import os, signal, socketserver, time
 import service_app
 def process_request(*_):
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(1)
-SocketServer.ThreadingMixIn.process_request = process_request
+socketserver.ThreadingMixIn.process_request = process_request
 service_app.main()
 """
 REAL = Path(__file__).parents[2] / "workloads" / "service_app.py"
@@ -109,42 +106,43 @@ def workload(*arguments: str, expected: str = "answer 42", **changes: Any) -> tu
 
 
 @contextmanager
-def on_stage(client: Any, built: dict[str, Built], wanted: Workload) -> Iterator[tuple[Stage, Cell]]:
-    image, owner = built["cpython-2.7"], f"test-service-{uuid.uuid4().hex[:12]}"
-    assert image.base is not None
+def in_session(client: Any, built: Images, wanted: Workload) -> Iterator[tuple[Session, Cell]]:
+    image, owner = built[QUICK], f"test-service-{uuid.uuid4().hex[:12]}"
     try:
         files = {"known.py": KNOWN.encode(), "stopped.py": STOPPED.encode(), REAL.name: REAL.read_bytes()}
-        stand = make_stand(client, Path("unused"), image.base, owner, files)
-        with staged(stand, wanted) as stage:
-            subject = Subject(variant="cpython-2.7", image_id=image.image_id)
-            cell = Cell(subject, open_container(stage, subject))
+        resources = make_resources(client, Path("unused"), image, owner, files)
+        with open_session(resources, wanted) as session:
+            subject = Subject(variant=QUICK, image_id=image.image_id)
+            cell = Cell(subject, open_sandbox(session, subject))
             try:
-                yield stage, cell
+                yield session, cell
             finally:
-                cells.remove(cell.container)
+                cell.sandbox.close()
     finally:
         cells.clean_up(client, owner)
 
 
 @pytest.fixture
-def visit(client: Any, built: dict[str, Built]) -> Any:
-    def go(*arguments: str, calibrate: bool = False, **changes: Any) -> tuple[Outcome, Any, cells.Ended]:
+def run_once(client: Any, built: Images) -> Any:
+    def go(*arguments: str, calibrate: bool = False, **changes: Any) -> tuple[Outcome, Any, Ended]:
         wanted, benchmark = workload(*arguments, **changes)
-        with on_stage(client, built, wanted) as (stage, cell):
-            return service.visit(stage, benchmark, cell, calibrate=calibrate)
+        with in_session(client, built, wanted) as (session, cell):
+            return services.run_service(session, benchmark, cell, calibrate=calibrate)
 
     return go
 
 
-def test_a_known_number_of_requests_reaches_a_service_that_is_only_shown_to_work(visit: Any) -> None:
-    outcome, output, ended = visit(calibrate=True)
+def test_a_known_number_of_requests_reaches_a_service_that_is_only_shown_to_work(run_once: Any) -> None:
+    outcome, output, ended = run_once(calibrate=True)
     assert outcome.state is State.OK, outcome
     assert output.metadata["answered"] == 1 + WARM_UP
     assert ended.exit_code == 0
 
 
-def test_a_service_of_10_ms_at_a_time_answers_a_hundred_per_second_at_most_and_no_latency_is_hidden(visit: Any) -> None:
-    outcome, output, _ = visit()
+def test_a_service_of_10_ms_at_a_time_answers_at_most_a_hundred_per_second_and_hides_no_latency(
+    run_once: Any,
+) -> None:
+    outcome, output, _ = run_once()
     assert outcome.state is State.OK, outcome
     metadata = output.metadata
     (seconds,) = output.values
@@ -158,9 +156,9 @@ def test_a_service_of_10_ms_at_a_time_answers_a_hundred_per_second_at_most_and_n
     assert min(metadata["work_user_s"], metadata["work_sys_s"]) >= 0
 
 
-def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(visit: Any) -> None:
+def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any) -> None:
     benchmark = {**workload()[1].model_dump(exclude_none=True), "rate_per_s": 10}
-    outcome, output, _ = visit(benchmarks=[benchmark])
+    outcome, output, _ = run_once(benchmarks=[benchmark])
     assert outcome.state is State.OK, outcome
     assert output.metadata["latency_p50_s"] >= 0.01
 
@@ -168,7 +166,7 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(visit: Any) -
 @pytest.mark.parametrize(
     ("arguments", "expected", "reason"),
     [
-        (["--status", "404"], "answer 42", "'known': it was not healthy after 1 s: it answers with status 404"),
+        (["--status", "404"], "answer 42", "'known': no answer 2xx on port 8000 in 1 s, the last one has status 404"),
         ([], "answer 43", "'known': its answer has no 'answer 43', it is 'answer 42'"),
         (["--bad-from", "30"], "answer 42", r"'known': \d+ of \d+ answers at the fixed rate were neither 2xx nor 3xx"),
         (["--dies-at", "30"], "answer 42", "'known' ended with exit code 3: out of ideas"),
@@ -177,32 +175,33 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(visit: Any) -
     ],
 )
 def test_a_service_that_does_not_work_fails_with_a_sentence(
-    visit: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str, reason: str
+    run_once: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str, reason: str
 ) -> None:
-    monkeypatch.setattr(service, "HEALTHY_S", 1)
-    outcome, _, _ = visit(*arguments, expected=expected)
+    monkeypatch.setattr(services, "HEALTHY_S", 1)
+    outcome, _, _ = run_once(*arguments, expected=expected)
     assert outcome.state is State.FAILED
     assert re.fullmatch(reason, outcome.reason), outcome.reason
 
 
-def test_a_service_that_never_answers_timed_out(visit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "HEALTHY_S", 1)
-    outcome, _, _ = visit("--sleep", "300", deadline_s=12)
+def test_a_service_that_never_answers_timed_out(run_once: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "HEALTHY_S", 1)
+    outcome, _, _ = run_once("--sleep", "300", deadline_s=12)
     assert outcome.state is State.TIMED_OUT
+    assert outcome.reason.startswith("'known': no answer on port 8000 in 1 s")
 
 
-def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_that_is_stopped(visit: Any) -> None:
-    outcome, output, ended = visit("--scratch", "/scratch", program="stopped.py")
+def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_that_is_stopped(run_once: Any) -> None:
+    outcome, output, ended = run_once("--scratch", "/scratch", program="stopped.py")
     assert outcome.reason == "'known': it ended before it was stopped"
     assert output is not None
     assert ended.exit_code == 0
 
 
-def test_system_calls_of_a_service_are_counted_per_request(client: Any, built: dict[str, Built]) -> None:
+def test_system_calls_of_a_service_are_counted_per_request(client: Any, built: Images) -> None:
     wanted, benchmark = workload("--sleep", "0")
-    with on_stage(client, built, wanted) as (stage, cell):
-        probe = best_probe(client, stage.stand.instruments_image_id, stage.stand.experiment)
-        found = counted(stage, benchmark, cell, probe.method)
+    with in_session(client, built, wanted) as (session, cell):
+        probe = best_probe(session.resources.workspace)
+        found = profile_service(session, benchmark, cell, probe.method)
     calls = found.phases[found.counted].syscalls["getppid"].calls
     # Requests that were under way when the load ended are counted, but are none of its.
     assert CALLS * found.units <= calls <= CALLS * (found.units + 8)

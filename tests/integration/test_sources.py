@@ -19,14 +19,16 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock import render
-from interlock.engine import build as building
-from interlock.engine.base import ensure_base
-from interlock.engine.context import tar_of
-from interlock.engine.image import Options, build_aside
-from interlock.engine.proof import QUESTION, parse_facts
-from interlock.model import Built, Catalog, SourceKind, State
+from interlock.catalog import loading as catalogs
+from interlock.catalog import rendering
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import SourceKind
+from interlock.engine.build.base import ensure_base
+from interlock.engine.build.image import build_aside, tar_of
+from interlock.engine.build.proof import QUESTION, parse_facts
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import BuildOptions
+from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.integration.test_base import registry, registry_program  # noqa: F401  fixtures
 from tests.integration.toys import ANSWERS, copy_project, toy_tarball
@@ -74,10 +76,11 @@ def source(file: str, sha256: str) -> str:
 def build(client: Any, project: Path, *names: str) -> list[Built]:
     """Renders what the project says and builds it."""
     known = catalogs.load(project)
-    for path, text in render.generated_files(known, catalogs.texts(project)).items():
+    for path, text in rendering.generated_files(known, catalogs.read_texts(project)).items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text(text, encoding="utf-8")
-    return building.build(client, known, list(names), Options(project, project.parent / "cache"), lambda *_: None)
+    options = BuildOptions(project, project.parent / "cache")
+    return DockerEngine(client).build(known, list(names), options, lambda *_: None)
 
 
 def log_of(project: Path, name: str) -> str:
@@ -253,7 +256,7 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
         for variant in catalog.variants.values()
         if variant.kind is SourceKind.SOURCE
         and variant.parts == [variant.interpreter]
-        and not (variant.lender or variant.build_packages or variant.finish or variant.parts[0].prepare)
+        and not (variant.shared_build or variant.build_packages or variant.finish or variant.parts[0].prepare)
         and not (variant.parts[0].patches or variant.parts[0].signature)
         and not [place for place in variant.parts[0].places if place.startswith("pool/")]
     )
@@ -284,7 +287,7 @@ def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    add(project, "toy-lender", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))))
+    add(project, "toy-owner", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))))
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
@@ -293,19 +296,19 @@ def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
     add(project, "toy-borrower", finish + download)
     text = (project / "variants/toy-borrower.toml").read_text(encoding="utf-8")
-    (project / "variants/toy-borrower.toml").write_text(f'build_of = "toy-lender"{text}', encoding="utf-8")
+    (project / "variants/toy-borrower.toml").write_text(f'build_of = "toy-owner"{text}', encoding="utf-8")
     # The order of the names is not the order of the builds.
-    borrower, lender = build(client, project, "toy-borrower", "toy-lender")
-    assert lender.outcome.state is State.OK, lender.outcome.reason
+    borrower, owner = build(client, project, "toy-borrower", "toy-owner")
+    assert owner.outcome.state is State.OK, owner.outcome.reason
     assert borrower.outcome.state is State.OK, borrower.outcome.reason
-    assert "step compiling the interpreter" in log_of(project, "toy-lender")
+    assert "step compiling the interpreter" in log_of(project, "toy-owner")
     log = log_of(project, "toy-borrower")
     assert re.search(r"^Step [^\n]* sh /interlock/build\.sh\n ---> Using cache$", log, re.MULTILINE)
     assert "step compiling the interpreter" not in log
     assert "interlock: step finishing: toy-finish.sh\n" in log
     finished = run(client, borrower.image_id, "sh", "-c", "cat /usr/local/lib/finished; ls /usr/local/lib")
     assert finished.splitlines() == ["finished", "finished", "python9.9", WHEEL]
-    assert run(client, lender.image_id, "ls", "/usr/local/lib") == "python9.9"
+    assert run(client, owner.image_id, "ls", "/usr/local/lib") == "python9.9"
 
 
 SIGNED = """

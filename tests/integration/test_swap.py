@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from interlock import cli
-from interlock.engine import build as building
-from interlock.engine.image import Options
-from interlock.engine.registry import registry_digest
-from interlock.model import Built, Catalog
+from interlock.catalog.catalog import Catalog
+from interlock.cli import main
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.registry.digests import registry_digest
+from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import registries
+from tests.integration.images import NO_THREADS
 from tests.integration.registries import Registry
 
-VARIANT = "cpython-2.7-nothreads"
 OLD = "localhost/library/python:2.6-slim"
 DOCKERFILE = """\
 ARG TAG=2.6-slim
@@ -40,9 +41,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def image(client: Any, catalog: Catalog, options: Options) -> Iterator[Built]:
+def image(client: Any, catalog: Catalog, options: BuildOptions) -> Iterator[Built]:
     """An image of a variant; the 'old' image has the same content under a name of Python's, as a mirror has it."""
-    (image,) = building.build(client, catalog, [VARIANT], options, print)
+    (image,) = DockerEngine(client).build(catalog, [NO_THREADS], options, print)
     client.images.get(image.tag).tag(*OLD.rsplit(":", 1))
     yield image
     client.images.remove(OLD)
@@ -56,7 +57,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
     def call(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["interlock", "swap", *map(str, words)])
         try:
-            cli.main()
+            main.main()
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)
@@ -89,11 +90,11 @@ def is_made_from(client: Any, image: Any, name: str) -> bool:
 def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, image: Built, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
-    code, _, err = run(file, "--to", VARIANT, "--paths", "--write")
+    code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write")
     assert code == 0
     assert f"{image.tag} is in no registry" in err
     assert output_of(client, tmp_path) == "(42, (2, 7))"
-    assert run(file, "--check", "--to", VARIANT)[0] == 0
+    assert run(file, "--check", "--to", NO_THREADS)[0] == 0
     assert run(file, "--revert", "--write")[0] == 0
     assert file.read_text() == DOCKERFILE
 
@@ -104,7 +105,7 @@ def test_without_paths_the_swapped_file_builds_and_does_not_run(
     """What --paths is for: nothing fails before the container starts."""
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE.replace('"python2.6"', '"python"'))
-    _, _, err = run(file, "--to", VARIANT, "--write")
+    _, _, err = run(file, "--to", NO_THREADS, "--write")
     assert "python2.6 -> python2.7 (stays without --paths)" in err
     with pytest.raises(Exception, match="No module named mod"):
         output_of(client, tmp_path)
@@ -147,15 +148,15 @@ def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
         push(client, image.tag, name)
         digest = registry_digest(client, name)
         assert digest is not None
-        code, out, err = run(file, "--to", VARIANT, "--write")
+        code, out, err = run(file, "--to", NO_THREADS, "--write")
         assert code == 0
         assert f"+FROM {name}@{digest}" in out
         assert "no registry" not in err
         assert run(file, "--check")[0] == 0
         push(client, other.id, name)
-        code, _, err = run(file, "--check", "--to", VARIANT)
+        code, _, err = run(file, "--check", "--to", NO_THREADS)
         assert code == 1
-        assert f"is pinned to {digest}, and {name} is {registry_digest(client, name)} now" in err
+        assert all(part in err for part in (digest, name, registry_digest(client, name) or ""))
     finally:
         remove(client, [name, *digests_below(client, registry.address, image, other.id), other.id])
 
@@ -170,8 +171,31 @@ def test_a_digest_that_no_registry_answers_for_is_told(
         push(client, image.tag, name)
         assert registry_digest(client, f"{name}-other") is None
         registry.stop()
-        _, out, err = run(file, "--to", VARIANT)
+        _, out, err = run(file, "--to", NO_THREADS)
         assert f"+FROM {name}@sha256:" in out
-        assert f"no registry answers for {name.rsplit(':', 1)[0]}@sha256:" in err
+        assert f"builds on other machines may not find {name.rsplit(':', 1)[0]}@sha256:" in err
+    finally:
+        remove(client, [name, *digests_below(client, registry.address, image)])
+
+
+def test_a_registry_that_does_not_answer_makes_no_line_stale(
+    run: Run, client: Any, image: Built, registry: Registry, tmp_path: Path
+) -> None:
+    name = f"{registry.address}/{image.tag}"
+    file = tmp_path / "Dockerfile"
+    file.write_text(DOCKERFILE)
+    try:
+        push(client, image.tag, name)
+        assert run(file, "--to", NO_THREADS, "--write")[0] == 0
+        registry.stop()
+        code, _, err = run(file, "--check")
+        assert code == 0, "this engine has that digest"
+        assert registry.address in err
+        remove(client, [name, *digests_below(client, registry.address, image)])
+        code, _, err = run(file, "--check")
+        assert code == 4
+        assert registry.address in err
+        registry.start()
+        assert run(file, "--check")[0] == 0
     finally:
         remove(client, [name, *digests_below(client, registry.address, image)])

@@ -16,15 +16,20 @@ import pytest
 from docker.errors import DockerException
 
 from interlock.engine.client import OWNER_LABEL
-from interlock.model import Built, Trial
+from interlock.results.trials import Trial
+from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.toys import command, interlock, toy_tarball, toy_variant
 
 # The name of an official image as a registry of one's own has it; swap knows it by that.
-OWN_IMAGE = "localhost:5000/trial-test/python:2.7-slim"
-# Where the interpreter has no threads `import thread` fails, and with it the service.
+OWN_IMAGE = "localhost:5000/trial-test/python:3.13-slim"
+# Where the interpreter has no threads `import threading` fails, and with it the service.
 SERVER = """\
-import os, sys, thread
-from BaseHTTPServer import BaseHTTPRequestHandler, HTTPServer
+import os, sys, threading
+
+try:
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+except ImportError:
+    from BaseHTTPServer import BaseHTTPRequestHandler, HTTPServer
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response({"/health": 200, "/sick": 503}.get(self.path, 200))
         self.send_header("Content-Length", "5")
         self.end_headers()
-        self.wfile.write("hello")
+        self.wfile.write(b"hello")
 
     def log_message(self, *words):
         pass
@@ -56,9 +61,9 @@ BUILD = ("--target", "service", "--build-arg", "GREETING=hi")
 
 
 @pytest.fixture
-def service(client: Any, built: dict[str, Built], tmp_path: Path) -> Iterator[Path]:
+def service(client: Any, built: Images, tmp_path: Path) -> Iterator[Path]:
     """A service of a user's, on an image that only this test has by this name; nothing of it may change."""
-    client.images.get(built["cpython-2.7"].image_id).tag(OWN_IMAGE)
+    client.images.get(built[QUICK].image_id).tag(OWN_IMAGE)
     folder = tmp_path / "service"
     folder.mkdir()
     (folder / "Dockerfile").write_text(DOCKERFILE)
@@ -106,19 +111,19 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         project, "trial", str(service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
         "--http", "service.test:8000/health",
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
-        "--variants", "cpython-2.7-pth,cpython-2.7-nothreads", "--memory", "256m", "--json",
+        "--variants", f"{PTH},{NO_THREADS}", "--memory", "256m", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (folder,) = (project / "results").iterdir()
     record = Trial.model_validate_json((folder / "trial.json").read_text())
     tried = {one.label: one for one in record.candidates}
-    assert list(tried) == ["OWN", "OWN+twin", "cpython-2.7-pth", "cpython-2.7-nothreads"]
+    assert list(tried) == ["OWN", "OWN+twin", PTH, NO_THREADS]
     verdicts = {one["label"]: one for one in found["verdicts"]}
-    assert verdicts["cpython-2.7-nothreads"]["verdict"] == "do not switch"
-    assert "ImportError: No module named thread" in verdicts["cpython-2.7-nothreads"]["reason"]
-    assert verdicts["cpython-2.7-pth"]["verdict"] in {"switch", "no difference", "do not switch"}
-    for label in ("OWN", "OWN+twin", "cpython-2.7-pth"):
+    assert verdicts[NO_THREADS]["verdict"] == "do not switch"
+    assert "ImportError: No module named thread" in verdicts[NO_THREADS]["reason"]
+    assert verdicts[PTH]["verdict"] in {"switch", "no difference", "do not switch"}
+    for label in ("OWN", "OWN+twin", PTH):
         values = tried[label].values
         assert {name: len(one) for name, one in values.items()} == dict.fromkeys(
             ("start_s", "request_s", "p50_s", "p99_s", "cpu_s", "memory_bytes"), 2
@@ -132,8 +137,8 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
     assert profile is not None, tried["OWN"].no_profile
     # HTTP 1.0: a connection for each request, and each of them is accepted once.
     assert profile.calls_per_unit(["accept", "accept4"]) == pytest.approx(1, abs=0.2)
-    assert "+FROM interlock/python:2.7-pth-trixie AS service" in tried["cpython-2.7-pth"].changes
-    assert sorted(record.order[0]) == ["OWN", "OWN+twin", "cpython-2.7-pth"]
+    assert "+FROM interlock/python:2.7-pth-trixie AS service" in tried[PTH].changes
+    assert sorted(record.order[0]) == ["OWN", "OWN+twin", PTH]
     assert (folder / "trial.md").read_text().startswith("# Trial ")
     assert "hi" not in record.settings.model_dump_json()
 
@@ -141,12 +146,12 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--http", ":8000/sick", "--healthy-within", "1"), 6, "is not healthy after 1 s: http://"),
-        (("--http", ":8001/", "--healthy-within", "1"), 6, "nothing answers at http://"),
-        (("--cmd", "echo a test failed; exit 3"), 6, "the tests end with exit code 3; its log ends: a test failed"),
+        (("--http", ":8000/sick", "--healthy-within", "1"), 6, "the last one has status 503; its last lines: serving"),
+        (("--http", ":8001/", "--healthy-within", "1"), 6, "no answer on port 8001 in 1 s; its last lines: serving"),
+        (("--cmd", "echo a test failed; exit 3"), 6, "the tests end with exit code 3; its last lines: a test failed"),
         (("--cmd", "sleep 60", "--deadline", "1"), 6, "the tests had not ended after 1 s"),
         (("--target", "broken", "--http", ":8000/"), 6, "it ended before it was healthy: exit code 1"),
-        (("--load", "sh -c 'echo no {url}; exit 9'"), 6, "it ended with exit code 9: no http://"),
+        (("--load", "sh -c 'echo no {url}; exit 9'"), 6, "ended with exit code 9: no http://"),
         (("--build-arg", "GREETING=bye", "--cmd", "true"), 5, "it does not build: "),
     ],
 )  # fmt: skip
@@ -154,7 +159,7 @@ def test_what_does_not_work_unchanged_is_an_error_in_one_sentence(
     project: Path, service: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
     done = interlock(
-        project, "trial", str(service), *BUILD, *words, "--rounds", "1", "--no-profile", "--variants", "cpython-2.7"
+        project, "trial", str(service), *BUILD, *words, "--rounds", "1", "--no-profile", "--variants", QUICK
     )
     assert done.returncode == code, done.stdout + done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -167,20 +172,20 @@ def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(proj
     load = "sh -c 'for n in 1 2 3; do curl -sf {url}/; sleep 0.1; done'"
     done = interlock(
         project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-profile", "--variants",
-        "cpython-2.7-pth", "--output", str(project / "kept"), "--keep",
+        QUICK, "--output", str(project / "kept"), "--keep",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     record = Trial.model_validate_json((project / "kept/trial.json").read_text())
     own, _, variant = record.candidates
     assert 0.3 < own.values["load_s"][0] < 5  # type: ignore[index]
     assert "no difference" in done.stdout
-    assert variant.image_tag == "interlock/trial-service:cpython-2.7-pth"
+    assert variant.image_tag == f"interlock/trial-service:{QUICK}"
     for tag in (own.image_tag, variant.image_tag):
         subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
 
 
 def test_ctrl_c_leaves_nothing(project: Path, service: Path) -> None:
-    words = ("trial", str(service), *BUILD, "--cmd", "sleep 60", "--rounds", "1", "--variants", "cpython-2.7")
+    words = ("trial", str(service), *BUILD, "--cmd", "sleep 60", "--rounds", "1", "--variants", QUICK)
     process = subprocess.Popen(
         command(*words), cwd=project, env={**os.environ}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -221,7 +226,7 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
         )
         assert done.returncode == 0, done.stderr
         assert "do not switch  toy-without  the GIL came back: module 'toy._toy' switched it on" in done.stdout
-        assert "Stay where you are" in done.stdout
+        assert "Do not switch: " in done.stdout
     finally:
         for name in ("toy-with", "toy-without"):
             client.images.remove(f"interlock/python:{name}-trixie", force=True)

@@ -7,22 +7,29 @@ from typing import Any
 
 import pytest
 
-from interlock import catalog as catalogs
-from interlock.engine.image import Options
-from interlock.engine.verify import interpreter_layer, verify
+from interlock.catalog import loading as catalogs
+from interlock.catalog.catalog import Catalog
+from interlock.engine.build.verify import interpreter_layer, verify
+from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
-from interlock.model import Built, Catalog, State
+from interlock.results.experiments import State
 from tests.integration.toys import interlock, toy_tarball, toy_variant
 
 
-def test_a_variant_built_again_from_nothing_has_the_very_same_interpreter_layer(
-    client: Any, catalog: Catalog, options: Options, built: dict[str, Built]
+def test_a_build_of_the_same_source_has_the_very_same_interpreter_layer(
+    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    toy_variant(project, "toy-steady", "steady.tgz", toy_tarball(tmp_path / "mirror", "steady.tgz"))
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    assert interlock(project, "render").returncode == 0
+    known, options = catalogs.load(project), BuildOptions(project, tmp_path / "cache")
     said: list[str] = []
-    image = verify(client, catalog, "cpython-2.7-nothreads", options, lambda _, step: said.append(step))
-    assert image.image_id == built["cpython-2.7-nothreads"].image_id
-    assert said[-1] == f"reproducible: {interpreter_layer(client, image.image_id)}"
-    assert "compiling the interpreter" in said, "it was not taken from the engine's cache"
+    image = verify(client, known, "toy-steady", options, lambda _, step: said.append(step))
+    try:
+        assert said[-1] == f"reproducible: {interpreter_layer(client, image.image_id)}"
+        assert "compiling the interpreter" in said, "it was not taken from the engine's cache"
+    finally:
+        client.images.remove(image.image_id, force=True)
 
 
 def test_a_build_that_depends_on_the_time_is_named_with_its_file(
@@ -32,7 +39,7 @@ def test_a_build_that_depends_on_the_time_is_named_with_its_file(
     toy_variant(project, "toy-moody", "moody.tgz", toy_tarball(tmp_path / "mirror", "moody.tgz", configure=moody))
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     assert interlock(project, "render").returncode == 0
-    known, options = catalogs.load(project), Options(project, tmp_path / "cache")
+    known, options = catalogs.load(project), BuildOptions(project, tmp_path / "cache")
     with pytest.raises(BuildError, match=r"toy-moody.toml: two builds differ in local/share/mood\. "):
         verify(client, known, "toy-moody", options, lambda *_: None)
     client.images.remove(known.variants["toy-moody"].image_tag("standard"), force=True)
@@ -42,7 +49,17 @@ def test_what_is_not_compiled_here_is_not_built_twice(client: Any, project: Path
     toy_variant(project, "toy-nowhere", "nowhere.tgz", "0" * 64)
     assert interlock(project, "render").returncode == 0
     said: list[str] = []
-    options = Options(project, tmp_path / "cache")
+    options = BuildOptions(project, tmp_path / "cache")
     image = verify(client, catalogs.load(project), "toy-nowhere", options, lambda _, step: said.append(step))
     assert image.outcome.state is State.UNAVAILABLE
+    assert "building it again from nothing" not in said
+
+
+def test_what_is_not_built_from_source_is_not_verified_and_is_said_to_be(
+    client: Any, catalog: Catalog, options: BuildOptions
+) -> None:
+    said: list[str] = []
+    image = verify(client, catalog, "debian-3.13", options, lambda _, step: said.append(step))
+    assert image.outcome.state is State.OK
+    assert said[-1].startswith("not verified: ")
     assert "building it again from nothing" not in said

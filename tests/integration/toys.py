@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
-from interlock.catalog import SHARED_FILES
-from interlock.model import Catalog, Mode
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import SHARED_FILES
+from interlock.catalog.variants import Mode
 
 ANSWERS = {
     "version": "9.9.1",
@@ -81,11 +83,36 @@ def copy_project(source: Path, target: Path, variants: list[str], workloads: lis
         for path in (target / kind).glob("*.toml"):
             if path.stem not in wanted:
                 path.unlink()
+    for name in variants:
+        drop_control(target / "variants" / f"{name}.toml", variants)
     known = [path.stem for path in (source / "variants").glob("*.toml")]
     for name in set(known) - set(variants):
         shutil.rmtree(target / "dockerfiles" / name, ignore_errors=True)
     (target / "results").mkdir()
     return target
+
+
+def drop_control(path: Path, variants: list[str]) -> None:
+    """Remove a variant's control if it is none of these: no image depends on it, and a catalog needs it."""
+    text = path.read_text(encoding="utf-8")
+    control = re.search(r'^control = "(.+)"\n', text, re.MULTILINE)
+    if control and control[1] not in variants:
+        path.write_text(text.replace(control[0], ""), encoding="utf-8")
+
+
+# What cpython-2.7's waking-sem-post does, where it can be had at once.
+WAKING = """
+[[modes]]
+name = "waking"
+summary = "every release of a lock wakes"
+environment = { LD_PRELOAD = "/interlock/waking_sem_post.so" }
+"""
+
+
+def add_mode(project: Path, variant: str) -> None:
+    """Add a mode, `waking`, to a variant of the project; its image stays as it is."""
+    with (project / f"variants/{variant}.toml").open("a", encoding="utf-8") as file:
+        file.write(WAKING)
 
 
 def edit_only(project: Path, workload: str, names: list[str]) -> None:
@@ -107,7 +134,7 @@ def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
 
 def command(*words: str) -> list[str]:
     """The command line of this very Interlock, whatever PATH says."""
-    return [sys.executable, "-c", "from interlock.cli import main; main()", *words]
+    return [sys.executable, "-c", "from interlock.cli.main import main; main()", *words]
 
 
 def interlock(root: Path, *words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

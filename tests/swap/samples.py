@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from interlock.swap import NewImage
+from interlock.swap.image_names import NewImage
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 DIGEST = f"sha256:{'a' * 64}"

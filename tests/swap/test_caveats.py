@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.swap import NewImage, swapped
+from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.image_names import NewImage
 from tests.swap.samples import FREE, PLAIN, PYPY
 
 
 def said(text: str, to: NewImage = PLAIN, stage: str | None = None) -> list[tuple[int, str]]:
-    return [(one.line, one.text) for one in swapped(text, to, stage, paths=False).warnings]
+    return [(one.line, one.text) for one in swapped_dockerfile(text, to, stage, paths=False).warnings]
 
 
 def says(text: str, part: str, to: NewImage = PLAIN, stage: str | None = None) -> list[int]:
@@ -49,7 +50,7 @@ def test_the_same_is_said_once_however_many_stages_there_are() -> None:
     ("to", "part"),
     [
         (replace(PLAIN, reference="interlock/python:3.13-trixie"), "is in no registry"),
-        (replace(PLAIN, profile="standard"), "--release takes the one that is"),
+        (replace(PLAIN, profile="standard"), "use --release"),
         (replace(PLAIN, profile="standard", profiles=("standard",)), "has no other"),
         (FREE, "switches the GIL back on"),
     ],
@@ -119,15 +120,15 @@ def test_files_of_a_python_that_is_swapped_too_are_not() -> None:
 
 
 def test_a_stage_that_could_not_be_looked_at_is_told() -> None:
-    assert says("FROM $A AS x\nFROM python:3.12\n", "A has no default: stage 'x' was not looked at") == [1]
+    assert says("FROM $A AS x\nFROM python:3.12\n", "A has no default: stage 'x' was not checked") == [1]
 
 
 def test_who_chooses_the_image_from_outside_is_told() -> None:
     assert says("ARG B=python:3.13-slim\nFROM $B\n", "--build-arg B=... from outside still chooses") == [1]
-    assert says("ARG V=3.13\nARG R=x\nFROM $R/library/python:$V-slim\n", "R and V will have no say") == [3]
-    assert says("FROM ${B:-python:3.13-slim}\n", "no say") == []
+    assert says("ARG V=3.13\nARG R=x\nFROM $R/library/python:$V-slim\n", "no longer depends on R and V") == [3]
+    assert says("FROM ${B:-python:3.13-slim}\n", "no longer depends") == []
 
 
 def test_an_image_that_is_no_python_is_swapped_with_a_word() -> None:
-    assert says("FROM company/base AS a\n", "nothing shows that company/base has Python", stage="a") == [1]
+    assert says("FROM company/base AS a\n", "company/base does not look like a Python image", stage="a") == [1]
     assert says("FROM bitnami/python:3.13 AS a\n", "what its publisher added", stage="a") == [1]

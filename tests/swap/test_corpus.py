@@ -41,7 +41,7 @@ def expected() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_file_is_swapped_as_expected(path: Path) -> None:
-    """Written anew by `python -m tests.swap.test_corpus > tests/corpus/expected.txt`; read it before you commit it."""
+    """`python -m tests.swap.test_corpus > tests/corpus/expected.txt` writes it; read it before you commit it."""
     assert list(outcome(path)) == expected()[path.name]
 
 

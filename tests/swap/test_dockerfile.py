@@ -1,4 +1,4 @@
-"""Instructions are those that BuildKit's own parser finds, each character with its place."""
+"""Instructions and stages of Dockerfiles, with the position of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import dockerfile as buildkit
 import pytest
 from hypothesis import given, settings
 
-from interlock.swap.dockerfile import parse
+from interlock.swap.dockerfile import parse_instructions, read_dockerfile
+from interlock.swap.image_names import UnsetVariable, expand, sole_variable
 from tests.swap.samples import corpus, dockerfiles, text_of
 
 Found = tuple[str, int, tuple[str, ...] | None, int | None]
@@ -30,7 +31,7 @@ def ours(text: str) -> list[Found]:
             one.line,
             *((tuple(word.text for word in one.arguments), len(one.flags)) if is_from(one.keyword) else (None, None)),
         )
-        for one in parse(text)
+        for one in parse_instructions(text)
     ]
 
 
@@ -56,23 +57,101 @@ def test_any_text_that_buildkit_takes_is_read_as_it_does(text: str) -> None:
 
 @given(dockerfiles)
 def test_each_character_of_an_instruction_stands_where_it_says(text: str) -> None:
-    for instruction in parse(text):
+    for instruction in parse_instructions(text):
         assert "".join(text[at] for at in instruction.offsets) == instruction.text
         for word in [*instruction.flags, *instruction.arguments]:
             assert word.text.startswith(text[word.span.start]) or not word.text
 
 
 def test_a_heredocs_lines_belong_to_the_instruction_that_announces_it() -> None:
-    run, copy = parse("RUN <<-A <<'B' cat\n\tFROM x\n\tA\nFROM y\n  B\nB\nCOPY a b")
+    run, copy = parse_instructions("RUN <<-A <<'B' cat\n\tFROM x\n\tA\nFROM y\n  B\nB\nCOPY a b")
     assert run.heredoc == "\tFROM x\nFROM y\n  B"
     assert (copy.keyword, copy.line) == ("COPY", 7)
 
 
 def test_a_comment_of_another_kind_ends_the_directives() -> None:
-    assert [one.line for one in parse("# a comment\n# escape=`\nRUN a `\nb")] == [3, 4]
-    assert [one.line for one in parse("# check=skip=all\n# escape=`\nRUN a `\nb")] == [3]
+    assert [one.line for one in parse_instructions("# a comment\n# escape=`\nRUN a `\nb")] == [3, 4]
+    assert [one.line for one in parse_instructions("# check=skip=all\n# escape=`\nRUN a `\nb")] == [3]
 
 
 def test_flags_with_quotes_are_no_arguments() -> None:
-    (instruction,) = parse("FROM --platform=\"linux/amd64\" --x='a b' python:3 AS --y")
+    (instruction,) = parse_instructions("FROM --platform=\"linux/amd64\" --x='a b' python:3 AS --y")
     assert [word.text for word in instruction.arguments] == ["python:3", "AS", "--y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "image"),
+    [
+        ("FROM python:3.12", "python:3.12"),
+        ('FROM "python:3.12"', "python:3.12"),
+        ("ARG A=python:3.12\nFROM $A", "python:3.12"),
+        ("ARG A='python:3.12'\nFROM ${A}-slim", "python:3.12-slim"),
+        ("ARG A=3.11\nARG A=3.12\nFROM python:$A", "python:3.12"),
+        ("ARG A=3.12\nARG A\nFROM python:$A", "python:3.12"),
+        ("ARG A=3.12 B=python:$A\nFROM $B", "python:3.12"),
+        ("FROM ${A:-python:${B:-3.12}}", "python:3.12"),
+        ("ARG A=\nFROM ${A:-python:3.12}", "python:3.12"),
+        ("ARG A=x\nFROM ${A:+python:3.12}", "python:3.12"),
+        ("ARG A=\nFROM python:3.12${A:+-slim}", "python:3.12"),
+    ],
+)
+def test_variables_of_a_from_line_are_put_in(text: str, image: str) -> None:
+    (stage,) = read_dockerfile(text).stages
+    assert (stage.image, stage.missing) == (image, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("FROM $A", "A"),
+        ("ARG A\nFROM python:$A", "A"),
+        ("ARG B=python:$A\nFROM $B", "A"),
+        ("FROM x\nARG A=python:3.12\nFROM $A", "A"),
+        ("ARG A=x\nFROM ${A%x}", "A"),
+        ("FROM python:3.12-$TARGETARCH", "TARGETARCH"),
+    ],
+)
+def test_a_variable_without_a_value_is_named(text: str, missing: str) -> None:
+    assert read_dockerfile(text).stages[-1].missing == missing
+
+
+def test_a_stages_name_hides_an_image_of_that_name_below_it() -> None:
+    dockerfile = read_dockerfile("FROM python:3.12 AS Python\nFROM python\nFROM pythoN as x\nFROM x")
+    assert [stage.parent for stage in dockerfile.stages] == [None, 0, 0, 2]
+    assert dockerfile.root_of(dockerfile.stages[3]).index == 0
+
+
+def test_a_stage_does_not_start_from_one_below_it() -> None:
+    assert [stage.parent for stage in read_dockerfile("FROM python\nFROM a AS python").stages] == [None, None]
+
+
+def test_a_stage_for_each_platform_stands_for_all_of_them() -> None:
+    text = "FROM python:3.12 AS base-amd64\nFROM python:3.12 AS base-arm64\nFROM base-${TARGETARCH}"
+    assert read_dockerfile(text).stages[2].parent == 1
+
+
+def test_only_python_counts_as_a_python_stage() -> None:
+    text = "FROM python:3.12 AS a\nFROM node AS b\nFROM a\nFROM scratch\nFROM bitnami/python:3.12 AS c"
+    assert [(stage.name, stage.swappable) for stage in read_dockerfile(text).stages if stage.python] == [
+        ("a", True),
+        ("c", False),
+    ]
+
+
+def test_a_text_without_a_from_line_has_no_stage() -> None:
+    assert read_dockerfile("").stages == read_dockerfile("RUN a\nFROM\n").stages == ()
+
+
+def test_dollar_signs_that_are_no_variables_stay() -> None:
+    assert expand(r"a$ $1 \$A $$ ${", {"A": "x"}) == r"a$ $1 \$A $$ ${"
+
+
+def test_a_word_is_one_variable_only_if_nothing_stands_beside_it() -> None:
+    assert getattr(sole_variable("${A:-b}"), "name", None) == "A"
+    assert sole_variable("${A}b") is None
+    assert sole_variable("$A$B") is None
+
+
+def test_the_first_variable_without_a_value_is_the_one_that_is_told() -> None:
+    with pytest.raises(UnsetVariable, match="B"):
+        expand("$A$B$C", {"A": "1"})

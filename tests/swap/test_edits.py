@@ -1,4 +1,4 @@
-"""A swap changes the image and adds a comment, nothing else; what was swapped before is swapped from its original."""
+"""A swap of a Dockerfile changes what it should and nothing else, and is taken back byte for byte."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from interlock.errors import SwapError
-from interlock.swap import NewImage, python_stages, reverted, swapped
+from interlock.swap.dockerfile import read_dockerfile
+from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.image_names import NewImage
 from tests.swap.samples import FREE, PLAIN, PYPY, python_dockerfiles
 
 new_images = st.sampled_from([FREE, PLAIN, PYPY])
 
 
 def text_after(text: str, to: NewImage = PLAIN, stage: str | None = None, *, paths: bool = False) -> str:
-    return swapped(text, to, stage, paths=paths).text
+    return swapped_dockerfile(text, to, stage, paths=paths).text
 
 
 def or_nothing(text: str, to: NewImage, paths: bool, stage: str | None = None) -> str:
@@ -55,7 +57,7 @@ def test_a_second_swap_is_as_if_it_were_the_first(text: str, first: NewImage, se
 def test_stages_swapped_one_by_one_and_taken_back_are_the_file_as_it_was(
     text: str, to: NewImage, other: NewImage, paths: bool, first: int, second: int
 ) -> None:
-    stages = [str(stage.index) for stage in python_stages(text)]
+    stages = [str(stage.index) for stage in read_dockerfile(text).stages if stage.python]
     assume(stages)
     after = text_after(text, to, stages[first % len(stages)], paths=paths)
     again = text_after(after, other, stages[second % len(stages)], paths=not paths)
@@ -169,7 +171,7 @@ def test_one_stage_can_be_swapped_again_while_another_keeps_its_swap() -> None:
         ("ARG B\nFROM $B\n", None, "D:1", "ARG B=python:3.13-slim"),
         ("FROM python:$V\n", None, "D:1", "`ARG V=...`"),
         ("FROM python:3.12\nFROM $B AS x\n", "x", "D:2", "`ARG B=...`"),
-        ("FROM python:3.12 AS build\n", "biuld", "D", "Did you mean 'build'? Choose from: build."),
+        ("FROM python:3.12 AS build\n", "biuld", "D", "'build'"),
         ("FROM python:3.12 AS a\nFROM a AS b\n", "b", "D:2", "--stage a"),
         ("FROM scratch AS s\n", "s", "D:1", "has Python in it"),
         ("FROM python:3.12-nanoserver\n", None, "D:1", "for Linux"),
@@ -179,7 +181,7 @@ def test_what_cannot_be_swapped_is_refused_with_the_line_and_what_to_do(
     text: str, stage: str | None, file: str, todo: str
 ) -> None:
     with pytest.raises(SwapError) as raised:
-        swapped(text, PLAIN, stage, paths=False, file="D")
+        swapped_dockerfile(text, PLAIN, stage, paths=False, file="D")
     assert raised.value.file == file
     assert todo in raised.value.todo
 
@@ -190,4 +192,61 @@ def test_a_stage_that_is_named_is_swapped_whatever_it_starts_from(image: str) ->
 
 
 def test_the_changed_lines_are_those_of_the_new_text() -> None:
-    assert swapped("ARG A\nFROM python:3.12\nRUN b\n", PLAIN, None, paths=False).changed == (2, 3)
+    assert swapped_dockerfile("ARG A\nFROM python:3.12\nRUN b\n", PLAIN, None, paths=False).changed == (2, 3)
+
+
+TEXT = "FROM python:3.12 AS a\nRUN python3.12\nFROM python:3.12 AS b\nCMD python3.12\n"
+
+
+def test_a_file_that_was_never_swapped_stays() -> None:
+    assert reverted(TEXT) == TEXT
+
+
+def test_one_stage_comes_back_alone() -> None:
+    after = swapped_dockerfile(TEXT, FREE, None, paths=True).text
+    back = reverted(after, "a")
+    assert back.startswith("FROM python:3.12 AS a\nRUN python3.12\n# interlock: was python:3.12\nFROM interlock/")
+    assert reverted(back) == TEXT
+
+
+def test_a_shared_arg_comes_back_with_all_of_its_stages() -> None:
+    text = "ARG B=python:3.12\nFROM $B AS a\nFROM $B AS b\n"
+    after = swapped_dockerfile(text, PLAIN, None, paths=False).text
+    assert reverted(after, "a") == after
+    assert reverted(after) == text
+
+
+def test_what_was_added_since_the_swap_stays() -> None:
+    after = swapped_dockerfile(TEXT, PLAIN, None, paths=False).text
+    edited = after.replace(" AS a", " AS base").replace("RUN python3.12", "RUN python3 -V\nRUN true")
+    assert reverted(edited) == TEXT.replace(" AS a", " AS base").replace("RUN python3.12", "RUN python3 -V\nRUN true")
+
+
+def test_the_heredoc_of_an_instruction_is_no_comment() -> None:
+    text = "FROM python:3.12\nRUN <<E\n# interlock: was x\nFROM y\nE\n"
+    assert reverted(text) == text
+    assert reverted(swapped_dockerfile(text, PLAIN, None, paths=False).text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# interlock: was x\n", 1),
+        ("FROM a\n# interlock: was x\n\nFROM b\n", 2),
+        ("# interlock: was x\nRUN a\n", 1),
+        ("# interlock: was B=x\nARG C=1\nFROM a\n", 1),
+        ("# interlock: was a\n# interlock: was b\nFROM c\n", 2),
+        ('# interlock: was json:"a\nFROM c\n', 1),
+        ("# interlock: was json:1\nFROM c\n", 1),
+        ("FROM a\n# interlock: paths were python3.12\nRUN a\n", 2),
+    ],
+)
+def test_a_comment_that_does_not_fit_is_refused_with_its_line(text: str, line: int) -> None:
+    with pytest.raises(SwapError) as raised:
+        reverted(text, file="D")
+    assert raised.value.file == f"D:{line}"
+
+
+def test_a_stage_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(SwapError, match="there is no stage 'c'"):
+        reverted(TEXT, "c")

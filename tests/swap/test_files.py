@@ -1,4 +1,4 @@
-"""A file's name tells its kind; compose files, manifests and devcontainer.json change in their image lines alone."""
+"""A file of any kind is swapped, taken back, and checked."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.errors import SwapError
-from interlock.swap import FoundPath
-from interlock.swap.files import picked, reverted_file, swapped_before, swapped_file
+from interlock.swap.dockerfile import read_dockerfile
+from interlock.swap.files import (
+    interlock_tag,
+    lines_to_swap,
+    name_with_tag,
+    outdated_lines,
+    reverted_file,
+    swapped_file,
+    swapped_lines,
+)
+from interlock.swap.paths import FoundVersion
 from tests.swap.samples import FREE, PLAIN
 
 COMPOSE = "services:\n  a:\n    image: python:3.12-slim # c\n  b:\n    image: 'python:3.12'\n  c: {build: .}\n"
@@ -59,36 +68,36 @@ def test_a_devcontainers_image_is_edited() -> None:
 def test_versions_beside_an_image_are_found_and_left_to_the_person() -> None:
     text = "services:\n  a:\n    image: python:3.12\n    command: python3.12\n  b:\n    command: python3.12\n"
     assert swapped_file("compose.yaml", text, FREE, None, paths=True).paths == (
-        FoundPath(4, "python3.12", "python3.14t", False, "edit it by hand: only a Dockerfile's are edited"),
+        FoundVersion(4, "python3.12", "python3.14t", False, "edit it by hand: only a Dockerfile's are edited"),
     )
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "where", "found"),
+    ("file", "text", "where", "key"),
     [
-        ("c.yaml", "a: [", "c.yaml:1", "is not valid YAML"),
-        ("c.yaml", "a: \x01", "c.yaml", "is not valid YAML"),
-        ("c.yaml", "- a\n", "c.yaml", "is neither a compose file"),
-        ("c.yaml", "", "c.yaml", "is neither a compose file"),
-        ("c.yaml", "services: {a: {build: x}}", "c.yaml", "names no image"),
-        ("c.yaml", "services:\n", "c.yaml", "names no image"),
-        ("c.yaml", "services:\n  a:\n    image: >-\n      python:3.12\n", "c.yaml:3", "over several lines"),
-        ("c.yaml", "services: {a: {image: node:22}}", "c.yaml", "no service starts from a Python image"),
-        ("c.yaml", "services: {a: {image: $I}}", "c.yaml:1", "I has no default here"),
-        ("c.yaml", 'services: {a: {x: "1\n  2", image: python:3.12}}', "c.yaml:2", "no comment can stand above"),
-        ("c.yaml", "services: {a: {image: python:3}, b: {image: x}}", "c.yaml:1", "several images on one line"),
-        ("d.json", "{", "d.json:1", "is not valid JSON"),
-        ("d.json", "[]", "d.json", "has no JSON object"),
-        ("d.json", "", "d.json", "has no JSON object"),
-        ("d.json", '{"image": 1}', "d.json:1", "is no string"),
-        ("d.json", '{"build": {"dockerfile": "x"}}', "d.json", "names no image"),
-        ("d.json", '{"image": "bitnami/python:3.12"}', "d.json:1", "more than Python"),
+        ("c.yaml", "a: [", "c.yaml:1", ""),
+        ("c.yaml", "a: \x01", "c.yaml", ""),
+        ("c.yaml", "- a\n", "c.yaml", ""),
+        ("c.yaml", "", "c.yaml", ""),
+        ("c.yaml", "services: {a: {build: x}}", "c.yaml", ""),
+        ("c.yaml", "services:\n", "c.yaml", ""),
+        ("c.yaml", "services:\n  a:\n    image: >-\n      python:3.12\n", "c.yaml:3", ""),
+        ("c.yaml", "services: {a: {image: node:22}}", "c.yaml", ""),
+        ("c.yaml", "services: {a: {image: $I}}", "c.yaml:1", ""),
+        ("c.yaml", 'services: {a: {x: "1\n  2", image: python:3.12}}', "c.yaml:2", ""),
+        ("c.yaml", "services: {a: {image: python:3}, b: {image: x}}", "c.yaml:1", ""),
+        ("d.json", "{", "d.json:1", ""),
+        ("d.json", "[]", "d.json", ""),
+        ("d.json", "", "d.json", ""),
+        ("d.json", '{"image": 1}', "d.json:1", "image"),
+        ("d.json", '{"build": {"dockerfile": "x"}}', "d.json", ""),
+        ("d.json", '{"image": "bitnami/python:3.12"}', "d.json:1", ""),
     ],
 )
-def test_what_names_no_python_image_is_refused(file: str, text: str, where: str, found: str) -> None:
-    with pytest.raises(SwapError, match=found) as raised:
+def test_what_names_no_python_image_is_refused(file: str, text: str, where: str, key: str) -> None:
+    with pytest.raises(SwapError) as raised:
         after(file, text)
-    assert raised.value.file == where
+    assert (raised.value.file, raised.value.key) == (where, key)
 
 
 @pytest.mark.parametrize(
@@ -136,11 +145,73 @@ def test_any_devcontainer_is_swapped_so_that_it_comes_back_or_refused(name: str,
 
 def test_what_a_swap_would_be_for_is_told_as_it_is_now() -> None:
     text = after("Dockerfile", "FROM python:3.12 AS a\nFROM node\n")
-    assert [one.image for one in picked("Dockerfile", text, None)] == [PLAIN.reference]
-    assert [one.image for one in picked("compose.yaml", COMPOSE, "a")] == ["python:3.12-slim"]
+    assert [one.image for one in lines_to_swap("Dockerfile", text, None)] == [PLAIN.reference]
+    assert [one.image for one in lines_to_swap("compose.yaml", COMPOSE, "a")] == ["python:3.12-slim"]
 
 
 def test_what_was_swapped_is_told_by_its_comment() -> None:
-    assert [one.line for one in swapped_before("D", after("D", "ARG B=python:3.12\nFROM $B\nFROM node\n"))] == [3]
-    assert [one.name for one in swapped_before("c.yml", after("c.yml", COMPOSE, "b"))] == ["b"]
-    assert swapped_before("D", "FROM interlock/python:3.13-trixie\n") == []
+    assert [one.line for one in swapped_lines("D", after("D", "ARG B=python:3.12\nFROM $B\nFROM node\n"))] == [3]
+    assert [one.name for one in swapped_lines("c.yml", after("c.yml", COMPOSE, "b"))] == ["b"]
+    assert swapped_lines("D", "FROM interlock/python:3.13-trixie\n") == []
+
+
+TAG = "interlock/python:3.14t-trixie"
+
+
+def problems(image: str, expected: str | None = TAG, now: str | None = None) -> list[str]:
+    return outdated_lines(read_dockerfile(f"ARG A\nFROM {image}\n").stages, expected, {name_with_tag(image): now})
+
+
+@pytest.mark.parametrize(
+    ("image", "now"),
+    [
+        (TAG, None),
+        (f"{TAG}@sha256:1", "sha256:1"),
+        (f"registry:5000/{TAG}@sha256:1", "sha256:1"),
+        (f"registry:5000/{TAG}", None),
+    ],
+)
+def test_the_picked_tag_with_its_digest_is_right(image: str, now: str | None) -> None:
+    assert problems(image, now=now) == problems(image, None, now) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "now", "named"),
+    [
+        ("python:3.14", None, ("python:3.14", TAG)),
+        (f"{TAG}-release", None, (f"{TAG}-release", f"not {TAG}")),
+        ("interlock/python@sha256:1", "sha256:1", ("interlock/python@sha256:1", TAG)),
+        (TAG, "sha256:2", (TAG, "sha256:2")),
+        (f"{TAG}@sha256:1", "sha256:2", ("sha256:1", TAG, "sha256:2")),
+        (f"{TAG}@sha256:1", None, ("sha256:1", TAG)),
+    ],
+)
+def test_anything_else_is_a_problem_of_its_line(image: str, now: str | None, named: tuple[str, ...]) -> None:
+    (sentence,) = problems(image, now=now)
+    assert sentence.startswith("2: ")
+    assert all(name in sentence for name in named)
+
+
+def test_without_a_pick_any_image_of_ours_will_do_and_no_other() -> None:
+    assert problems("interlock/python:3.13-trixie", None) == []
+    assert problems("python:3.13", None) == ["2: names python:3.13, not an image of Interlock"]
+
+
+def test_a_tag_is_the_same_in_every_registry() -> None:
+    assert interlock_tag("localhost:5000/team/interlock/python:3.13-trixie@sha256:1") == "interlock/python:3.13-trixie"
+    assert interlock_tag("python:3.13") is None
+    assert name_with_tag(f"a.example/{TAG}@sha256:1") == f"a.example/{TAG}"
+
+
+def test_in_a_namespace_of_a_teams_own_an_image_is_known_by_the_comment_of_a_swap() -> None:
+    """Without it the name may be a mirror of the official image."""
+    image = "registry:5000/team/python:3.14t-trixie@sha256:1"
+    assert interlock_tag(image) is None
+    assert interlock_tag(image, swapped=True) == "interlock/python:3.14t-trixie"
+    assert interlock_tag("registry:5000/team/other:3.14t-trixie", swapped=True) is None
+    lines = read_dockerfile(f"FROM node\nFROM {image}\n").stages[1:]
+    now: dict[str, str | None] = {name_with_tag(image): "sha256:1"}
+    assert outdated_lines(lines, "interlock/python:3.14t-trixie", now, {2}) == []
+    assert outdated_lines(lines, None, now, {2}) == []
+    (problem,) = outdated_lines(lines, "interlock/python:3.14t-trixie", now, {1})
+    assert problem.startswith(f"2: names {image}, not interlock/python:3.14t-trixie")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.swap import FoundPath, NewImage, reverted, swapped
+from interlock.swap.edits import reverted, swapped_dockerfile
+from interlock.swap.image_names import NewImage
+from interlock.swap.paths import FoundVersion
 from tests.swap.samples import FREE, PLAIN, PYPY
 
 
 def found(body: str, to: NewImage = FREE, image: str = "python:3.12") -> list[tuple[int, str, str]]:
-    result = swapped(f"FROM {image}\n{body}\n", to, None, paths=True)
+    result = swapped_dockerfile(f"FROM {image}\n{body}\n", to, None, paths=True)
     return [(path.line, path.old, path.new) for path in result.paths if path.edited]
 
 
-def left(body: str, to: NewImage = FREE) -> list[FoundPath]:
-    return [path for path in swapped(f"FROM python:3.12\n{body}\n", to, None, paths=True).paths if not path.edited]
+def left(body: str, to: NewImage = FREE) -> list[FoundVersion]:
+    return [
+        path
+        for path in swapped_dockerfile(f"FROM python:3.12\n{body}\n", to, None, paths=True).paths
+        if not path.edited
+    ]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_an_image_that_leaves_its_version_open_may_have_any() -> None:
 
 def test_a_variable_with_the_version_is_put_in() -> None:
     text = "ARG V=3.12\nFROM python:$V\nARG V\nENV A=/lib/python${V}/x B=/lib/python$V\n"
-    result = swapped(text, FREE, None, paths=True)
+    result = swapped_dockerfile(text, FREE, None, paths=True)
     assert "ENV A=/lib/python3.14t/x B=/lib/python3.14t\n" in result.text
     assert [path.old for path in result.paths] == ["python${V}", "python$V"]
 
@@ -84,8 +90,10 @@ def test_a_build_argument_that_the_image_overrides_is_no_version() -> None:
     text = (
         "ARG PYTHON_VERSION=3.12\nFROM python:$PYTHON_VERSION\nARG PYTHON_VERSION\nENV A=/lib/python$PYTHON_VERSION\n"
     )
-    assert swapped(text, FREE, None, paths=True).paths == ()
-    assert swapped(f"{text}ENV PYTHON_VERSION=3.12\nRUN ls /python$PYTHON_VERSION/\n", FREE, None, paths=True).paths
+    assert swapped_dockerfile(text, FREE, None, paths=True).paths == ()
+    assert swapped_dockerfile(
+        f"{text}ENV PYTHON_VERSION=3.12\nRUN ls /python$PYTHON_VERSION/\n", FREE, None, paths=True
+    ).paths
 
 
 def test_each_end_of_a_copy_has_its_own_stages_version() -> None:
@@ -93,7 +101,7 @@ def test_each_end_of_a_copy_has_its_own_stages_version() -> None:
         "FROM python:3.12 AS a\nFROM python:3.11 AS b\n"
         "COPY --from=a /lib/python3.12 /lib/python3.12\nCOPY --from=1 /lib/python3.11 /lib/python3.11\n"
     )
-    result = swapped(text, FREE, "a", paths=True)
+    result = swapped_dockerfile(text, FREE, "a", paths=True)
     assert result.text.endswith(
         "# interlock: paths were python3.12 -\nCOPY --from=a /lib/python3.14t /lib/python3.12\n"
         "COPY --from=1 /lib/python3.11 /lib/python3.11\n"
@@ -120,13 +128,13 @@ def test_a_mounts_target_is_of_the_stage_itself() -> None:
 
 def test_the_stages_below_have_the_version_of_the_one_that_they_start_from() -> None:
     text = "FROM python:3.12 AS a\nFROM a AS b\nRUN python3.12\nFROM node\nRUN python3.12\n"
-    assert [path.line for path in swapped(text, FREE, None, paths=True).paths] == [3]
+    assert [path.line for path in swapped_dockerfile(text, FREE, None, paths=True).paths] == [3]
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("COPY a-1-cp312-cp312-x.whl /w/\nRUN pip install /w/a-1-cp312-cp312-x.whl", "from outside"),
+        ("COPY a-1-cp312-cp312-x.whl /w/\nRUN pip install /w/a-1-cp312-cp312-x.whl", "build context"),
         ("ADD https://x.example/a-1-cp312-cp312-x.whl /w/", "address"),
         ("RUN pip install https://x.example/a-1-cp312-cp312-x.whl", "address"),
         ("RUN pip install /w/a-1-cp312-abi3-x.whl", "abi3"),
@@ -148,21 +156,23 @@ def test_nothing_is_found_where_the_version_stays() -> None:
 
 
 def test_without_paths_they_are_found_and_stay() -> None:
-    result = swapped("FROM python:3.12\nRUN python3.12\n", FREE, None, paths=False)
+    result = swapped_dockerfile("FROM python:3.12\nRUN python3.12\n", FREE, None, paths=False)
     assert result.text.endswith("\nRUN python3.12\n")
     assert [(path.line, path.edited, path.reason) for path in result.paths] == [(2, False, "")]
 
 
 def test_lines_are_those_of_the_file_as_it_was_given() -> None:
-    once = swapped("FROM python:3.12\nRUN python3.12\nFROM python:3.12\nRUN python3.12\n", FREE, None, paths=True).text
-    again = swapped(once, PLAIN, None, paths=True)
+    once = swapped_dockerfile(
+        "FROM python:3.12\nRUN python3.12\nFROM python:3.12\nRUN python3.12\n", FREE, None, paths=True
+    ).text
+    again = swapped_dockerfile(once, PLAIN, None, paths=True)
     lines = once.splitlines()
     assert [lines[path.line - 1] for path in again.paths] == ["RUN python3.14t", "RUN python3.14t"]
 
 
 def test_the_default_of_an_arg_is_a_path_unless_it_names_an_image() -> None:
     text = "ARG A=x.example/uv:python3.12 P=/lib/python3.12 Q=python3.12\nARG C=${A}-x\nFROM $A AS s\n"
-    result = swapped(text, FREE, "s", paths=True)
+    result = swapped_dockerfile(text, FREE, "s", paths=True)
     assert [path.old for path in result.paths] == ["python3.12", "python3.12"]
     assert "A=x.example/uv:python3.12 P=/lib/python3.14t Q=python3.14t\n" in result.text
     assert reverted(result.text) == text

@@ -25,7 +25,7 @@ import pytest
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 # Longer than any run takes, so that a hang fails a test instead of stopping the suite.
-HANG_S = 30
+HANG_S = 120  # a machine that is busy with other things is slow, not wrong
 
 
 class FileServer(ThreadingHTTPServer):

@@ -1,32 +1,84 @@
-"""The connection to the container engine, and its errors in words that say what to do."""
+"""Which container engine it is and where: the one place that decides, and the connection to it."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import docker
+from docker import DockerClient
+from docker.context import ContextAPI
+from docker.context.config import get_current_context_name
 from docker.errors import DockerException
+from docker.models.images import Image
+from docker.utils import kwargs_from_env
 
-from interlock.engine import podman
 from interlock.errors import EngineError
-from interlock.model import EngineName
+from interlock.results.experiments import EngineName
 
 # A build step may be silent for minutes (the profile run of a release build).
 READ_TIMEOUT_S = 3600
+DEFAULT_HOST, DEFAULT_CONTEXT = "unix:///var/run/docker.sock", "default"
+# Podman's service ends by itself when nobody has asked it anything for this long: a killed run leaves nothing behind.
+IDLE_S = 600
+READY_S = 20
 
 ERRNO = re.compile(r"\[Errno \d+\] ([^'\")]+)")
 QUOTED = re.compile(r"'([^']+)'")
 
 ENGINE = "INTERLOCK_ENGINE"
+# Of what an experiment owns; of an image, all that went into it.
 OWNER_LABEL = "interlock.experiment"
+HASH_LABEL = "interlock.hash"
 
 
-def connect(engine: EngineName | None = None) -> Any:
-    """A docker SDK client whose engine answers; EngineError says why not and what to do.
+@dataclass(frozen=True)
+class Address:
+    """Where a container engine answers; whatever is started beside the SDK gets its environment."""
 
-    Without a name it is what INTERLOCK_ENGINE names, or Docker, or whatever DOCKER_HOST names; where nobody answers and
+    host: str
+    context: str | None = None  # docker's, which may have certificates of its own
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that lead a docker command to this engine; a process that gets them has no other of these."""
+        return {"DOCKER_CONTEXT": self.context} if self.context else {"DOCKER_HOST": self.host}
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the engine is not reached by a socket of this machine."""
+        return "://" in self.host and not self.host.startswith("unix://")
+
+
+def docker_address() -> Address:
+    """Return where Docker is: as DOCKER_HOST says, else the current context (DOCKER_CONTEXT, `docker context use`)."""
+    host = os.environ.get("DOCKER_HOST")
+    if host:
+        return Address(host)
+    name = os.environ.get("DOCKER_CONTEXT") or get_current_context_name()
+    found = ContextAPI.kwargs_from_context(name).get("base_url") if name != DEFAULT_CONTEXT else None
+    return Address(str(found), name) if found else Address(DEFAULT_HOST)
+
+
+def environment_for(address: Address) -> dict[str, str]:
+    """Return this process's environment with the variables that lead to this engine, and to no other."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"DOCKER_HOST", "DOCKER_CONTEXT"}}
+    return kept | address.environment
+
+
+def open_client(engine: EngineName | None = None) -> tuple[DockerClient, Address]:
+    """Return a docker SDK client whose engine answers, and its address; EngineError says why none does.
+
+    Without a name it is what INTERLOCK_ENGINE names, or Docker as `docker_address` finds it; where nobody answers and
     nothing was named, Podman.
     """
     engine = engine or _named()
@@ -35,13 +87,13 @@ def connect(engine: EngineName | None = None) -> Any:
             key="--engine", found="'host' has no containers, and this needs them", todo="Choose docker or podman."
         )
     if engine is EngineName.PODMAN:
-        return _connect(podman.address())
+        return _open(podman_address())
     try:
-        return _connect(None)
+        return _open(docker_address())
     except EngineError:
-        if engine is not None or "DOCKER_HOST" in os.environ or not podman.installed():
+        if engine is not None or "DOCKER_HOST" in os.environ or not podman_is_installed():
             raise
-    return _connect(podman.address())
+    return _open(podman_address())
 
 
 def _named() -> EngineName | None:
@@ -53,26 +105,25 @@ def _named() -> EngineName | None:
     return EngineName(name)
 
 
-def _connect(address: str | None) -> Any:
-    """The client of this address, or of the environment's."""
+def _open(address: Address) -> tuple[DockerClient, Address]:
+    # Certificates come from DOCKER_CERT_PATH or from the context.
+    settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
     try:
-        client = (
-            docker.DockerClient(address, timeout=READ_TIMEOUT_S) if address else docker.from_env(timeout=READ_TIMEOUT_S)
-        )
+        client = DockerClient(**{**settings, "base_url": address.host}, timeout=READ_TIMEOUT_S)
         client.ping()
     except DockerException as error:
-        raise _explain(str(error)) from None
-    return client
+        raise _explain(str(error), address) from None
+    return client, address
 
 
-def name_of(client: Any) -> EngineName:
-    """Which engine answers: the same API has two."""
+def name_of(client: DockerClient) -> EngineName:
+    """Return whether Docker or Podman answers; both have the same API."""
     parts = [part.get("Name", "") for part in client.version().get("Components") or []]
     return EngineName.PODMAN if any("podman" in part.lower() for part in parts) else EngineName.DOCKER
 
 
-def _explain(message: str) -> EngineError:
-    where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+def _explain(message: str, address: Address) -> EngineError:
+    where = address.host
     if "Permission denied" in message or "PermissionError" in message:
         return EngineError(
             file=where,
@@ -88,13 +139,13 @@ def _explain(message: str) -> EngineError:
 
 
 def _last_cause(message: str) -> str:
-    """The system's own words, which the SDK wraps several times."""
+    """Return the system's own words, which the SDK wraps several times."""
     found = ERRNO.findall(message) or QUOTED.findall(message) or [message]
     return str(found[-1]).strip()
 
 
-def engine_facts(client: Any) -> dict[str, Any]:
-    """What an experiment records of the engine."""
+def engine_facts(client: DockerClient) -> dict[str, Any]:
+    """Return what an experiment records of the engine."""
     info = client.info()
     return {
         "name": name_of(client).value,
@@ -108,12 +159,74 @@ def engine_facts(client: Any) -> dict[str, Any]:
     }
 
 
+def engine_words(error: Exception) -> str:
+    """Return the engine's own words for what went wrong, without the SDK's around them."""
+    return str(getattr(error, "explanation", None) or error).strip().splitlines()[-1]
+
+
 def no_space(message: str) -> bool:
-    """Whether the engine's disk is full; curl has words of its own for it."""
+    """Whether a message says that the engine's disk is full, in the engine's words or in curl's."""
     return "no space left on device" in message.lower() or "curl: (23)" in message
 
 
-def put_tag(image: Any, name: str) -> None:
-    """Names the image; in two words, because Podman takes no tag within a name."""
+def put_tag(image: Image, name: str) -> None:
+    """Tag the image, in two words, because Podman takes no tag within a name."""
     repository, _, tag = name.rpartition(":")
     image.tag(repository, tag)
+
+
+def podman_is_installed() -> bool:
+    return shutil.which("podman") is not None
+
+
+def podman_address() -> Address:
+    """Return a socket that Podman's service already has, or starts one; EngineError if neither can be had."""
+    path = next((path for path in known_sockets() if answers(path)), None) or _serve()
+    return Address(f"unix://{path}")
+
+
+def known_sockets() -> list[Path]:
+    """Return where systemd's podman.socket is, this user's before root's."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
+    own, system = Path(runtime) / "podman/podman.sock", Path("/run/podman/podman.sock")
+    return [system] if os.geteuid() == 0 else [own, system]
+
+
+def answers(path: Path) -> bool:
+    """Whether somebody listens there and lets this user in."""
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def _serve() -> Path:
+    if not podman_is_installed():
+        raise EngineError(key="--engine", found="podman is not installed", todo="Install it: apt-get install podman")
+    folder = Path(tempfile.mkdtemp(prefix="interlock-podman-"))
+    path, log = folder / "podman.sock", folder / "log"
+    with log.open("wb") as said:
+        service = subprocess.Popen(
+            ["podman", "system", "service", f"--time={IDLE_S}", f"unix://{path}"], stdout=said, stderr=said
+        )
+    atexit.register(_stop, service, folder)
+    limit = time.monotonic() + READY_S
+    while not answers(path):
+        if service.poll() is not None or time.monotonic() > limit:
+            lines = log.read_text(errors="replace").strip().splitlines() or ["it printed nothing"]
+            raise EngineError(
+                key="--engine",
+                found=f"podman's service does not start: {lines[-1]}",
+                todo="Run `podman info` and fix what it reports.",
+            )
+        time.sleep(0.05)
+    return path
+
+
+def _stop(service: subprocess.Popen[bytes], folder: Path) -> None:
+    service.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        service.wait(timeout=5)
+    shutil.rmtree(folder, ignore_errors=True)

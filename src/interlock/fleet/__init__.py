@@ -1,1 +1,1 @@
-"""A matrix on many hosts: who measures what, what becomes of a host that dies, and how the parts come together."""
+"""Measure a matrix on many hosts by Ansible. In: an inventory, options. Out: an experiment per host, fleet.json."""

@@ -1,7 +1,10 @@
-"""Runs Ansible's programs: with the project's configuration, a log, and an end."""
+"""Run Ansible's programs on hosts and on this machine, and pack Interlock for the hosts."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import json
 import os
 import re
@@ -9,23 +12,26 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.engine.client import docker_address
 from interlock.errors import FleetError, InventoryError
 from interlock.fleet.record import Ending
+from interlock.results import store
 
 PLAYBOOKS = "playbooks"
 UNREACHABLE = 4
-TELL_S = 10
-LOOK_S = 0.5
-# A host's last words: `fatal: [host]: FAILED! => {...}`.
+TERMINATE_S = 10
+POLL_S = 0.5
+# What Ansible prints for a task that failed: `fatal: [host]: FAILED! => {...}`.
 FATAL = re.compile(r"^fatal: \[[^\]]*\].*?=> (\{.*\})\s*$", re.MULTILINE)
 
 
@@ -39,7 +45,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Call:
-    """A playbook for one host, with its variables; `log` keeps what Ansible says."""
+    """A playbook to run on one host, with its variables; Ansible's output goes to `log`."""
 
     root: Path
     inventory: str
@@ -52,39 +58,41 @@ class Call:
 
 
 def program(name: str) -> str:
-    """Beside this Python, where pip puts it, or wherever PATH finds it."""
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.is_file() else shutil.which(name)
+    """Return the path of one of Ansible's programs, next to this Python or on PATH; FleetError if there is none."""
+    installed = Path(sys.executable).with_name(name)
+    found = str(installed) if installed.is_file() else shutil.which(name)
     if found is None:
-        raise FleetError(
-            found=f"{name} is not installed", todo="pip install 'interlock[fleet]', or use nox, which does."
-        )
+        raise FleetError(found=f"{name} is not installed", todo="Install it: pip install 'interlock[fleet]' (nox does)")
     return found
 
 
 def environment(root: Path) -> dict[str, str]:
+    """Return the environment of Ansible's programs: the project's configuration, plain output."""
     config = str(root / PLAYBOOKS / "ansible.cfg")
     quiet = {"ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_FORMAT_PRETTY": "0"}
     return {**os.environ, **quiet, "ANSIBLE_CONFIG": config, "LC_ALL": os.environ.get("LC_ALL", "C.UTF-8")}
 
 
 def list_inventory(path: Path, root: Path) -> str:
-    """All hosts with their variables, as JSON."""
+    """Return all hosts with their variables, as the JSON of `ansible-inventory --list`.
+
+    InventoryError if there is no such file or Ansible cannot read it.
+    """
     if not path.is_file():
         raise InventoryError(
-            file=str(path), found="there is no such file", todo="playbooks/inventory.example.yml shows one."
+            file=str(path), found="no such file", todo="Copy playbooks/inventory.example.yml and edit it."
         )
     command = [program("ansible-inventory"), "-i", str(path), "--list"]
     done = subprocess.run(command, env=environment(root), capture_output=True, text=True, check=False)
     warned = re.search(r"Unable to parse.*|Failed to parse.*", done.stderr)
     if done.returncode != 0 or warned:
-        said = warned.group() if warned else done.stderr.strip().splitlines()[-1]
-        raise InventoryError(file=str(path), found=f"Ansible cannot read it: {said}", todo="Mend it.")
+        reason = warned.group() if warned else done.stderr.strip().splitlines()[-1]
+        raise InventoryError(file=str(path), found=f"Ansible cannot read it: {reason}", todo="Correct the file.")
     return done.stdout
 
 
 def play(call: Call, stop: threading.Event) -> Played:
-    """Runs the playbook to its end, to the deadline or until `stop`; then it is ended, with all that it started."""
+    """Run a playbook until it ends, `stop` is set or the deadline passes; then end it and all that it started."""
     with tempfile.TemporaryDirectory() as folder:
         variables = Path(folder) / "variables.json"
         variables.write_text(json.dumps(call.variables), encoding="utf-8")
@@ -95,57 +103,117 @@ def play(call: Call, stop: threading.Event) -> Played:
             start = log.seek(0, os.SEEK_END)
             code = _run(command, environment(call.root), log, call.deadline_s, stop)
             log.seek(start)
-            said = log.read().decode(errors="replace")
-    return Played(Ending.LOST, "interrupted") if stop.is_set() else judge(code, said, call)
+            output = log.read().decode(errors="replace")
+    return Played(Ending.LOST, "interrupted") if stop.is_set() else ending_of(code, output, call)
 
 
 def _run(
     command: Sequence[str], variables: Mapping[str, str], log: Any, deadline_s: float, stop: threading.Event
 ) -> int | None:
-    """The exit code; None at the deadline. A group of its own, so that its end is that of its workers and of ssh."""
+    """Return the exit code, None at the deadline.
+
+    The process leads a group of its own, so that its workers and ssh end with it.
+    """
     limit_s = time.monotonic() + deadline_s
     with subprocess.Popen(
         command, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
     ) as process:
         while time.monotonic() < limit_s and not stop.is_set():
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(LOOK_S)
+                return process.wait(POLL_S)
         _end(process)
         return None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its group, by SIGKILL if SIGTERM does not do it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(TELL_S)
+            process.wait(TERMINATE_S)
             return
 
 
-def judge(code: int | None, said: str, call: Call) -> Played:
-    """What an exit code of ansible-playbook says of the one host, with the host's last words."""
+def ending_of(code: int | None, output: str, call: Call) -> Played:
+    """Return how a playbook ended on its host, from the exit code and output of ansible-playbook."""
     if code is None:
-        return Played(Ending.LOST, f"it had not ended after {call.deadline_s:.0f} s")
+        return Played(Ending.LOST, f"it ran longer than {call.deadline_s:.0f} s")
     if code == 0:
         return Played(Ending.DONE)
-    reason = last_words(said) or f"see {call.log}"
+    reason = first_failure(output) or f"see {call.log}"
     return (
         Played(Ending.LOST, f"it does not answer ({reason})") if code == UNREACHABLE else Played(Ending.FAILED, reason)
     )
 
 
-def last_words(said: str) -> str:
-    """The message of the first task that failed: what its command wrote last, or Ansible's own."""
-    found = FATAL.search(said)
+def first_failure(output: str) -> str:
+    """Return the message of the first task that failed: the last line of its command, or Ansible's own."""
+    found = FATAL.search(output)
     if not found:
-        lines = [line for line in said.splitlines() if line.startswith(("ERROR", "[ERROR]"))]
+        lines = [line for line in output.splitlines() if line.startswith(("ERROR", "[ERROR]"))]
         return lines[0] if lines else ""
     with suppress(ValueError):
-        told = json.loads(found.group(1))
-        if told.get("rc") == 124:
-            return "it had not ended at the deadline"
-        for text in (str(told.get("stderr", "")), str(told.get("msg", ""))):
+        result = json.loads(found.group(1))
+        if result.get("rc") == 124:
+            return "it ran longer than its deadline"
+        for text in (str(result.get("stderr", "")), str(result.get("msg", ""))):
             if text.strip():
                 return text.strip().splitlines()[-1].rstrip(":")
     return found.group(1)
+
+
+def play_here(root: Path, playbook: str) -> None:
+    """Run a playbook on this machine; FleetError if it fails. At a terminal Ansible asks for sudo's password."""
+    command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local"]
+    command.append(str(root / PLAYBOOKS / playbook))
+    if _needs_password() and sys.stdin.isatty():
+        command.append("--ask-become-pass")
+    done = subprocess.run(command, env=environment(root) | docker_address().environment, check=False)
+    if done.returncode != 0:
+        raise FleetError(
+            file=f"{PLAYBOOKS}/{playbook}",
+            found=f"ansible-playbook ended with exit code {done.returncode}; its output is above",
+            todo="Fix that, or apply the fixes of `interlock doctor` by hand.",
+        )
+
+
+def _needs_password() -> bool:
+    if os.geteuid() == 0:
+        return False
+    return subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode != 0
+
+
+# What `pip install` and `interlock matrix` need of a project.
+FILES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+FOLDERS = ("src", "variants", "workloads", "dockerfiles")
+
+
+def write_project_archive(root: Path, cache: Path) -> tuple[Path, str]:
+    """Write Interlock as an archive into the cache; return its path and SHA-256, the same for the same files."""
+    content = pack_project(root)
+    sha256 = hashlib.sha256(content).hexdigest()
+    path = cache / "fleet" / f"interlock-{sha256}.tar.gz"
+    if not path.is_file():
+        store.write_atomically(path, content)
+    return path, sha256
+
+
+def pack_project(root: Path) -> bytes:
+    """Return the project's files as a tar.gz, so that every host measures with the controller's version."""
+    stream = io.BytesIO()
+    with gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+        for path in _files(root):
+            entry = tarfile.TarInfo(str(path.relative_to(root)))
+            data = path.read_bytes()
+            entry.size, entry.mode = len(data), path.stat().st_mode & 0o755
+            tar.addfile(entry, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    yield from (root / name for name in FILES if (root / name).is_file())
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path

@@ -1,15 +1,77 @@
-"""What each host does next, and what becomes of a shard whose host failed. Pure: it runs nothing itself."""
+"""Decide which host measures what, what each does next, and who takes over from a host that failed. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from interlock.fleet.planning import Plan
-from interlock.fleet.record import Ending, Shard
+from interlock.fleet.record import Ending, Kind, Shard
 
-# A workload that fails on a second host fails by itself.
+Plan = Mapping[str, Sequence[Shard]]
+
+
+def shards(
+    hosts: Mapping[str, str], workloads: Sequence[str], expected_s: Mapping[str, float], each: bool
+) -> list[Shard]:
+    """Return a shard of every workload for each kind, or with `each` for each host; `hosts` are kinds by host."""
+    owners = (
+        [(kind, name) for name, kind in hosts.items()]
+        if each
+        else [(kind, None) for kind in dict.fromkeys(hosts.values())]
+    )
+    return [
+        Shard(kind=kind, workload=workload, host=host, expected_s=expected_s[workload])
+        for kind, host in owners
+        for workload in workloads
+    ]
+
+
+def assign(to_do: Iterable[Shard], hosts: Mapping[str, str]) -> dict[str, list[Shard]]:
+    """Give each shard, longest first, to the host of its kind with the least load; leave out those without a host.
+
+    This is longest processing time first: at most a third longer than the best plan (R. L. Graham, Bounds on
+    multiprocessing timing anomalies, SIAM J. Appl. Math. 17, 1969).
+    """
+    plan: dict[str, list[Shard]] = {name: [] for name in hosts}
+    for shard in sorted(to_do, key=lambda shard: -shard.expected_s):
+        possible = [name for name, kind in hosts.items() if kind == shard.kind and shard.host in {None, name}]
+        if possible:
+            plan[min(possible, key=lambda name: load_s(plan[name]))].append(shard)
+    return plan
+
+
+def load_s(of_host: Iterable[Shard]) -> float:
+    """Return how long shards take together, in seconds."""
+    return sum(shard.expected_s for shard in of_host)
+
+
+def expectations(guesses_s: Mapping[str, float], measured_s: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the expected seconds of each workload: the last time measured, else the guess.
+
+    Guesses are scaled by how far off they are for the workloads that were measured.
+    """
+    known = dict(measured_s)
+    both = [name for name in guesses_s if name in known]
+    off = sum(known[name] for name in both) / sum(guesses_s[name] for name in both) if both else 1.0
+    return {name: known.get(name, off * guess_s) for name, guess_s in guesses_s.items()}
+
+
+def plan_lines(plan: Plan, hosts: Mapping[str, str]) -> list[str]:
+    """Return the plan as text, a line for each kind and each host."""
+    found = []
+    for kind in dict.fromkeys(hosts.values()):
+        found.append(f"kind {kind}")
+        for name in (name for name, its_kind in hosts.items() if its_kind == kind):
+            work = ", ".join(shard.workload for shard in plan[name]) or "nothing, unless another host fails"
+            minutes, seconds = divmod(round(load_s(plan[name])), 60)
+            about = f" (about {minutes}:{seconds:02d})" if plan[name] else ""
+            found.append(f"  {name}: {work}{about}")
+    return found
+
+
+# A workload that fails on two hosts is at fault, not the hosts.
 MOST_ATTEMPTS = 2
 
 
@@ -21,7 +83,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """One step on one host."""
+    """A step to run on a host."""
 
     host: str
     step: Step
@@ -32,7 +94,7 @@ class Job:
 class _Host:
     kind: str
     queue: list[Shard]
-    left: bool = False  # something of an earlier run is still on it
+    dirty: bool = False  # something of an earlier run is still on it
     ready: bool = False
     touched: bool = False
     busy: bool = False
@@ -42,7 +104,7 @@ class _Host:
 
 @dataclass
 class Dispatch:
-    """Asked for jobs and told how they ended. A host has one job at a time."""
+    """Hands out jobs, one at a time to a host, and decides by how they ended what is next."""
 
     hosts: dict[str, _Host]
     lost: list[Shard] = field(default_factory=list)
@@ -50,22 +112,22 @@ class Dispatch:
     _tried: dict[str, list[str]] = field(default_factory=dict)
 
     @staticmethod
-    def of(kinds: Mapping[str, str], plan: Plan, left: Collection[str] = ()) -> Dispatch:
-        """Hosts that were `left` as they were when they were lost are taken back too, with work or without."""
-        return Dispatch({name: _Host(kind, list(plan[name]), name in left) for name, kind in kinds.items()})
+    def of(kinds: Mapping[str, str], plan: Plan, dirty: Collection[str] = ()) -> Dispatch:
+        """Return the dispatch of a plan; `dirty` hosts, which an earlier run lost, are restored even without work."""
+        return Dispatch({name: _Host(kind, list(plan[name]), name in dirty) for name, kind in kinds.items()})
 
     @property
     def touched(self) -> list[str]:
-        """Hosts on which something was done that is not undone yet."""
+        """Return the hosts on which something was done and not undone."""
         return [name for name, host in self.hosts.items() if host.touched and not host.restored]
 
     def next(self) -> Job | None:
-        """A job that can begin now; None if all that is left waits for jobs that run."""
+        """Return a job that can start now, None if the rest has to wait for running jobs."""
         for name, host in self.hosts.items():
             if host.busy or host.out:
                 continue
             shard = self._take(name, host)
-            if not host.ready and (shard is not None or host.left):
+            if not host.ready and (shard is not None or host.dirty):
                 host.busy = host.touched = True
                 return Job(name, Step.READY)
             if shard is not None:
@@ -77,7 +139,7 @@ class Dispatch:
         return self._restore()
 
     def _take(self, name: str, host: _Host) -> Shard | None:
-        """The host's own next shard, or one that another host of its kind lost."""
+        """Return the host's next shard: its own, or one that another host of its kind lost."""
         if host.queue:
             return host.queue[0]
         return next((shard for shard in self.lost if self._may_take(name, host, shard)), None)
@@ -99,17 +161,32 @@ class Dispatch:
         return Job(name, Step.RESTORE)
 
     def ended(self, job: Job, ending: Ending) -> None:
+        """Record how a job ended, and reassign what its host can no longer measure."""
         host = self.hosts[job.host]
         host.busy = False
         if job.step is Step.READY:
             host.ready = ending is Ending.DONE
         if job.shard is not None and ending is not Ending.DONE:
-            self._again(job.shard)
+            self._retry(job.shard)
         if job.step is not Step.RESTORE and (ending is Ending.LOST or not host.ready):
             host.out = True
             self.lost += host.queue
             host.queue = []
 
-    def _again(self, shard: Shard) -> None:
+    def _retry(self, shard: Shard) -> None:
+        """Offer a shard to other hosts, or give it up after the last attempt."""
         tried = len(self._tried[shard.title])
         (self.given_up if tried == MOST_ATTEMPTS or shard.host is not None else self.lost).append(shard)
+
+
+FACTS = ("cpu", "cores", "kernel")
+
+
+def kind_mismatch(kind: Kind, facts: Mapping[str, Any]) -> str:
+    """Return how a host differs from its kind in one sentence, empty if it does not."""
+    differ = [
+        f"{fact} '{facts.get(fact)}' instead of '{getattr(kind, fact)}'"
+        for fact in FACTS
+        if facts.get(fact) != getattr(kind, fact)
+    ]
+    return f"it is not of the kind '{kind.name}': {', '.join(differ)}" if differ else ""

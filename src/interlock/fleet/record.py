@@ -1,17 +1,26 @@
-"""fleet.json: what a fleet was asked for, its hosts, and where each workload was measured. Written after every step."""
+"""The record of a fleet (fleet.json), and how what its hosts measured is merged into experiments."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from interlock.model import Data, EngineName, Name, Settings
+from interlock.catalog.types import Data, Name
+from interlock.errors import StoreError
+from interlock.results import store
+from interlock.results.experiments import EngineName, Experiment, Settings
 
 
 class Kind(Data):
-    """What the inventory says that all hosts of a kind are; the facts are named as in an experiment's record."""
+    """The facts that all hosts of a kind share, as the inventory declares them."""
 
     name: Name
     cpu: str
@@ -23,12 +32,12 @@ class Ending(StrEnum):
     """How a step on a host ended."""
 
     DONE = "done"
-    FAILED = "failed"  # the host answers; what it ran did not end well
-    LOST = "lost"  # the host does not answer any more, or is late
+    FAILED = "failed"  # the host answers, but the step failed
+    LOST = "lost"  # the host no longer answers, or the deadline passed
 
 
 class Attempt(Data):
-    """One workload on one host."""
+    """One try at a workload on one host."""
 
     host: str
     started: str
@@ -38,7 +47,7 @@ class Attempt(Data):
 
 
 class Shard(Data):
-    """A workload with all its variants, which one host of the kind measures; `host` if it must be that one."""
+    """A workload with all its variants, measured by one host of the kind, or by `host` if that is set."""
 
     kind: str
     workload: str
@@ -48,7 +57,7 @@ class Shard(Data):
 
     @property
     def done_by(self) -> str | None:
-        """The host that measured it."""
+        """Return the host that measured it, None if none has."""
         return next((attempt.host for attempt in self.attempts if attempt.ending is Ending.DONE), None)
 
     @property
@@ -57,7 +66,7 @@ class Shard(Data):
 
 
 class HostRecord(Data):
-    """A host of the inventory: its kind, its facts, and in one sentence each why it was refused or given up."""
+    """A host of the inventory: its kind, its facts, and why it was refused, given up or not restored."""
 
     kind: Kind
     facts: dict[str, Any] = Field(default_factory=dict)
@@ -67,18 +76,140 @@ class HostRecord(Data):
 
 
 class FleetRecord(Data):
-    """All that a fleet is, so that `--resume` goes on where it stopped."""
+    """The state of a fleet, with which `--resume` continues it."""
 
     schema_version: Literal[1] = 1
     name: str
-    token: str  # begins the names of its experiments on the hosts, which no other fleet's do
+    token: str  # makes the names of its experiments on the hosts unique
     tool_version: str
     command: str
     started: str
     duration_s: float
     settings: Settings
     each: bool
-    engine: EngineName | None = None  # none if none was named, which is Docker
-    images: dict[str, str]  # their ids by their tags; of the host engine hashes of what builds read, by variant
+    engine: EngineName | None = None  # None if none was named
+    images: dict[str, str]  # image ids by tag; with the engine `host` content hashes by variant
     hosts: dict[str, HostRecord]
     shards: list[Shard]
+
+
+FLEET_FILE = "fleet.json"
+
+
+def write_record(folder: Path, record: FleetRecord) -> None:
+    store.write_json(folder / FLEET_FILE, record)
+
+
+def read_record(folder: Path) -> FleetRecord:
+    return store.read_json(folder / FLEET_FILE, FleetRecord)
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Read the facts that a host reported, and remove the file."""
+    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+    return facts
+
+
+def earlier_durations_s(results: Path, settings: Settings) -> Iterator[tuple[str, float]]:
+    """Yield workloads and their seconds in earlier fleets with the same --quick, oldest first, scaled by variants."""
+    records = [read_record(path.parent) for path in results.glob(f"*/{FLEET_FILE}")]
+    for record in sorted(records, key=lambda record: record.started):
+        if record.settings.quick == settings.quick:
+            share = len(settings.variants) / len(record.settings.variants)
+            for shard in record.shards:
+                for attempt in shard.attempts:
+                    if attempt.host == shard.done_by:
+                        yield shard.workload, attempt.duration_s * share
+
+
+Repeat = Callable[[Settings], str]
+
+
+def merge_experiments(before: Experiment | None, new: Experiment, name: str, host: str, repeat: Repeat) -> Experiment:
+    """Return a host's experiment with another workload added, or replaced if it was measured before.
+
+    The host gets the inventory's name, because cloned machines have the same name.
+    """
+    parts = [*([] if before is None else [_without(before, new.settings.workloads)]), new]
+    settings = new.settings.model_copy(
+        update={"workloads": [name for part in parts for name in part.settings.workloads]}
+    )
+    joined = {
+        "name": name,
+        "command": repeat(settings),
+        "started": min(part.started for part in parts),
+        "settings": settings,
+        "host": {**new.host, "name": host},
+        **{key: _sum(parts, key) for key in ("duration_s", "measuring_s", "in_processes_s")},
+        **{key: _union(parts, key) for key in ("workloads", "facts", "order", "left_out")},
+        **{key: _concatenated(parts, key) for key in ("cells", "limits", "warnings")},
+    }
+    return new.model_copy(update=joined)
+
+
+def _without(experiment: Experiment, workloads: list[str]) -> Experiment:
+    kept = [name for name in experiment.settings.workloads if name not in workloads]
+    return experiment.model_copy(
+        update={
+            "settings": experiment.settings.model_copy(update={"workloads": kept}),
+            "cells": [cell for cell in experiment.cells if cell.workload in kept],
+            "limits": [cell for cell in experiment.limits if cell.workload in kept],
+            **{key: {name: one for name, one in getattr(experiment, key).items() if name in kept}
+               for key in ("workloads", "order", "left_out")},
+        }
+    )  # fmt: skip
+
+
+def _sum(parts: list[Experiment], key: str) -> float:
+    return round(sum(float(getattr(part, key)) for part in parts), 3)
+
+
+def _union(parts: list[Experiment], key: str) -> dict[str, Any]:
+    return {name: one for part in parts for name, one in getattr(part, key).items()}
+
+
+def _concatenated(parts: list[Experiment], key: str) -> list[Any]:
+    return [one for part in parts for one in getattr(part, key)]
+
+
+def take_in_results(
+    archive: Path, folder: Path, workload: str, rename: Callable[[Experiment | None, Experiment], Experiment]
+) -> None:
+    """Unpack what a host measured into its experiment's folder; experiment.json last, so that it is always true.
+
+    StoreError if the archive is damaged or has another workload.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".incoming-") as there:
+        source = _unpack(archive, Path(there))
+        new = store.read_experiment(source)
+        if new.settings.workloads != [workload]:
+            raise StoreError(
+                file=str(archive),
+                found=f"holds {new.settings.workloads}, not {workload}",
+                todo="Measure it again with --resume.",
+            )
+        before = store.read_experiment(folder) if (folder / store.EXPERIMENT_FILE).is_file() else None
+        values = str(new.host["folder"])
+        for path in sorted((source / values).rglob("*")):
+            if path.is_file():
+                target = folder / values / path.relative_to(source / values)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(path, target)
+        store.write_json(folder / store.EXPERIMENT_FILE, rename(before, new))
+    archive.unlink()
+
+
+def _unpack(archive: Path, into: Path) -> Path:
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(into, filter="data")
+        (source,) = into.iterdir()
+    except (tarfile.TarError, OSError, ValueError) as error:
+        raise StoreError(
+            file=str(archive),
+            found=f"is not an archive of an experiment ({error})",
+            todo="Measure it again with --resume.",
+        ) from None
+    return source

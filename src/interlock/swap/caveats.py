@@ -1,4 +1,4 @@
-"""Where a swap is not drop-in: what the old image had and the new one has not, and what else has to be known. Pure."""
+"""What a person must know about a swap: what the old image has and the new one does not, and what stays unknown."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from interlock.swap.dockerfile import Instruction
-from interlock.swap.image_line import ImageLine
-from interlock.swap.images import Flavour, Maker, NewImage, python_image
+from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, own_argument
+from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, python_image, variables
 from interlock.swap.paths import FROM_OPTION
-from interlock.swap.stages import Dockerfile, Stage, own_argument
-from interlock.swap.variables import variables
 
-# Commands of buildpack-deps, which python:X is made from and python:X-slim is not, by the Debian package that has each.
+# Commands of buildpack-deps, which python:X contains and python:X-slim does not, with the Debian package of each.
 FULL_COMMANDS = {
     **dict.fromkeys(("gcc", "cc", "g++", "c++", "make", "ld", "strip", "ar"), "build-essential"),
     **{name: name for name in ("curl", "wget", "git", "unzip", "file", "patch", "autoconf", "automake")},
@@ -28,7 +25,7 @@ FULL_COMMANDS = {
     "mysql_config": "default-libmysqlclient-dev",
     "xml2-config": "libxml2-dev",
 }
-# Those of busybox, in Alpine's images, that Debian's slim ones have not.
+# Commands of busybox, in Alpine's images, that Debian's slim images do not have.
 BUSYBOX_COMMANDS = {
     "wget": "wget",
     "unzip": "unzip",
@@ -48,43 +45,47 @@ COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 
 @dataclass(frozen=True)
 class Caveat:
-    """A sentence for the person who swaps, and the line that it is about (0: the whole file)."""
+    """A warning about a swap, and the line that it is about (0: the whole file)."""
 
     line: int
     text: str
 
 
 def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> list[Caveat]:
-    """What to know of swapping the chosen stages of a Dockerfile, the first line first."""
-    found = [*of_images(chosen, to), *_elsewhere(dockerfile, chosen, to), *_variables(dockerfile, chosen)]
+    """Return the caveats of swapping the chosen stages of a Dockerfile, in the order of the lines."""
+    found = [
+        *image_caveats(chosen, to),
+        *_foreign_files(dockerfile, chosen, to),
+        *_variable_caveats(dockerfile, chosen),
+    ]
     for stage in chosen:
-        found += _of_instructions(stage, _below(dockerfile, stage), to)
+        found += _instruction_caveats(stage, _below(dockerfile, stage), to)
     return sorted(dict.fromkeys(found), key=lambda one: one.line)
 
 
-def of_images(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
-    """What the images' own names say."""
-    found = dict.fromkeys(_of_new(to), 0)
+def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
+    """Return the caveats that the images' names tell."""
+    found = dict.fromkeys(_new_image_caveats(to), 0)
     for one in chosen:
-        found |= {text: one.line for text in _of_old(one, to) if text not in found}
+        found |= {text: one.line for text in _old_image_caveats(one, to) if text not in found}
     return [Caveat(line, text) for text, line in found.items()]
 
 
-def _of_new(to: NewImage) -> Iterator[str]:
-    """Of the new image alone."""
+def _new_image_caveats(to: NewImage) -> Iterator[str]:
+    """Yield the caveats of the new image."""
     if not to.pinned:
         yield f"{to.reference} is in no registry: push it, or builds on other machines will not find it"
     if to.profile != "release":
-        todo = "--release takes the one that is" if "release" in to.profiles else f"{to.variant} has no other"
-        yield f"{to.variant} here is not profile-guided and link-time optimised: {todo}"
+        todo = "use --release" if "release" in to.profiles else "it has no other build"
+        yield f"{to.variant} is built without profile-guided and link-time optimisation: {todo}"
     if to.free_threaded:
         yield "an extension module that does not know free threading switches the GIL back on: see `interlock audit`"
 
 
-def _of_old(old: ImageLine, to: NewImage) -> Iterator[str]:
-    """Of an old image beside the new one."""
+def _old_image_caveats(old: ImageLine, to: NewImage) -> Iterator[str]:
+    """Yield the caveats of replacing an old image."""
     if old.python is None:
-        yield f"nothing shows that {old.image} has Python in it: what else it has is lost"
+        yield f"{old.image} does not look like a Python image: whatever else it contains is lost"
         return
     if old.python.maker is Maker.OTHER:
         yield f"{old.image} is not python:X: what its publisher added, and its paths and users, are lost"
@@ -97,7 +98,7 @@ def _of_old(old: ImageLine, to: NewImage) -> Iterator[str]:
             "musllinux wheels and apk packages do not fit"
         )
     elif old.python.suite not in {None, to.suite}:
-        yield f"{old.image} is Debian {old.python.suite}, the new image {to.suite}: packages may be named otherwise"
+        yield f"{old.image} is Debian {old.python.suite}, the new image {to.suite}: packages may have other names"
     if flavour is Flavour.FULL:
         yield (
             f"{old.image} has compilers, headers of libraries, git and curl, the new image is slim: "
@@ -114,8 +115,8 @@ def _other_python(old: ImageLine, to: NewImage) -> str:
     )
 
 
-def _variables(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterator[Caveat]:
-    """Variables that choose the image from outside, or did so."""
+def _variable_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterator[Caveat]:
+    """Yield the variables that can choose, or no longer choose, the image from outside."""
     for stage in chosen:
         argument = own_argument(dockerfile, stage, chosen)
         if argument is not None:
@@ -124,17 +125,17 @@ def _variables(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterator[Cave
         dropped = variables(argument.raw if argument else stage.token.text) if stage.default is None else []
         if dropped:
             names = " and ".join(dict.fromkeys(one.name for one in dropped))
-            yield Caveat(stage.line, f"{names} will have no say in the image any more")
+            yield Caveat(stage.line, f"the image no longer depends on {names}")
 
 
 def _below(dockerfile: Dockerfile, root: Stage) -> list[Instruction]:
-    """The instructions that run on a stage's image: its own and those of the stages that start from it."""
+    """Return the instructions that run on a stage's image: its own and those of the stages that start from it."""
     stages = [stage for stage in dockerfile.stages if dockerfile.root_of(stage).index == root.index]
     return [instruction for stage in stages for instruction in stage.body]
 
 
-def _of_instructions(stage: Stage, instructions: Sequence[Instruction], to: NewImage) -> Iterator[Caveat]:
-    """What instructions use that the new image has not."""
+def _instruction_caveats(stage: Stage, instructions: Sequence[Instruction], to: NewImage) -> Iterator[Caveat]:
+    """Yield what instructions use and the new image does not have."""
     flavour = stage.python.flavour if stage.python else Flavour.UNKNOWN
     commands = {Flavour.FULL: FULL_COMMANDS, Flavour.ALPINE: BUSYBOX_COMMANDS}.get(flavour, {})
     texts = [(one, _script(one)) for one in instructions if one.keyword in RUNS]
@@ -142,8 +143,8 @@ def _of_instructions(stage: Stage, instructions: Sequence[Instruction], to: NewI
     for instruction, text in texts:
         for command, needed in commands.items():
             sufficient = {needed, command, *(COMPILERS if needed in COMPILERS else ())}
-            if not installed & sufficient and _runs(command, text):
-                yield Caveat(instruction.line, f"runs {command}, which the new image has not: install {needed}")
+            if not installed & sufficient and _runs_command(command, text):
+                yield Caveat(instruction.line, f"runs {command}, which the new image does not have: install {needed}")
         if flavour is Flavour.ALPINE and (APK.search(text) or BUSYBOX_OPTIONS.search(text)):
             yield Caveat(instruction.line, "is written for Alpine: Debian has apt-get, useradd and groupadd")
         if "pip" in to.differences and PIP.search(text):
@@ -151,21 +152,21 @@ def _of_instructions(stage: Stage, instructions: Sequence[Instruction], to: NewI
 
 
 def _script(instruction: Instruction) -> str:
-    """What an instruction runs, without its keyword: the joined text, and the heredocs' lines below it."""
+    """Return what an instruction runs: its joined text without the keyword, and its heredocs' lines."""
     return re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", instruction.text, count=1) + f"\n{instruction.heredoc}"
 
 
-def _runs(command: str, text: str) -> bool:
+def _runs_command(command: str, text: str) -> bool:
     return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\";]|$)", text, re.MULTILINE) is not None
 
 
-def _elsewhere(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
-    """What comes from another Python into the chosen stages, and what could not be looked at."""
+def _foreign_files(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
+    """Yield what comes from another Python into the chosen stages, and the stages that could not be checked."""
     swapped = {stage.index for stage in chosen}
     for stage in dockerfile.stages:
         if stage.missing is not None:
-            yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not looked at")
-        for instruction, name in _taken(stage) if dockerfile.root_of(stage).index in swapped else []:
+            yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
+        for instruction, name in _copies_from(stage) if dockerfile.root_of(stage).index in swapped else []:
             source = dockerfile.find(name, stage.index)
             root = dockerfile.root_of(source) if source else None
             python = root.python if root else python_image(name)
@@ -176,7 +177,7 @@ def _elsewhere(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) ->
                 yield Caveat(instruction.line, text)
 
 
-def _taken(stage: Stage) -> list[tuple[Instruction, str]]:
-    """The instructions that read from a stage or an image, each with its name."""
+def _copies_from(stage: Stage) -> list[tuple[Instruction, str]]:
+    """Return the instructions that copy or mount from a stage or an image, with its name."""
     found = [(instruction, FROM_OPTION.search(flag.text)) for instruction in stage.body for flag in instruction.flags]
     return [(instruction, match[1].strip("\"'")) for instruction, match in found if match]

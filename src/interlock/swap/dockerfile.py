@@ -1,19 +1,30 @@
-"""A Dockerfile's text -> its instructions, each with the place of every character. Pure.
+"""A Dockerfile's text -> its instructions and stages, each with its position in the file.
 
-As BuildKit reads it (frontend/dockerfile/parser of github.com/moby/buildkit): lines end with a line feed, the escape
-directive counts before the first instruction, comments and empty lines within a continued instruction are left out,
-and a heredoc belongs to RUN, COPY, ADD and ONBUILD with one of these.
+It is read as BuildKit reads it (frontend/dockerfile/parser of github.com/moby/buildkit): lines end with a line feed,
+the escape directive counts before the first instruction, comments and empty lines within a continued instruction are
+left out, and a heredoc belongs to RUN, COPY, ADD and ONBUILD with one of these.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from interlock.swap.image_names import (
+    ImageLine,
+    UnsetVariable,
+    Variable,
+    expand,
+    find_image_line,
+    python_image,
+    sole_variable,
+    variables,
+)
+
 BOM = "\ufeff"
-# What Go's unicode.IsSpace calls white space; Python's str.isspace knows others.
+# White space as Go's unicode.IsSpace defines it; Python's str.isspace differs.
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 WORD = re.compile(r"[^\t\v\f\r \n]+")
 DIRECTIVE = re.compile(rf"#[{SPACE}]*([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=[\t\f\r ]*(.+?)[\t\f\r ]*")
@@ -23,11 +34,12 @@ SHELL_WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.
 HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
 SPACES = re.compile(f"[{SPACE}]*")
 FLAG = re.compile(rf"--(?:\"[^\"]*\"|'[^']*'|[^{SPACE}\"'])*")
+ARG_VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)(?:(=)((?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|[^\s\"'\\])*))?")
 
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the file: from `start` up to but not including `end`, in characters."""
+    """A part of the file: the characters from `start` to before `end`."""
 
     start: int
     end: int
@@ -38,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Word:
-    """A word of an instruction as the builder sees it, and where it stands in the file."""
+    """A word of an instruction as the builder reads it, and its span in the file."""
 
     text: str
     span: Span
@@ -48,26 +60,26 @@ class Word:
 class Instruction:
     """One instruction with all lines that belong to it."""
 
-    keyword: str  # in capitals
-    line: int  # its first one, from 1
-    start: int  # of that line
-    text: str  # continuations joined; keyword and arguments
-    offsets: tuple[int, ...]  # of each of these characters in the file
-    pieces: tuple[Span, ...]  # its lines and its heredocs' without comments, without line ends
+    keyword: str  # in upper case
+    line: int  # the first one, from 1
+    start: int  # the position of that line
+    text: str  # keyword and arguments, with continued lines joined
+    offsets: tuple[int, ...]  # the position of each of these characters in the file
+    pieces: tuple[Span, ...]  # its lines and its heredocs', without comments and line ends
     heredoc: str  # the lines of all its heredocs
 
     @property
     def arguments(self) -> list[Word]:
-        """The words behind the keyword and its flags."""
+        """Return the words after the keyword and its flags."""
         return self._split()[1]
 
     @property
     def flags(self) -> list[Word]:
-        """The words that start with two dashes and stand before all others."""
+        """Return the words with two dashes before all others."""
         return self._split()[0]
 
     def _split(self) -> tuple[list[Word], list[Word]]:
-        """A flag's value may hold spaces in quotes, so flags are not words like the others."""
+        """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes."""
         behind = self._skip(self._skip(0, WORD), SPACES)
         flags = []
         while match := FLAG.match(self.text, behind):
@@ -80,7 +92,7 @@ class Instruction:
         return match.end() if match else at
 
     def word(self, start: int, end: int) -> Word:
-        """The characters from `start` to `end` of the joined text."""
+        """Return the characters from `start` to before `end` of the joined text."""
         return Word(self.text[start:end], Span(self.offsets[start], self.offsets[end - 1] + 1))
 
 
@@ -99,13 +111,13 @@ class _Line:
         return self.text.lstrip(SPACE).startswith("#")
 
 
-def parse(text: str) -> list[Instruction]:
-    """The instructions in their order. Any text is read; what is no Dockerfile gives instructions nobody knows."""
+def parse_instructions(text: str) -> list[Instruction]:
+    """Return the instructions of any text in their order; what is not a Dockerfile has unknown ones."""
     return list(_Parser(text).instructions())
 
 
 def line_of(text: str, offset: int) -> int:
-    """The number, from 1, of the line that this character is in."""
+    """Return the number, from 1, of the line with this character."""
     return text.count("\n", 0, offset) + 1
 
 
@@ -113,7 +125,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._lines = _lines(text)
         self._next = 0
-        self._continued = _continued("\\")
+        self._continued = _continuation("\\")
         self._directives_over = False
 
     def instructions(self) -> Iterator[Instruction]:
@@ -133,12 +145,12 @@ class _Parser:
         return self._lines[self._next - 1]
 
     def _read_directive(self, comment: str) -> None:
-        """Only the comments before everything else are directives, and only as long as each is shaped like one."""
+        """Read a directive; only the first comments of a file are directives, up to the first that is none."""
         match = None if self._directives_over else DIRECTIVE.fullmatch(comment)
         name = match[1].lower() if match else ""
         self._directives_over = name not in DIRECTIVES
         if match is not None and name == "escape" and match[2] in {"\\", "`"}:
-            self._continued = _continued(match[2])
+            self._continued = _continuation(match[2])
 
     def _read_instruction(self, first: _Line) -> Instruction | None:
         joined, offsets, pieces = "", list[int](), list[Span]()
@@ -163,14 +175,14 @@ class _Parser:
         return Instruction(name, first.number, first.start, joined, tuple(offsets), tuple(pieces), body)
 
     def _part(self, text: str) -> tuple[str, bool]:
-        """A line without the sign that it goes on in the next one, and whether it does."""
+        """Return a line without its continuation character, and whether it continues."""
         match = self._continued.search(text)
         return (text[: match.start("sign")], True) if match else (text, False)
 
     def _read_heredocs(self, keyword: str, joined: str) -> list[_Line]:
-        """The lines of the heredocs that an instruction announces; one that never ends takes the rest."""
+        """Return the lines of an instruction's heredocs; one that never ends takes the rest of the file."""
         lines = []
-        for chomp, terminator in _heredocs(keyword, joined):
+        for chomp, terminator in _announced_heredocs(keyword, joined):
             while (line := self._take()) is not None:
                 if (line.text.lstrip("\t") if chomp else line.text) == terminator:
                     break
@@ -187,14 +199,14 @@ def _lines(text: str) -> list[_Line]:
     return lines
 
 
-def _continued(escape: str) -> re.Pattern[str]:
-    """A line that goes on: it ends with the escape character, not doubled, and blanks behind it do not count."""
+def _continuation(escape: str) -> re.Pattern[str]:
+    """Return the pattern of a line that continues: it ends with one escape character and optional blanks."""
     sign = re.escape(escape)
     return re.compile(rf"(?:(?<=[^{sign}])|^)(?P<sign>{sign})[ \t]*\Z")
 
 
-def _heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
-    """(whether leading tabs are dropped, the line that ends it) of each heredoc."""
+def _announced_heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
+    """Return (whether leading tabs are dropped, the line that ends it) for each heredoc."""
     if "<<" not in joined:
         return []
     arguments = _behind_first_word(joined)
@@ -203,7 +215,7 @@ def _heredocs(keyword: str, joined: str) -> list[tuple[bool, str]]:
     if keyword not in WITH_HEREDOC or is_list(arguments):
         return []
     found = [HEREDOC.fullmatch(word) for word in shell_words(arguments)]
-    return [(bool(match[1]), name) for match in found if match and (name := _unquoted(match[2]))]
+    return [(bool(match[1]), name) for match in found if match and (name := _heredoc_name(match[2]))]
 
 
 def _behind_first_word(text: str) -> str:
@@ -211,7 +223,7 @@ def _behind_first_word(text: str) -> str:
 
 
 def is_list(arguments: str) -> bool:
-    """Whether arguments are in the form of a JSON list of strings, behind whatever flags."""
+    """Return whether the arguments after any flags are a JSON list of strings."""
     start = arguments.find("[")
     if start < 0 or not all(word.startswith("--") for word in arguments[:start].split()):
         return False
@@ -223,10 +235,181 @@ def is_list(arguments: str) -> bool:
 
 
 def shell_words(text: str) -> list[str]:
-    """Words as a shell splits them, quotes kept; none if a quote is not closed."""
+    """Return the words as a shell splits them, with their quotes; none if a quote is not closed."""
     return [] if SHELL_WORD.sub("", text).strip() else SHELL_WORD.findall(text)
 
 
-def _unquoted(word: str) -> str:
-    """A heredoc's name without the quotes that say 'leave variables alone'."""
+def _heredoc_name(word: str) -> str:
+    """Return a heredoc's name without quotes, which only turn variables off."""
     return re.sub(r"\\(.)|'([^']*)'|\"([^\"]*)\"", lambda match: match[1] or match[2] or match[3] or "", word)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An ARG with a default above the first FROM."""
+
+    name: str
+    value: str  # without quotes, with its own variables expanded
+    raw: str  # as written in the file
+    span: Span  # of the raw default
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class Stage(ImageLine):
+    """A FROM line and the instructions below it."""
+
+    parent: int | None  # the stage that it starts from; None for an image
+    token: Word  # the image in the FROM line
+    argument: Argument | None  # the ARG whose default is this image, if the token is that variable alone
+    default: Variable | None  # the token's variable, if its own default is the image
+    instruction: Instruction
+    body: tuple[Instruction, ...]
+
+
+@dataclass(frozen=True)
+class Dockerfile:
+    """A Dockerfile's stages, and the instructions above them."""
+
+    text: str
+    head: tuple[Instruction, ...]
+    arguments: Mapping[str, Argument]
+    stages: tuple[Stage, ...]
+
+    def root_of(self, stage: Stage) -> Stage:
+        """Return the stage whose image a stage starts from, directly or through other stages."""
+        while stage.parent is not None:
+            stage = self.stages[stage.parent]
+        return stage
+
+    def find(self, name: str, before: int) -> Stage | None:
+        """Return the stage of this name or number above the stage numbered `before`."""
+        return find_image_line(self.stages[:before], name)
+
+
+def read_dockerfile(text: str) -> Dockerfile:
+    """Return the stages of a Dockerfile's text."""
+    instructions = parse_instructions(text)
+    starts = [at for at, one in enumerate(instructions) if one.keyword == "FROM" and one.arguments]
+    head = tuple(instructions[: starts[0]] if starts else instructions)
+    arguments = _arguments(head)
+    stages: list[Stage] = []
+    for at, end in zip(starts, [*starts[1:], len(instructions)], strict=False):
+        stages.append(_stage(instructions[at], tuple(instructions[at + 1 : end]), arguments, stages))
+    return Dockerfile(text, head, arguments, tuple(stages))
+
+
+def arguments_of(instruction: Instruction) -> list[tuple[str, Word | None]]:
+    """Return (name, default) of each variable of an ARG."""
+    behind = instruction.arguments[0].span.start if instruction.arguments else None
+    if behind is None:
+        return []
+    at = instruction.offsets.index(behind)
+    return [
+        (match[1], instruction.word(*match.span(3)) if match[3] else Word("", _empty(instruction, match.end())))
+        if match[2]
+        else (match[1], None)
+        for match in ARG_VARIABLE.finditer(instruction.text, at)
+    ]
+
+
+def _empty(instruction: Instruction, at: int) -> Span:
+    end = instruction.offsets[at - 1] + 1
+    return Span(end, end)
+
+
+def _arguments(head: Sequence[Instruction]) -> dict[str, Argument]:
+    """Return the ARGs with a default, by name; of several defaults the last one counts."""
+    found: dict[str, Argument] = {}
+    for instruction in head:
+        for name, default in arguments_of(instruction) if instruction.keyword == "ARG" else []:
+            if default is not None:
+                values = {one.name: one.value for one in found.values()}
+                value = _or_as_written(unquoted(default.text), values)
+                found[name] = Argument(name, value, default.text, default.span, instruction)
+    return found
+
+
+def _or_as_written(word: str, values: Mapping[str, str]) -> str:
+    try:
+        return expand(word, values)
+    except UnsetVariable:
+        return word
+
+
+def unquoted(word: str) -> str:
+    """Return a word without its quotes."""
+    return re.sub(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'", lambda match: match[1] or match[2] or "", word)
+
+
+def _stage(
+    instruction: Instruction, body: tuple[Instruction, ...], arguments: Mapping[str, Argument], before: Sequence[Stage]
+) -> Stage:
+    token, *rest = instruction.arguments
+    word = unquoted(token.text)
+    image, missing = _image(word, arguments)
+    parent = _parent_stage(image, before)
+    argument, default = _image_source(sole_variable(word), arguments)
+    return Stage(
+        index=len(before),
+        name=rest[1].text if len(rest) > 1 and rest[0].text.upper() == "AS" else None,
+        line=instruction.line,
+        image=image,
+        missing=None if parent else missing,
+        parent=parent.index if parent else None,
+        python=None if parent or missing else python_image(image),
+        token=token,
+        argument=argument,
+        default=default,
+        instruction=instruction,
+        body=body,
+    )
+
+
+def _image(word: str, arguments: Mapping[str, Argument]) -> tuple[str, str | None]:
+    """Return the image that a FROM names, and the variable without a value in it."""
+    image = word
+    try:
+        image = expand(word, {name: argument.value for name, argument in arguments.items()})
+    except UnsetVariable as unset:
+        return word, unset.name
+    left = variables(image)
+    return image, left[0].name if left else None
+
+
+def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:
+    """Return the stage above with this name; for a name such as `base-$TARGETARCH`, the last stage that fits it."""
+    pattern, at = "", 0
+    for variable in variables(image):
+        pattern += re.escape(image[at : variable.start]) + ".+"
+        at = variable.end
+    name = re.compile(pattern + re.escape(image[at:]), re.IGNORECASE)
+    plain = [stage for stage in reversed(before) if stage.name and name.fullmatch(stage.name)]
+    return plain[0] if plain and (not at or len(pattern) > len(".+")) else None
+
+
+def _image_source(
+    variable: Variable | None, arguments: Mapping[str, Argument]
+) -> tuple[Argument | None, Variable | None]:
+    """Return the ARG, or the variable with a default of its own, that holds the image of a FROM of one variable."""
+    if variable is None or variable.operator.endswith("+"):
+        return None, None
+    argument = arguments.get(variable.name)
+    if argument is not None and (argument.value or not variable.has_default):
+        return argument, None
+    return None, variable if variable.has_default else None
+
+
+def stages_using(dockerfile: Dockerfile, name: str) -> list[Stage]:
+    """Return the stages whose FROM line has the variable."""
+    return [stage for stage in dockerfile.stages if name in {one.name for one in variables(stage.token.text)}]
+
+
+def own_argument(dockerfile: Dockerfile, stage: Stage, chosen: Sequence[Stage]) -> Argument | None:
+    """Return the ARG whose default is a stage's image, if no stage but the chosen ones uses it."""
+    if stage.argument is None:
+        return None
+    name = stage.argument.name
+    in_defaults = {variable.name for other in dockerfile.arguments.values() for variable in variables(other.raw)}
+    users = {user.index for user in stages_using(dockerfile, name)}
+    return stage.argument if name not in in_defaults and users <= {one.index for one in chosen} else None

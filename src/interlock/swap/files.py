@@ -1,83 +1,84 @@
-"""A file of any of the kinds that name images: which kind it is, swapped, taken back, and what it names now. Pure."""
+"""Swap, revert and check a file of any supported kind, which its name and content tell."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 from interlock.errors import SwapError
-from interlock.swap import choose as stages_chosen
-from interlock.swap import edits, entries, revert
-from interlock.swap.devcontainer import read_devcontainer
-from interlock.swap.edits import Swapped, as_given, changed_lines
-from interlock.swap.entries import Listing
-from interlock.swap.image_line import ImageLine, must_find
-from interlock.swap.images import NewImage
-from interlock.swap.manifests import read_manifest, values_of
-from interlock.swap.marks import WAS, apply, marks
-from interlock.swap.stages import read
+from interlock.swap import edits, manifests
+from interlock.swap.dockerfile import read_dockerfile
+from interlock.swap.edits import WAS, SwapResult, apply_edits, changed_lines, line_before, swap_comments
+from interlock.swap.image_names import ImageLine, Maker, NewImage, parse_name, python_image, require_image_line
+from interlock.swap.manifests import ImageManifest, read_devcontainer, read_manifest, values_of
 
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
 
 
-def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths: bool) -> Swapped:
-    """`swapped` for a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, by the file's name."""
-    listing = _listing(file, text)
-    if listing is None:
-        return edits.swapped(text, to, stage, paths=paths, file=file)
-    original = _again(file, reverted_file(file, text))
-    names = [one.index for one in entries.choose(original, stage, file)]
-    back = entries.taking_back(listing, names, file)
-    before = _again(file, apply(text, back))
-    removed = [mark.line for above in marks(text).values() for mark in above if mark.span in {one.span for one in back}]
-    result = entries.swapped_entries(before, names, to)
-    _must_say_the_same(file, before, result.text, names)
+def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths: bool) -> SwapResult:
+    """Swap a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json, as the file's name says."""
+    manifest = _manifest_or_none(file, text)
+    if manifest is None:
+        return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file)
+    original = _manifest(file, reverted_file(file, text))
+    names = [one.index for one in manifests.choose_entries(original, stage, file)]
+    back = manifests.revert_edits(manifest, names, file)
+    before = _manifest(file, apply_edits(text, back))
+    removed = [
+        comment.line
+        for above in swap_comments(text).values()
+        for comment in above
+        if comment.span in {one.span for one in back}
+    ]
+    result = manifests.swapped_entries(before, names, to)
+    _check_values_unchanged(file, before, result.text, names)
     return replace(
         result,
         changed=changed_lines(text, result.text),
-        warnings=tuple(replace(one, line=as_given(one.line, removed)) for one in result.warnings),
-        paths=tuple(replace(one, line=as_given(one.line, removed)) for one in result.paths),
+        warnings=tuple(replace(one, line=line_before(one.line, removed)) for one in result.warnings),
+        paths=tuple(replace(one, line=line_before(one.line, removed)) for one in result.paths),
     )
 
 
 def reverted_file(file: str, text: str, stage: str | None = None) -> str:
-    """`reverted` for a file of any kind."""
-    listing = _listing(file, text)
-    if listing is None:
-        return revert.reverted(text, stage, file)
-    chosen = range(len(listing.entries))
+    """Return the text of a file of any kind as it was before any swap, in all its image lines or in one."""
+    manifest = _manifest_or_none(file, text)
+    if manifest is None:
+        return edits.reverted(text, stage, file)
+    chosen = range(len(manifest.entries))
     if stage is not None:
-        index = must_find(listing.need(file), stage, listing.noun, file).index
+        index = require_image_line(manifest.need(file), stage, manifest.noun, file).index
         chosen = range(index, index + 1)
-    return apply(text, entries.taking_back(listing, chosen, file))
+    return apply_edits(text, manifests.revert_edits(manifest, chosen, file))
 
 
-def picked(file: str, text: str, stage: str | None) -> list[ImageLine]:
-    """What a swap of this file would be for, as it is now."""
-    listing = _listing(file, text)
+def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
+    """Return the stages or image lines that a swap of this file would change."""
+    manifest = _manifest_or_none(file, text)
     original = reverted_file(file, text)
-    if listing is None:
-        names = [one.index for one in stages_chosen.choose(read(original), stage, file)]
-        return [read(text).stages[index] for index in names]
-    return [listing.entries[one.index] for one in entries.choose(_again(file, original), stage, file)]
+    if manifest is None:
+        names = [one.index for one in edits.choose_stages(read_dockerfile(original), stage, file)]
+        return [read_dockerfile(text).stages[index] for index in names]
+    return [manifest.entries[one.index] for one in manifests.choose_entries(_manifest(file, original), stage, file)]
 
 
-def swapped_before(file: str, text: str) -> list[ImageLine]:
-    """What of this file is swapped: the stages or image lines with a comment that says what they were."""
-    listing = _listing(file, text)
-    lines = {line for line, above in marks(text).items() if any(mark.kind == WAS for mark in above)}
-    if listing is not None:
-        return [entry for entry in listing.entries if entry.line in lines]
+def swapped_lines(file: str, text: str) -> list[ImageLine]:
+    """Return the stages or image lines that are swapped: those below a comment with their original."""
+    manifest = _manifest_or_none(file, text)
+    lines = {line for line, above in swap_comments(text).items() if any(comment.kind == WAS for comment in above)}
+    if manifest is not None:
+        return [entry for entry in manifest.entries if entry.line in lines]
     return [
         stage
-        for stage in read(text).stages
+        for stage in read_dockerfile(text).stages
         if stage.line in lines or (stage.argument is not None and stage.argument.instruction.line in lines)
     ]
 
 
-def _listing(file: str, text: str) -> Listing | None:
-    """The image lines of a file that is no Dockerfile; None for a Dockerfile."""
+def _manifest_or_none(file: str, text: str) -> ImageManifest | None:
+    """Return the image lines of a compose file, manifest or devcontainer.json; None for a Dockerfile."""
     name = PurePath(file).name.lower()
     if name.endswith(YAML_ENDS):
         return read_manifest(text, file)
@@ -86,18 +87,18 @@ def _listing(file: str, text: str) -> Listing | None:
     return None
 
 
-def _again(file: str, text: str) -> Listing:
-    listing = _listing(file, text)
-    if listing is None:
+def _manifest(file: str, text: str) -> ImageManifest:
+    manifest = _manifest_or_none(file, text)
+    if manifest is None:
         raise AssertionError(file)
-    return listing
+    return manifest
 
 
-def _must_say_the_same(file: str, before: Listing, after: str, names: list[int]) -> None:
-    """A comment stands above any line but one that a string of several lines goes through: then nothing is changed."""
+def _check_values_unchanged(file: str, before: ImageManifest, after: str, names: list[int]) -> None:
+    """Raise SwapError if the edits change any other value: a comment within a string of several lines is part of it."""
     if not PurePath(file).name.lower().endswith(YAML_ENDS):
         return
-    entries_after = _again(file, after).entries
+    entries_after = _manifest(file, after).entries
     old, new = values_of(before.text, file), values_of(after, file)
     swapped = {
         (before.entries[index].span.of(before.text), entry.span.of(after))
@@ -109,6 +110,55 @@ def _must_say_the_same(file: str, before: Listing, after: str, names: list[int])
         line = before.entries[names[0]].line
         raise SwapError(
             file=f"{file}:{line}",
-            found="no comment can stand above this line",
+            found="the line is within a text of several lines, so no comment fits above it",
             todo="Write the image on a line of its own.",
         )
+
+
+def interlock_tag(image: str, *, swapped: bool = False) -> str | None:
+    """Return the local tag of an image of Interlock, 'interlock/python:3.14t-trixie'; None for any other image.
+
+    A team's `registry:5000/team/python` may also be a mirror of the official image: it is Interlock's only with a swap
+    comment above it.
+    """
+    python = python_image(image)
+    if python is None or not python.name.tag:
+        return None
+    if python.maker is not Maker.INTERLOCK and not (swapped and python.name.repository.endswith("/python")):
+        return None
+    return f"interlock/python:{python.name.tag}"
+
+
+def name_with_tag(image: str) -> str:
+    """Return the image's name with its tag and without its digest, to look up in a registry."""
+    name = parse_name(image)
+    return f"{name.untagged}:{name.tag}" if name.tag else name.untagged
+
+
+def outdated_lines(
+    image_lines: Sequence[ImageLine],
+    expected: str | None,
+    digests: dict[str, str | None],
+    swapped: Collection[int] = (),
+) -> list[str]:
+    """Return 'LINE: problem' for each image line that is not the picked image with its current digest.
+
+    `expected` is the tag of the picked image, None for any image of Interlock; `digests` has the current digest in the
+    registry or this engine by name and tag; `swapped` are the lines with a swap comment.
+    """
+    problems = ((one, _outdated(one.image, expected, digests, one.line in swapped)) for one in image_lines)
+    return [f"{one.line}: {problem}" for one, problem in problems if problem]
+
+
+def _outdated(image: str, expected: str | None, digests: dict[str, str | None], swapped: bool) -> str:
+    tag = interlock_tag(image, swapped=swapped)
+    if tag is None or (expected is not None and tag != expected):
+        return f"names {image}, not {expected or 'an image of Interlock'}"
+    pinned, now = parse_name(image).digest, digests[name_with_tag(image)]
+    if pinned == (now or ""):
+        return ""
+    if not pinned:
+        return f"names {image} without its digest, which is now {now}"
+    if now is None:
+        return f"is pinned to {pinned}, but neither a registry nor this engine has a digest for {name_with_tag(image)}"
+    return f"is pinned to {pinned}, but {name_with_tag(image)} is now {now}"

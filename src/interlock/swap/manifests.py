@@ -1,38 +1,223 @@
-"""Image lines of compose files and Kubernetes manifests, found by a YAML parser that tells places. Pure."""
+"""Image lines of compose files, Kubernetes manifests and devcontainer.json: found, swapped and taken back.
+
+A real parser of the format says where each image stands; only those characters change.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import tree_sitter_json
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from tree_sitter import Language, Parser
+from tree_sitter import Node as JsonNode
 
 from interlock.errors import SwapError
-from interlock.swap.dockerfile import Span
-from interlock.swap.entries import Entry, Listing, make_entry
+from interlock.swap.caveats import image_caveats
+from interlock.swap.dockerfile import BOM, Span, line_of
+from interlock.swap.edits import (
+    WAS,
+    Edit,
+    SwapComment,
+    SwapResult,
+    apply_edits,
+    changed_lines,
+    comment_edit,
+    damaged_comment_error,
+    decode_original,
+    encode_original,
+    swap_comments,
+)
+from interlock.swap.image_names import (
+    ImageLine,
+    NewImage,
+    UnsetVariable,
+    Variable,
+    agreeing_image_lines,
+    expand,
+    no_python_error,
+    python_image,
+    refuse_windows,
+    require_image_line,
+    sole_variable,
+)
+from interlock.swap.paths import VERSION_TOKEN, FoundVersion, renamed
 
-# What holds containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
+# Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
 CONTAINERS = frozenset({"container", "script"})
 FLOW_QUOTES = frozenset({"'", '"'})
-# An anchor or a tag, which a parser counts as a part of the value that it stands before.
+# An anchor or a tag, which the parser counts as part of the value after it.
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+NamedImage = tuple[str | None, ScalarNode, Node]
+JSON_PARSER = Parser(Language(tree_sitter_json.language()))
+BUILT_INSTEAD = {
+    "dockerFile": "It builds {}: swap that file.",
+    "build": "It builds a Dockerfile: swap that file.",
+    "dockerComposeFile": "It uses {}: swap that file.",
+}
 
-Found = tuple[str | None, ScalarNode, Node]
+
+@dataclass(frozen=True)
+class ImageEntry(ImageLine):
+    """An image line of a manifest."""
+
+    span: Span  # the image as written, without quotes
+    scope: Span  # its service, its container or the whole file
+    default: Variable | None  # the image's variable, if its default is the image
 
 
-def read_manifest(text: str, file: str) -> Listing:
-    """The image lines of a compose file or of Kubernetes manifests; SwapError for any other YAML."""
+@dataclass(frozen=True)
+class ImageManifest:
+    """A file that is not a Dockerfile, and its image lines."""
+
+    text: str
+    noun: str  # the thing with an image: service, container
+    sign: str  # the start of a comment
+    entries: tuple[ImageEntry, ...]
+    instead: str  # what to swap instead if there is no image line
+
+    def need(self, file: str) -> Sequence[ImageEntry]:
+        """Return the entries; raise SwapError if there is none."""
+        if not self.entries:
+            raise SwapError(file=file, found="names no image", todo=self.instead or "Name a file that does.")
+        return self.entries
+
+
+def make_entry(text: str, index: int, name: str | None, span: Span, scope: Span) -> ImageEntry:
+    """Return the entry of an image at this span; variables have only their own defaults, as in compose files."""
+    raw = span.of(text)
+    missing = None
+    image = raw
+    try:
+        image = expand(raw, {})
+    except UnsetVariable as unset:
+        missing = unset.name
+    variable = sole_variable(raw)
+    return ImageEntry(
+        index=index,
+        name=name,
+        line=line_of(text, span.start),
+        image=image,
+        missing=missing,
+        python=None if missing else python_image(image),
+        span=span,
+        scope=scope,
+        default=variable if variable is not None and variable.has_default else None,
+    )
+
+
+def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list[ImageEntry]:
+    """Return the entries to swap: all, which must be of one Python, or the one of this name or number."""
+    entries = manifest.need(file)
+    chosen = (
+        agreeing_image_lines(entries, manifest.noun, file)
+        if name is None
+        else [require_image_line(entries, name, manifest.noun, file)]
+    )
+    for one in chosen or entries:
+        if one.missing is not None:
+            raise SwapError(
+                file=f"{file}:{one.line}",
+                found=f"{one.missing} has no default here, so the image of '{one.image}' is not known",
+                todo=f"Write a default: ${{{one.missing}:-...}}.",
+            )
+    if not chosen:
+        raise no_python_error(entries, manifest.noun, file)
+    refuse_windows(chosen, file)
+    for one in chosen:
+        if sum(other.line == one.line for other in entries) > 1:
+            raise SwapError(
+                file=f"{file}:{one.line}",
+                found="several images on one line, and a comment can keep only one",
+                todo="Write each on a line of its own.",
+            )
+    return chosen
+
+
+def swapped_entries(manifest: ImageManifest, chosen: Iterable[int], to: NewImage) -> SwapResult:
+    """Swap the images of the chosen entries; versions in paths are reported, not edited."""
+    picked = [manifest.entries[index] for index in chosen]
+    after = apply_edits(manifest.text, [edit for entry in picked for edit in _entry_edits(manifest, entry, to)])
+    return SwapResult(
+        text=after,
+        changed=changed_lines(manifest.text, after),
+        warnings=tuple(image_caveats(picked, to)),
+        paths=tuple(path for entry in picked for path in _versions_in_scope(manifest.text, entry, to)),
+    )
+
+
+def _entry_edits(manifest: ImageManifest, entry: ImageEntry, to: NewImage) -> list[Edit]:
+    """Return the edits of an entry: a comment above the line with its indentation, and the image."""
+    raw = entry.span.of(manifest.text)
+    variable = entry.default
+    new = f"${{{variable.name}{variable.operator}{to.reference}}}" if variable else to.reference
+    start = line_start(manifest.text, entry.span.start)
+    line = manifest.text[start : entry.span.start]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    return [
+        comment_edit(manifest.text, start, f"{WAS} {encode_original(raw)}", indent + manifest.sign),
+        Edit(entry.span, new),
+    ]
+
+
+def line_start(text: str, at: int) -> int:
+    """Return the start of the line with this position, after any byte order mark."""
+    start = text.rfind("\n", 0, at) + 1
+    return start + 1 if text.startswith(BOM, start) else start
+
+
+def _versions_in_scope(text: str, entry: ImageEntry, to: NewImage) -> list[FoundVersion]:
+    """Return the versions in an entry's scope: its command, volumes and environment."""
+    old = entry.python.python if entry.python else None
+    found = []
+    for match in VERSION_TOKEN.finditer(text, entry.scope.start, entry.scope.end):
+        inside = entry.span.start <= match.start() < entry.span.end
+        version = match["version"] or match["script_version"] or match["option"]
+        if not inside and version is not None and old in {None, version}:
+            line = line_of(text, match.start())
+            reason = "edit it by hand: only a Dockerfile's are edited"
+            found.append(FoundVersion(line, match[0], renamed(match, to), edited=False, reason=reason))
+    return [path for path in found if path.new != path.old]
+
+
+def revert_edits(manifest: ImageManifest, chosen: Iterable[int], file: str) -> list[Edit]:
+    """Return the edits that take back the swap of the chosen entries."""
+    by_line: dict[int, list[ImageEntry]] = {}
+    for entry in manifest.entries:
+        by_line.setdefault(entry.line, []).append(entry)
+    wanted = set(chosen)
+    edits: list[Edit] = []
+    for line, above in swap_comments(manifest.text).items():
+        entries = by_line.get(line, [])
+        if len(above) > 1 or len(entries) != 1 or above[0].kind != WAS:
+            raise damaged_comment_error(file, above[-1], "is not above a line that names one image")
+        if entries[0].index in wanted:
+            edits += _restoring_edits(entries[0], above[0], file)
+    return edits
+
+
+def _restoring_edits(entry: ImageEntry, comment: SwapComment, file: str) -> list[Edit]:
+    raw = decode_original(comment.content)
+    if raw is None:
+        raise damaged_comment_error(file, comment, "cannot be decoded")
+    return [Edit(comment.span, ""), Edit(entry.span, raw)]
+
+
+def read_manifest(text: str, file: str) -> ImageManifest:
+    """Return the image lines of a compose file or Kubernetes manifests; raise SwapError for any other YAML."""
     documents = [node for node in _documents(text, file) if isinstance(node, MappingNode)]
     services = [node for document in documents if (node := _get(document, "services")) is not None]
     if services:
-        found = [one for node in services for one in _of_services(node)]
-        return Listing(text, "service", "#", _entries(text, found, file), _built(services))
+        found = [one for node in services for one in _service_images(node)]
+        return ImageManifest(text, "service", "#", _entries(text, found, file), _built_instead(services))
     if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
-        found = [one for document in documents for one in _of_containers(document)]
-        return Listing(text, "container", "#", _entries(text, found, file), "")
+        found = [one for document in documents for one in _container_images(document)]
+        return ImageManifest(text, "container", "#", _entries(text, found, file), "")
     raise SwapError(
         file=file,
         found="is neither a compose file (services) nor a Kubernetes manifest (apiVersion, kind)",
@@ -41,7 +226,7 @@ def read_manifest(text: str, file: str) -> Listing:
 
 
 def values_of(text: str, file: str) -> list[str]:
-    """Every scalar of the file, in order: what a parser makes of it, without comments and places."""
+    """Return every scalar value of the file, in order."""
     return [value for document in _documents(text, file) for value in _scalars(document)]
 
 
@@ -50,12 +235,12 @@ def _documents(text: str, file: str) -> list[Node]:
         return list(YAML(typ="rt", pure=True).compose_all(text))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _no_yaml(f"{file}:{line}", error.problem or "a mistake") from None
+        raise _yaml_error(f"{file}:{line}", error.problem or "a mistake") from None
     except (YAMLError, ValueError) as error:
-        raise _no_yaml(file, str(error).splitlines()[0]) from None
+        raise _yaml_error(file, str(error).splitlines()[0]) from None
 
 
-def _no_yaml(where: str, problem: str) -> SwapError:
+def _yaml_error(where: str, problem: str) -> SwapError:
     return SwapError(
         file=where, found=f"is not valid YAML: {problem}", todo="Correct it (a template must be rendered)."
     )
@@ -71,7 +256,7 @@ def _scalars(node: Node | None) -> Iterator[str]:
 
 
 def _get(node: Node | None, key: str) -> Node | None:
-    """The value of a mapping's key, its own or one that it merges (<<)."""
+    """Return the value of a mapping's key, its own or a merged one (<<)."""
     if not isinstance(node, MappingNode):
         return None
     merged: list[Node] = []
@@ -83,16 +268,16 @@ def _get(node: Node | None, key: str) -> Node | None:
     return next((found for one in merged if (found := _get(one, key)) is not None), None)
 
 
-def _of_services(services: Node) -> Iterator[Found]:
-    """A service with `build` names by `image` what the build makes, not what it starts from."""
+def _service_images(services: Node) -> Iterator[NamedImage]:
+    """Yield the images of services without `build`: with it, `image` names the result of the build."""
     for key, service in services.value if isinstance(services, MappingNode) else []:
         image = _get(service, "image")
         if isinstance(image, ScalarNode) and _get(service, "build") is None:
             yield key.value, image, service
 
 
-def _built(services: list[Node]) -> str:
-    """What to swap in a compose file whose services are all built."""
+def _built_instead(services: list[Node]) -> str:
+    """Return what to swap in a compose file whose services are all built."""
     built = [
         _build_file(service)
         for node in services
@@ -114,10 +299,10 @@ def _build_file(service: Node) -> str:
     return f"{folder}/{dockerfile.value if dockerfile is not None else 'Dockerfile'}"
 
 
-def _of_containers(node: Node | None) -> Iterator[Found]:
+def _container_images(node: Node | None) -> Iterator[NamedImage]:
     if isinstance(node, SequenceNode):
         for child in node.value:
-            yield from _of_containers(child)
+            yield from _container_images(child)
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             held = value.value if key.value in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode) else []
@@ -125,20 +310,22 @@ def _of_containers(node: Node | None) -> Iterator[Found]:
                 image, name = _get(container, "image"), _get(container, "name")
                 if isinstance(image, ScalarNode):
                     yield (str(name.value) if name is not None else None), image, container
-            yield from _of_containers(value)
+            yield from _container_images(value)
 
 
-def _entries(text: str, found: list[Found], file: str) -> tuple[Entry, ...]:
-    """One for each place: services that share an image by an anchor name one place."""
+def _entries(text: str, found: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
+    """Return one entry for each position: services that share an image by an anchor have one."""
     by_start = {image.start_mark.index: (name, image, scope) for name, image, scope in reversed(found)}
     return tuple(
-        make_entry(text, index, name, _inside(text, image, file), Span(scope.start_mark.index, scope.end_mark.index))
+        make_entry(
+            text, index, name, _image_span(text, image, file), Span(scope.start_mark.index, scope.end_mark.index)
+        )
         for index, (_, (name, image, scope)) in enumerate(sorted(by_start.items()))
     )
 
 
-def _inside(text: str, image: ScalarNode, file: str) -> Span:
-    """Where the image stands, without an anchor or a tag before it and without quotes."""
+def _image_span(text: str, image: ScalarNode, file: str) -> Span:
+    """Return the image's span without an anchor or a tag before it and without quotes."""
     start, end = image.start_mark.index, image.end_mark.index
     properties = PROPERTIES.match(text, start, end)
     start = properties.end() if properties else start
@@ -149,3 +336,58 @@ def _inside(text: str, image: ScalarNode, file: str) -> Span:
             todo="Write it on one line.",
         )
     return Span(start + 1, end - 1) if image.style else Span(start, end)
+
+
+def read_devcontainer(text: str, file: str) -> ImageManifest:
+    """Return the image line of a devcontainer.json."""
+    # Positions are in bytes. JSON has no byte order mark: three blanks of the same length replace it.
+    data = text.encode("utf-8", "surrogateescape")
+    root = JSON_PARSER.parse(data.replace(BOM.encode(), b"   ", 1) if text.startswith(BOM) else data).root_node
+    _check_syntax(root, file)
+    keys = _top_level_values(root, data, file)
+    image = keys.get("image")
+    if image is None:
+        instead = next(
+            (todo.format(_string(keys[key], data)) for key, todo in BUILT_INSTEAD.items() if key in keys), ""
+        )
+        return ImageManifest(text, "image", "//", (), instead)
+    start, end = (len(data[:at].decode("utf-8", "surrogateescape")) for at in (image.start_byte, image.end_byte))
+    return ImageManifest(
+        text, "image", "//", (make_entry(text, 0, None, Span(start + 1, end - 1), Span(0, len(text))),), ""
+    )
+
+
+def _check_syntax(node: JsonNode, file: str) -> None:
+    """Raise SwapError for invalid syntax. A comma after the last item is accepted, as editors do."""
+    trailing = node.is_error and node.text == b","
+    if (node.is_error and not trailing) or (node.is_missing and not _behind_comma(node)):
+        line = node.start_point[0] + 1
+        raise SwapError(file=f"{file}:{line}", found="is not valid JSON with comments", todo="Correct it there.")
+    for child in node.children:
+        _check_syntax(child, file)
+
+
+def _behind_comma(node: JsonNode) -> bool:
+    return node.prev_sibling is not None and node.prev_sibling.type in {",", "comment"}
+
+
+def _top_level_values(root: JsonNode, data: bytes, file: str) -> dict[str, JsonNode]:
+    objects = [child for child in root.children if child.type == "object"]
+    if not objects:
+        raise SwapError(file=file, found="has no JSON object", todo="Name a devcontainer.json.")
+    keys = {}
+    for pair in objects[0].children:
+        key, value = pair.child_by_field_name("key"), pair.child_by_field_name("value")
+        if key is not None and value is not None:
+            keys[_string(key, data)] = value
+    image = keys.get("image")
+    if image is not None and image.type != "string":
+        line = image.start_point[0] + 1
+        raise SwapError(
+            file=f"{file}:{line}", key="image", found="is not a string", todo="Write the image's name there."
+        )
+    return keys
+
+
+def _string(node: JsonNode, data: bytes) -> str:
+    return data[node.start_byte : node.end_byte].decode("utf-8", "replace").strip('"')

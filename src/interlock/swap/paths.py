@@ -1,4 +1,4 @@
-"""Versions of Python that a Dockerfile's instructions carry in paths, commands and names of wheels. Pure.
+"""Versions of Python in the paths, commands and names of wheels of a Dockerfile's instructions.
 
 Whose Python such a version is decides whether a swap breaks it: what COPY takes from another stage, or a mount reads
 there, is that stage's; all else is the stage's own that the instruction stands in.
@@ -10,15 +10,23 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from interlock.swap.dockerfile import Instruction, Span, Word, is_list, line_of
-from interlock.swap.images import NewImage
-from interlock.swap.stages import Dockerfile, Stage, arguments_of, unquoted
-from interlock.swap.variables import Unset, expand
+from interlock.swap.dockerfile import (
+    Dockerfile,
+    Instruction,
+    Span,
+    Stage,
+    Word,
+    arguments_of,
+    is_list,
+    line_of,
+    unquoted,
+)
+from interlock.swap.image_names import NewImage, UnsetVariable, expand
 
-# Names of Debian's packages, and tags of images: no part of python:X, so they stay.
+# Suffixes of Debian packages and of image tags: these versions are not python:X's, so they stay.
 PACKAGE = r"(?!-(?:dev|venv|distutils|minimal|full|dbg|tk|doc|examples|slim|alpine|bookworm|bullseye|trixie)\b)"
 VARIABLE = r"\$\{?[A-Za-z_]\w*\}?"
-TOKEN = re.compile(
+VERSION_TOKEN = re.compile(
     rf"(?<![A-Za-z0-9_])(?P<command>(?:lib)?(?:python|pypy))(?P<version>\d+\.\d+[a-z]{{0,2}}|{VARIABLE})"
     rf"(?![A-Za-z0-9_]|\.\d){PACKAGE}"
     r"|(?<![A-Za-z0-9_.-])(?P<script>pip|pydoc|idle|2to3-)(?P<script_version>\d+\.\d+)(?![A-Za-z0-9_]|\.\d)"
@@ -26,41 +34,43 @@ TOKEN = re.compile(
     r"|(?<![A-Za-z0-9])(?P<module>cpython-\d{2,3}[a-z]{0,2})(?![A-Za-z0-9])"
     rf"|(?:(?<=--python )|(?<=--python=)|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})(?![A-Za-z0-9_.])"
 )
-# A default that names an image: its tag is no path, and whether a FROM line takes it may change with a swap.
+# A default that names an image: its tag is not a path.
 IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
-# Where Debian has its own Python.
+# Where Debian's own Python is.
 SYSTEM = ("/usr/lib/", "/usr/bin/", "/usr/include/", "/usr/share/")
 PATH_START = re.compile(r"[^:=,;()\"']*\Z")
-# Names of packages, which a version is a part of.
+# Package names, some of which contain a version.
 INSTALLED = re.compile(r"\b(?:apt-get|apt|aptitude|apk)\b[^;&|]*\b(?:install|add)\b[^;&|]*")
-# What no program ever reads.
+# Instructions that no program reads.
 WITHOUT_PATHS = frozenset({"FROM", "LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "USER"})
-# What python:X itself sets, to 3.12.4: a build argument of this name has no effect in its stages.
+# Set by python:X itself, to 3.12.4: a build argument of this name has no effect in its stages.
 OF_THE_IMAGE = frozenset({"PYTHON_VERSION"})
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
 MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
 DIGITS = re.compile(r"(\d)(\d+)")
+# What is above the first stage may be meant for any stage.
+ANY_STAGE = -1
 
 
 @dataclass(frozen=True)
-class FoundPath:
-    """A version that stands in an instruction: where, what it is now and would be, and why it stays if it must."""
+class FoundVersion:
+    """A version in an instruction: its line, its text now and after the swap, and the reason if it must stay."""
 
     line: int
     old: str
     new: str
     edited: bool
-    reason: str = ""  # of one that is not edited even under --paths
+    reason: str = ""  # why it is not edited even with --paths
 
 
 @dataclass(frozen=True)
-class Token:
-    """One version in the text, the word that it is in, and whose Python it is."""
+class VersionToken:
+    """A version in the text, the word around it, and the stage whose Python it is."""
 
     match: re.Match[str]
     word: str
-    owner: int | None  # the root of a stage, or ANY_STAGE; None of an image or a file from elsewhere
-    context: bool  # of a file that COPY or ADD brings from outside
+    owner: int | None  # the root stage, or ANY_STAGE; None for files of other images or of the build context
+    context: bool  # in the name of a file that COPY or ADD takes from the build context
 
     @property
     def text(self) -> str:
@@ -71,12 +81,8 @@ class Token:
         return Span(*self.match.span())
 
 
-# Above the first stage: what is said there may be meant for each.
-ANY_STAGE = -1
-
-
-def tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction) -> list[Token]:
-    """The versions of an instruction, in their order. Their number does not change when they are swapped."""
+def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction) -> list[VersionToken]:
+    """Return the versions of an instruction, in their order. A swap does not change their number."""
     if instruction.keyword in WITHOUT_PATHS:
         return []
     text = dockerfile.text
@@ -84,7 +90,7 @@ def tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction
     packages = _packages(text, instruction)
     found = []
     for piece in instruction.pieces:
-        for match in TOKEN.finditer(text, piece.start, piece.end):
+        for match in VERSION_TOKEN.finditer(text, piece.start, piece.end):
             word = _word(text, match.start(), piece)
             before = PATH_START.search(word.of(text)[: match.start() - word.start])
             path = before[0] if before else ""
@@ -92,7 +98,7 @@ def tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction
                 continue
             if "/" in path or not any(_in(span, match) for span in packages):
                 source = _source(dockerfile, stage, instruction, match.start())
-                found.append(Token(match, word.of(text), *source))
+                found.append(VersionToken(match, word.of(text), *source))
     return found
 
 
@@ -101,21 +107,21 @@ def _in(span: Span, match: re.Match[str]) -> bool:
 
 
 def _packages(text: str, instruction: Instruction) -> list[Span]:
-    """Where an instruction names Debian's packages, in its own lines or in those of a heredoc."""
+    """Return where an instruction names Debian packages, in its own lines or in a heredoc."""
     joined = [instruction.word(*match.span()).span for match in INSTALLED.finditer(instruction.text)]
     lines = [match for piece in instruction.pieces for match in INSTALLED.finditer(text, piece.start, piece.end)]
     return [*joined, *(Span(*match.span()) for match in lines)]
 
 
 def _word(text: str, at: int, piece: Span) -> Span:
-    """The part between blanks that a place is in."""
+    """Return the span of the word, between blanks, around a position."""
     start = max(piece.start, *(text.rfind(blank, piece.start, at) + 1 for blank in " \t"))
     ends = [end for blank in " \t" if (end := text.find(blank, at, piece.end)) >= 0]
     return Span(start, min(ends, default=piece.end))
 
 
 def _source(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction, at: int) -> tuple[int | None, bool]:
-    """Whose Python the file at this place belongs to, and whether it is brought from outside."""
+    """Return whose Python the file at this position is of, and whether it is from the build context."""
     if stage is None:
         return ANY_STAGE, False
     copied = instruction.keyword in {"COPY", "ADD"} and at < _target(instruction)
@@ -127,7 +133,7 @@ def _source(dockerfile: Dockerfile, stage: Stage | None, instruction: Instructio
 
 
 def _mounted(instruction: Instruction, flag: Word) -> list[Span]:
-    """Where a mount says what it takes from its source."""
+    """Return where a mount names its source."""
     at = instruction.offsets.index(flag.span.start)
     found = MOUNT_SOURCE.finditer(flag.text)
     return [instruction.word(at + match.start(), at + match.end()).span for match in found]
@@ -139,7 +145,7 @@ def _root(dockerfile: Dockerfile, stage: Stage, name: str) -> int | None:
 
 
 def _target(instruction: Instruction) -> int:
-    """Where the last argument of COPY or ADD starts: the place in this stage."""
+    """Return where the last argument of COPY or ADD starts: the target."""
     arguments = instruction.arguments
     if not arguments:
         return instruction.start
@@ -150,53 +156,57 @@ def _target(instruction: Instruction) -> int:
 
 
 @dataclass(frozen=True)
-class Carrier:
-    """An instruction with its versions; of those that a swap breaks, what each has to become."""
+class VersionedInstruction:
+    """An instruction with its versions, each with its replacement if a swap breaks it."""
 
     instruction: Instruction
-    versions: tuple[tuple[Token, FoundPath | None], ...]
+    versions: tuple[tuple[VersionToken, FoundVersion | None], ...]
 
     @property
-    def found(self) -> list[FoundPath]:
+    def found(self) -> list[FoundVersion]:
         return [path for _, path in self.versions if path is not None]
 
 
-def carriers(dockerfile: Dockerfile, chosen: Collection[Stage], to: NewImage) -> list[Carrier]:
-    """The instructions that carry the version of the chosen stages."""
+def versioned_instructions(
+    dockerfile: Dockerfile, chosen: Collection[Stage], to: NewImage
+) -> list[VersionedInstruction]:
+    """Return the instructions with versions of the chosen stages."""
     old: dict[int | None, str | None]
     old = {stage.index: stage.python.python if stage.python else None for stage in chosen}
     old[ANY_STAGE] = next(iter(old.values()), None)
     carried = [
-        (instruction, tokens(dockerfile, stage, instruction), _values(dockerfile, stage, instruction))
-        for stage, instruction in every(dockerfile)
+        (instruction, version_tokens(dockerfile, stage, instruction), _known_variables(dockerfile, stage, instruction))
+        for stage, instruction in every_instruction(dockerfile)
     ]
-    brought = {_file(token) for _, held, _ in carried for token in held if token.context}
+    brought = {_file_name(token) for _, held, _ in carried for token in held if token.context}
     found = []
     for instruction, held, values in carried:
         versions = [
             (
                 token,
-                _found(dockerfile.text, token, to, brought) if _breaks(token, _version(token, values), old) else None,
+                _found_version(dockerfile.text, token, to, brought)
+                if _breaks(token, _version(token, values), old)
+                else None,
             )
             for token in held
         ]
         if any(path for _, path in versions):
-            found.append(Carrier(instruction, tuple(versions)))
+            found.append(VersionedInstruction(instruction, tuple(versions)))
     return found
 
 
-def _file(token: Token) -> str:
+def _file_name(token: VersionToken) -> str:
     return token.word.strip("\"',[]").rpartition("/")[2]
 
 
-def _breaks(token: Token, version: str | None, old: Mapping[int | None, str | None]) -> bool:
-    """Whether a version is the one that a swapped stage had (any, where its image's name leaves the minor one open)."""
+def _breaks(token: VersionToken, version: str | None, old: Mapping[int | None, str | None]) -> bool:
+    """Return whether a version is that of a swapped stage's image (any version if the image's name has none)."""
     brought = token.context and version in old.values()
     return version is not None and (brought or (token.owner in old and old[token.owner] in {None, version}))
 
 
-def every(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction]]:
-    """All instructions with their stages, in order."""
+def every_instruction(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction]]:
+    """Yield all instructions with their stages, in order."""
     for instruction in dockerfile.head:
         yield None, instruction
     for stage in dockerfile.stages:
@@ -205,8 +215,8 @@ def every(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Instruction]]:
             yield stage, instruction
 
 
-def _values(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction) -> Mapping[str, str]:
-    """The variables that the file itself sets before this instruction, as far as that is plain."""
+def _known_variables(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction) -> Mapping[str, str]:
+    """Return the variables that ARG and ENV set before this instruction."""
     values = {name: one.value for name, one in dockerfile.arguments.items() if name not in OF_THE_IMAGE}
     for one in stage.body if stage else ():
         if one.line >= instruction.line:
@@ -217,8 +227,8 @@ def _values(dockerfile: Dockerfile, stage: Stage | None, instruction: Instructio
     return values
 
 
-def _version(token: Token, values: Mapping[str, str]) -> str | None:
-    """As python images are called after it: 3.12, 3.14t; None of a variable that the file does not set."""
+def _version(token: VersionToken, values: Mapping[str, str]) -> str | None:
+    """Return the version as in image names: 3.12, 3.14t; None for a variable without a known value."""
     match = token.match
     plain = match["version"] or match["script_version"] or match["option"]
     if plain is None:
@@ -226,39 +236,39 @@ def _version(token: Token, values: Mapping[str, str]) -> str | None:
         suffix = "t" if (match["module"] or match["wheel"]).endswith("t") else ""
         return f"{digits[1]}.{digits[2]}{suffix}" if digits else None
     try:
-        return expand(plain, values).rstrip("dmu")  # 3.7m: how builds before 3.8 called their folders
-    except Unset:
+        return expand(plain, values).rstrip("dmu")  # builds before 3.8 have folders named 3.7m
+    except UnsetVariable:
         return None
 
 
-def _found(text: str, token: Token, to: NewImage, brought: Collection[str]) -> FoundPath | None:
+def _found_version(text: str, token: VersionToken, to: NewImage, brought: Collection[str]) -> FoundVersion | None:
     new = renamed(token.match, to)
     reason = _reason_to_stay(token, to, brought)
     line = line_of(text, token.span.start)
-    return FoundPath(line, token.text, new, not reason, reason) if new != token.text else None
+    return FoundVersion(line, token.text, new, not reason, reason) if new != token.text else None
 
 
 def renamed(match: re.Match[str], to: NewImage) -> str:
-    """What a version's text becomes with the new image."""
+    """Return a version's text for the new image."""
     digits = to.python.replace(".", "")
     plain = to.python.rstrip("t")
     if match["command"]:
         return f"{'lib' if match['command'].startswith('lib') else ''}{to.implementation}{to.python}"
     if match["script"]:
-        return f"{match['script']}{plain}"  # pip's and the library's scripts are named without the t
+        return f"{match['script']}{plain}"  # scripts are named without the t
     if match["wheel"]:
         return f"cp{plain.replace('.', '')}-cp{digits}"
     return f"cpython-{digits}" if match["module"] else to.python
 
 
-def _reason_to_stay(token: Token, to: NewImage, brought: Collection[str]) -> str:
+def _reason_to_stay(token: VersionToken, to: NewImage, brought: Collection[str]) -> str:
     compiled = token.match["wheel"] or token.match["module"]
     if compiled and compiled.endswith("abi3"):
         return "abi3 is for builds with the GIL" if to.free_threaded else "abi3 fits later versions too"
     if compiled and to.implementation != "python":
         return f"compiled for CPython: {to.implementation} needs another file"
     if "://" in token.word:
-        return "an address: only its server knows whether there is such a file"
-    if token.context or (compiled and _file(token) in brought):
-        return "a file from outside: bring one for the new version"
+        return "an address: whether that file exists is not known"
+    if token.context or (compiled and _file_name(token) in brought):
+        return "a file of the build context: provide one for the new version"
     return ""

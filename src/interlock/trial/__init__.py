@@ -1,1 +1,4 @@
-"""A user's own Dockerfile, run across variants: what was asked, what came of it, and what it says."""
+"""A user's own Dockerfile, built, started, tested and loaded on variants.
+
+What comes in are a Dockerfile, options and built variants; what goes out are trial.json and a verdict on each variant.
+"""

@@ -1,34 +1,39 @@
-"""The images of a trial: the user's own Dockerfile as it is, and its copies on variants."""
+"""The images of a trial: the user's own Dockerfile unchanged, and copies whose FROM names a variant's image."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from interlock.engine import user_build
-from interlock.engine.user_build import Recipe, UserImage, Workshop
+from interlock.catalog.types import slug
+from interlock.catalog.variants import Gil, Mode, Variant
+from interlock.engine.run import user_builds
+from interlock.engine.run.user_builds import Recipe, UserImage, Workshop
 from interlock.errors import BuildError
-from interlock.model import OWN, OWN_TWIN, Built, Candidate, Gil, Mode, Outcome, State, Variant, slug
-from interlock.runs import OK
-from interlock.trial.copies import Copy, options_for
-from interlock.trial.visits import Entry
+from interlock.measure.processes import OK
+from interlock.results.experiments import Built, Outcome, State
+from interlock.results.trials import OWN, OWN_TWIN, Candidate
+from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.image_names import new_image
+from interlock.trial.rounds import Entry
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A variant (in a mode) that is to be tried: its image if it has one, and the Dockerfile on it."""
+class PlannedCandidate:
+    """A variant (in a mode) to try: what was built of it, and the Dockerfile on its image."""
 
     label: str
     variant: Variant
     mode: Mode | None
     built: Built
-    copy: Copy | None  # none if it has no image
+    copy: Copy | None  # None if the variant has no image
 
 
 @dataclass
 class Builds:
-    """Builds what is tried, each variant once whatever its modes; what was built is in `left`."""
+    """Builds the candidates, each variant once for all its modes; `left` collects the images to remove later."""
 
     shop: Workshop
     recipe: Recipe
@@ -37,29 +42,29 @@ class Builds:
     made: dict[str, UserImage | BuildError] = field(default_factory=dict)
 
     def own(self) -> Entry:
-        """The user's own; BuildError if it does not build."""
+        """Build the user's own Dockerfile; BuildError if that fails."""
         try:
-            return Entry(_candidate(self.shop.client, OWN, self._build(OWN, None)))
+            return Entry(_candidate(OWN, self._build(OWN, None)))
         except BuildError as error:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
 
-    def contestant(self, one: Contestant) -> Entry:
-        """A variant; one that does not build has ended."""
+    def candidate(self, one: PlannedCandidate) -> Entry:
+        """Build a variant's copy; if that fails the candidate has failed."""
         name = one.variant.name
         if one.copy is not None and name not in self.made:
             try:
                 self.made[name] = self._build(name, one.copy)
             except BuildError as error:
                 self.made[name] = error
-        return _entry(self.shop.client, one, self.made.get(name))
+        return _entry(one, self.made.get(name))
 
     def _build(self, label: str, copy: Copy | None) -> UserImage:
         self.say(label, "starting")
         recipe = self.recipe if copy is None else replace(self.recipe, options=options_for(self.recipe.options, copy))
         text = copy.text if copy else None
         try:
-            image = user_build.build(self.shop, recipe, slug(label), text, lambda step: self.say(label, step))
+            image = user_builds.build(self.shop, recipe, slug(label), text, lambda step: self.say(label, step))
         except BuildError:
             self.say(label, State.FAILED.value)
             raise
@@ -69,34 +74,80 @@ class Builds:
 
 
 def twin_of(own: Entry) -> Entry:
-    """The same image, as if it were another: what works once works."""
+    """Return the twin: the same image as another candidate, which need not be proved again."""
     return Entry(own.candidate.model_copy(update={"label": OWN_TWIN, "build_s": 0.0}))
 
 
-def _candidate(client: Any, label: str, image: UserImage) -> Candidate:
+def _candidate(label: str, image: UserImage) -> Candidate:
     return Candidate(
         label=label,
         outcome=OK,
         image_id=image.image_id,
-        size_bytes=client.images.get(image.image_id).attrs["Size"],
+        size_bytes=image.size_bytes,
         build_s=round(image.duration_s, 1),
     )
 
 
-def _entry(client: Any, one: Contestant, image: UserImage | BuildError | None) -> Entry:
-    """A contestant that may go on, or one that has ended before it began, with the reason."""
+def _entry(one: PlannedCandidate, image: UserImage | BuildError | None) -> Entry:
+    """Return a candidate to try, or one that has failed before, with the reason."""
     mode = one.mode
     copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
     known = {"image": one.built.tag, "declared_gil": _declared(one.variant, mode), **(copied or {})}
     if not isinstance(image, UserImage):
         outcome = one.built.outcome if image is None else Outcome(state=State.FAILED, reason=image.found)
         return Entry(Candidate(label=one.label, outcome=outcome, **known))
-    entry = Entry(_candidate(client, one.label, image).model_copy(update=known), mode.environment if mode else {})
+    entry = Entry(_candidate(one.label, image).model_copy(update=known), mode.environment if mode else {})
     if mode and mode.options:
-        reason = f"its mode is an option of the interpreter ({' '.join(mode.options)}), which your own command starts"
+        reason = f"its mode is an option of the interpreter ({' '.join(mode.options)}), which your command starts"
         entry.update(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))
     return entry
 
 
 def _declared(variant: Variant, mode: Mode | None) -> Gil:
     return (mode.gil if mode else None) or variant.proof.gil
+
+
+ARGUMENT = re.compile(r"^\s*ARG\s+([A-Za-z_][A-Za-z0-9_]*)\s*=", re.IGNORECASE)
+BUILD_ARG = "--build-arg"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A Dockerfile to build in place of the user's."""
+
+    text: str
+    changes: tuple[str, ...]  # a diff's lines
+    warnings: tuple[str, ...]
+    set_here: frozenset[str]  # build arguments whose default is the new image: a --build-arg would undo the swap
+
+
+def copy_for(text: str, variant: Variant, profile: str, stage: str | None, file: str) -> Copy:
+    """Return the Dockerfile on a variant's image, with versions in paths edited; SwapError if that is impossible."""
+    image = new_image(variant, profile, variant.image_tag(profile))
+    new = swapped_dockerfile(text, image, stage, paths=True, file=file)
+    lines = new.text.splitlines()
+    named = [ARGUMENT.match(lines[number - 1]) for number in new.changed if number <= len(lines)]
+    kept = [f"line {one.line}: {one.old} stays: {one.reason}" for one in new.paths if not one.edited]
+    return Copy(
+        text=new.text,
+        changes=tuple(changes(text, new.text)),
+        warnings=(*(f"line {one.line}: {one.text}" if one.line else one.text for one in new.warnings), *kept),
+        set_here=frozenset(match[1] for match in named if match),
+    )
+
+
+def changes(before: str, after: str) -> list[str]:
+    """Return the lines that differ, as `diff` shows them, without its header."""
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    return [line for line in diff if not line.startswith(("---", "+++"))]
+
+
+def options_for(options: Sequence[str], copy: Copy) -> tuple[str, ...]:
+    """Return the options of `docker build` without the build arguments that would undo the swap."""
+    pairs = zip(options[::2], options[1::2], strict=True)
+    kept = [(name, value) for name, value in pairs if not (name == BUILD_ARG and _name(value) in copy.set_here)]
+    return tuple(word for pair in kept for word in pair)
+
+
+def _name(setting: str) -> str:
+    return setting.partition("=")[0]

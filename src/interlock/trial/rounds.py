@@ -1,59 +1,53 @@
-"""A trial's rounds: each candidate once to prove that it works, then interleaved in random order, then the profile."""
+"""A trial's runs: each candidate once to prove that it works, then interleaved rounds, then the profiles."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
-from interlock import profile, stability
-from interlock.engine import accounting, cells
-from interlock.engine import trial as engine
-from interlock.engine.profiler import counting
-from interlock.engine.trial import Stall
+from interlock.engine.run import services as engine
+from interlock.engine.run.cells import IDLE, last_lines
+from interlock.engine.run.services import ServiceNetwork, Start
+from interlock.engine.run.workspace import ContainerSandbox, run_load
 from interlock.errors import InterlockError, WorkloadError
-from interlock.instruments import IDLE, LAUNCH
-from interlock.model import (
-    OWN,
-    OWN_TWIN,
-    BenchmarkProfile,
-    Candidate,
-    Figure,
-    Method,
-    PhaseCounts,
-    Probe,
-    TrialSettings,
-)
-from interlock.rounds import settled, unsteady
-from interlock.stage import Step
+from interlock.measure import disturbances
+from interlock.measure.cells import ProgressUpdate
+from interlock.measure.processes import LAUNCH
+from interlock.measure.profiling import profile_while, require_watching
+from interlock.measure.rounds import RoundOrder, Schedule, interleave, settled, unsteady
+from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
+from interlock.results.experiments import Outcome, State
+from interlock.results.profiles import BenchmarkProfile, Method, Probe
+from interlock.results.trials import OWN, OWN_TWIN, Candidate, CommandRun, Figure, TrialSettings
+from interlock.trial import verdicts
+from interlock.trial.options import Address, is_wrk, with_url
 from interlock.trial.verdicts import DECIDING
-from interlock.trial.visits import Demands, Entry, Visits
 
-NOTHING = PhaseCounts(total=0, syscalls={})
-COUNTABLE = (Method.BPF, Method.TRACEPOINTS)
 OWN_LABELS = (OWN, OWN_TWIN)
+PERCENTILES = {Figure.P50_S: "50", Figure.P99_S: "99"}
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Where a trial happens and who watches."""
+class TrialResources:
+    """What the candidates of a trial share: the network of their services, what is checked, settings and the probe."""
 
-    stall: Stall
-    demands: Demands
+    services: ServiceNetwork
+    checks: Checks
     settings: TrialSettings
-    on_step: Callable[[Step], None]
-    instruments_image_id: str = ""
+    on_progress: Callable[[ProgressUpdate], None]
     probe: Probe | None = None
-    no_probe: str = ""  # why there is none, if one was asked for
+    no_probe: str = ""  # why there is none, although one is wanted
 
     @property
-    def visits(self) -> Visits:
-        return Visits(self.stall, self.demands)
+    def runs(self) -> CandidateRuns:
+        return CandidateRuns(self.services, self.checks)
 
 
 @dataclass
-class Held:
-    """What the rounds were, and what came of each candidate."""
+class TrialMeasurements:
+    """The order of the rounds, what disturbed them, and the candidates with their values."""
 
     probe: Probe | None
     no_probe: str
@@ -62,41 +56,42 @@ class Held:
     candidates: list[Candidate] = field(default_factory=list)
 
 
-def prove(scene: Scene, entries: Sequence[Entry]) -> None:
-    """Each that was built once, untimed; WorkloadError if the user's own does not work."""
+def prove(resources: TrialResources, entries: Sequence[Entry]) -> None:
+    """Run each candidate once, untimed; WorkloadError if the user's own does not work."""
     tried = [entry for entry in entries if entry.goes_on]
     for number, entry in enumerate(tried):
-        scene.on_step(Step("proving", "", entry.label, number, len(tried)))
-        _attempt(scene.visits.prove, entry, "")
+        resources.on_progress(ProgressUpdate("proving", "", entry.label, number, len(tried)))
+        _attempt(resources.runs.prove, entry, "")
 
 
-def hold(scene: Scene, entries: Sequence[Entry]) -> Held:
-    """Measures and profiles what was proved; WorkloadError if the user's own Dockerfile does not hold out."""
-    held = Held(scene.probe, scene.no_probe)
-    before = None if stability.engine_is_elsewhere() else stability.sample()
-    loader_s = _loader_cpu_s(scene)
-    held.order = _rounds(scene, entries)
-    if before is not None:
-        launched_s = None if scene.demands.address is None else sum(one.cpu_s for one in entries)
-        if launched_s is not None:
-            launched_s += _loader_cpu_s(scene) - loader_s
-        held.warnings = stability.disturbances(before, stability.sample(), [scene.stall.loader.id], launched_s)
+def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> TrialMeasurements:
+    """Measure and profile what was proved; WorkloadError if the user's own Dockerfile fails in a round."""
+    measured = TrialMeasurements(resources.probe, resources.no_probe)
+    watch, loader_s = (
+        disturbances.Watch(is_elsewhere=resources.services.workspace.is_elsewhere),
+        _loader_cpu_s(resources),
+    )
+    measured.order = _rounds(resources, entries)
+    launched_s = None
+    if resources.checks.address is not None:  # the CPU time of tests in containers of their own is unknown
+        launched_s = sum(one.cpu_s for one in entries) + _loader_cpu_s(resources) - loader_s
+    measured.warnings = watch.warnings([resources.services.loader.id], launched_s)
     figure = _deciding(entries)
     if figure is not None:
-        held.warnings += unsteady(figure.value, _figures(entries, figure))
-    _profile(scene, entries)
-    held.candidates = [entry.candidate for entry in entries]
-    return held
+        measured.warnings += unsteady(figure.value, _figures(entries, figure))
+    _profile(resources, entries)
+    measured.candidates = [entry.candidate for entry in entries]
+    return measured
 
 
-def _loader_cpu_s(scene: Scene) -> float:
-    return accounting.cpu_used(scene.stall.loader).total_s
+def _loader_cpu_s(resources: TrialResources) -> float:
+    return resources.services.loader.cpu_used().total_s
 
 
-def _attempt(visit: Callable[[Entry], None], entry: Entry, when: str) -> None:
-    """A variant's failure is a result; without the user's own there is nothing to compare with."""
+def _attempt(run: Callable[[Entry], None], entry: Entry, when: str) -> None:
+    """Run an entry. A variant's failure is a result; the user's own ends the trial, which has no baseline then."""
     try:
-        visit(entry)
+        run(entry)
     except WorkloadError as error:
         if entry.label in OWN_LABELS:
             raise WorkloadError(
@@ -105,25 +100,18 @@ def _attempt(visit: Callable[[Entry], None], entry: Entry, when: str) -> None:
         entry.fail(f"{error.found}{when}")
 
 
-def _rounds(scene: Scene, entries: Sequence[Entry]) -> list[list[str]]:
-    """The seed alone decides a round's order, whatever number of rounds the intervals ask for."""
-    settings = scene.settings
-    limit = settings.rounds_limit or settings.rounds
-    rng = random.Random(f"{settings.seed}/trial")  # noqa: S311  an order, not a secret
-    order: list[list[str]] = []
-    done = 0
-    for number in range(1, limit + 1):
-        if number > settings.rounds and _settled(scene, entries):
-            break
-        visited = rng.sample(list(entries), len(entries))
-        order.append([entry.label for entry in visited if entry.goes_on])
-        title = f"round {number} of {settings.rounds}" + (f" to {limit}" if limit > settings.rounds else "")
-        for entry in visited:
-            scene.on_step(Step(title, "", entry.label, done, limit * len(entries)))
-            done += 1
-            if entry.goes_on:
-                _attempt(scene.visits.measure, entry, f" (in round {number}, after it had worked)")
-    return order
+def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[str]]:
+    """Run all rounds and return their orders; a candidate that failed is not run again."""
+    settings, order = resources.settings, RoundOrder()
+    schedule = Schedule(f"{settings.seed}/trial", settings.rounds, settings.rounds_limit or settings.rounds)
+    tasks = [resources.runs.measure]
+    for planned in interleave(schedule, tasks, entries, lambda _: _settled(resources, entries)):
+        entry = planned.candidate
+        resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
+        if entry.goes_on:
+            order.note(planned.round, entry.label)
+            _attempt(planned.task, entry, f" (in round {planned.round}, after it had worked)")
+    return order.rounds
 
 
 def _deciding(entries: Sequence[Entry]) -> Figure | None:
@@ -135,59 +123,199 @@ def _figures(entries: Sequence[Entry], figure: Figure) -> dict[str, list[float]]
     return {entry.label: entry.candidate.values.get(figure, []) for entry in entries if entry.goes_on}
 
 
-def _settled(scene: Scene, entries: Sequence[Entry]) -> bool:
-    figure, half_width = _deciding(entries), scene.settings.half_width
+def _settled(resources: TrialResources, entries: Sequence[Entry]) -> bool:
+    figure, half_width = _deciding(entries), resources.settings.half_width
     return half_width is not None and figure is not None and settled(_figures(entries, figure), OWN, half_width)
 
 
-def _profile(scene: Scene, entries: Sequence[Entry]) -> None:
-    """A pass of its own: nothing is timed while it is profiled. The twin is the same image: once is enough."""
-    if scene.probe is None:
+def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:
+    """Profile each candidate, but the twin, in a pass of its own: nothing is timed while it is profiled."""
+    if resources.probe is None:
         return
     profiled = [entry for entry in entries if entry.goes_on and entry.label != OWN_TWIN]
     for number, entry in enumerate(profiled):
-        scene.on_step(Step("profile", "", entry.label, number, len(profiled)))
+        resources.on_progress(ProgressUpdate("profile", "", entry.label, number, len(profiled)))
         try:
-            entry.update(profile=_profiled(scene, entry, scene.probe.method))
+            entry.update(profile=_profiled(resources, entry, resources.probe.method))
         except InterlockError as error:
             entry.update(no_profile=error.found)
 
 
-def _profiled(scene: Scene, entry: Entry, method: Method) -> BenchmarkProfile:
-    if method not in COUNTABLE:
-        raise WorkloadError(found=f"{method} cannot watch a service that runs", todo="See `interlock doctor`.")
-    of = _of_tests if scene.demands.address is None else _of_load
-    text, units = of(scene, entry, method)
-    if method is Method.BPF:
-        return profile.by_phases(profile.parse_bpf(text), units, command=True)
-    return profile.by_difference(method, profile.parse_tracepoints(text), NOTHING, units)
+def _profiled(resources: TrialResources, entry: Entry, method: Method) -> BenchmarkProfile:
+    """Count system calls under the load once the service is warm, per request; or of the tests, per run."""
+    require_watching(method)
+    runs, checks = resources.runs, resources.checks
+    if checks.address is None:
+        with runs.container(entry, IDLE) as idle:
+            work: Callable[[], int] = lambda: _run_tests(resources, idle)  # noqa: E731
+            return profile_while(idle.count(method), nullcontext(), work, method)
+    if checks.load is None:
+        raise WorkloadError(key="--load", found="is missing: calls are counted per request", todo="Give a load.")
+    with runs.container(entry) as service:
+        base, _ = runs.healthy(service, checks.address)
+        runs.warm(service, checks.address, base)
+        return profile_while(service.count(method), service.mark_work(LAUNCH), lambda: runs.load(base)[1], method)
 
 
-def _of_load(scene: Scene, entry: Entry, method: Method) -> tuple[str, int]:
-    """What the service did under the load, once it was warm, and the number of requests."""
-    visits, client = scene.visits, scene.stall.client
-    address = scene.demands.address
-    if address is None or scene.demands.load is None:
-        raise WorkloadError(found="there is no load to count under", todo="Give one (--load).")
-    with visits.container(entry) as service:
-        base, _ = visits.healthy(service, address)
-        visits.warm(service, address, base)
-        with counting(client, scene.instruments_image_id, scene.stall.owner, service, method) as profiler:
-            with engine.work_marked(client, service, LAUNCH):
-                _, units = visits.load(base)
-            profiler.stop()
-    return profiler.text, units
-
-
-def _of_tests(scene: Scene, entry: Entry, method: Method) -> tuple[str, int]:
-    client, demands = scene.stall.client, scene.demands
-    with (
-        scene.visits.container(entry, IDLE) as idle,
-        counting(client, scene.instruments_image_id, scene.stall.owner, idle, method) as profiler,
-    ):
-        argv = [LAUNCH, "--", *(demands.test_argv or [])]
-        ended = cells.run_process(client, idle, argv, demands.deadline_s)
-        profiler.stop()
+def _run_tests(resources: TrialResources, idle: ContainerSandbox) -> int:
+    """Run the tests in a container that idles; return 1, the number of runs."""
+    argv = [LAUNCH, "--", *(resources.checks.test_argv or [])]
+    ended = idle.run(argv, resources.checks.deadline_s)
     if ended.exit_code != 0:
-        raise WorkloadError(found="the tests failed while they were profiled", todo="Run without --no-profile.")
-    return profiler.text, 1
+        raise WorkloadError(key="--cmd", found="the tests failed under the probe", todo="Try without: --no-profile.")
+    return 1
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What each candidate must do: be healthy at an address, answer a load, pass tests."""
+
+    address: Address | None = None  # None: the service is not started
+    load: Sequence[str] | None = None
+    test: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    healthy_within_s: float = 60
+    deadline_s: float = 600
+
+    @property
+    def test_argv(self) -> list[str] | None:
+        return None if self.test is None else ["sh", "-c", self.test]
+
+
+@dataclass
+class Entry:
+    """A candidate while it is tried: what is known of it so far."""
+
+    candidate: Candidate
+    environment: Mapping[str, str] = field(default_factory=dict)  # its mode's
+    cpu_s: float = 0.0  # of its services, to tell other programs' use of the machine
+
+    @property
+    def label(self) -> str:
+        return self.candidate.label
+
+    @property
+    def goes_on(self) -> bool:
+        return self.candidate.outcome.state is State.OK
+
+    def update(self, **changes: Any) -> None:
+        self.candidate = self.candidate.model_copy(update=changes)
+
+    def fail(self, reason: str) -> None:
+        self.update(outcome=Outcome(state=State.FAILED, reason=reason))
+
+    def add(self, figures: Mapping[Figure, float]) -> None:
+        before = self.candidate.values
+        self.update(values={**before, **{one: [*before.get(one, []), value] for one, value in figures.items()}})
+
+
+@dataclass(frozen=True)
+class CandidateRuns:
+    """Starts candidates. Each method raises WorkloadError if a candidate does not work."""
+
+    services: ServiceNetwork
+    checks: Checks
+
+    def prove(self, entry: Entry) -> None:
+        """Run the tests and the service with its load once, untimed, and note what the GIL probe reports."""
+        if self.checks.test_argv is not None:
+            with self.container(entry, self.checks.test_argv, gil_probed=True) as tests:
+                ended = engine.wait_for_end(tests, self.checks.deadline_s)
+                self._note_gil(entry, tests)
+                entry.update(test=self._passed(tests, ended))
+        if self.checks.address is not None:
+            with self.container(entry, gil_probed=True) as service:
+                try:
+                    self.load(self.healthy(service, self.checks.address)[0])
+                    engine.require_running(service, "under the load")
+                finally:
+                    self._note_gil(entry, service)
+
+    def measure(self, entry: Entry) -> None:
+        """Start a candidate once and add its figures. Tests are timed only if there is no service."""
+        if self.checks.address is not None:
+            with self.container(entry) as service:
+                base, start_s = self.healthy(service, self.checks.address)
+                self.warm(service, self.checks.address, base)
+                entry.add({Figure.START_S: start_s, **self._under_load(entry, service, base)})
+        elif self.checks.test_argv is not None:
+            with self.container(entry, self.checks.test_argv) as tests:
+                run = self._passed(tests, engine.wait_for_end(tests, self.checks.deadline_s))
+            entry.add({Figure.TEST_S: run.duration_s})
+
+    def _under_load(self, entry: Entry, service: ContainerSandbox, base: str) -> dict[Figure, float]:
+        before_s = service.cpu_used().total_s
+        figures, units = self.load(base)
+        engine.require_running(service, "under the load")
+        used_s = service.cpu_used().total_s
+        entry.cpu_s += used_s
+        if self.checks.load is not None:
+            figures[Figure.CPU_S] = (used_s - before_s) / units
+        return {**figures, Figure.MEMORY_BYTES: float(service.memory_bytes())}
+
+    def warm(self, service: ContainerSandbox, address: Address, base: str) -> None:
+        """Run the load once, untimed, and wait until the service has answered what it left over."""
+        self.load(base)
+        self.healthy(service, address)
+
+    def load(self, base: str) -> tuple[dict[Figure, float], int]:
+        """Run the load; return its figures and its units of work: requests if it is wrk, otherwise 1."""
+        words = self.checks.load
+        if words is None:
+            return {}, 1
+        run = run_load(self.services.loader, with_url(words, base), self.checks.deadline_s, key="--load")
+        if not is_wrk(words):
+            return {Figure.LOAD_S: run.duration_s}, 1
+        load = parse_wrk(run.stdout)
+        if load.problem:
+            raise WorkloadError(key="--load", found=load.problem, todo="Correct the service, or the load.")
+        latencies = {one: load.latency_s[key] for one, key in PERCENTILES.items() if key in load.latency_s}
+        return {Figure.REQUEST_S: 1 / load.per_second, **latencies}, load.requests
+
+    def healthy(self, service: ContainerSandbox, address: Address) -> tuple[str, float]:
+        """Wait until the service is healthy; return the URL that replaces {url}, and the seconds that it took."""
+        require_running: Callable[[], None] = lambda: engine.require_running(service, engine.UNHEALTHY)  # noqa: E731
+        require_running()
+        where = service.address()
+        check = HealthCheck(
+            address.url(where),
+            self.checks.healthy_within_s,
+            lambda url: engine.ask(self.services, url, any_answer=address.any_answer),
+            require_running,
+            address.any_answer,
+            lambda: last_lines(engine.log_of(service)),
+            "Correct the service, or give it longer (--healthy-within).",
+        )
+        _, start_s = wait_until_healthy(check)
+        return address.base(where), start_s
+
+    def container(
+        self, entry: Entry, command: Sequence[str] | None = None, *, gil_probed: bool = False
+    ) -> AbstractContextManager[ContainerSandbox]:
+        """Start an entry's image, with `command` in place of its entrypoint and command if it is given."""
+        environment = {**self.checks.environment, **entry.environment}
+        if gil_probed:
+            there = {**engine.image_environment(self.services, entry.candidate.image_id), **environment}
+            environment["PYTHONPATH"] = python_path(there, engine.GIL_FOLDER)
+        alias = self.checks.address.host if self.checks.address else ""
+        return engine.started(self.services, Start(entry.candidate.image_id, environment, command, alias, gil_probed))
+
+    def _passed(self, tests: ContainerSandbox, ended: tuple[int, float] | None) -> CommandRun:
+        if ended is None:
+            limit = f"{self.checks.deadline_s:g} s"
+            raise WorkloadError(key="--cmd", found=f"the tests had not ended after {limit}", todo="Raise --deadline.")
+        code, duration_s = ended
+        if code != 0:
+            found = f"the tests end with exit code {code}; {last_lines(engine.log_of(tests))}"
+            raise WorkloadError(key="--cmd", found=found, todo="Correct the tests, or the image.")
+        return CommandRun(exit_code=code, duration_s=duration_s)
+
+    @staticmethod
+    def _note_gil(entry: Entry, container: ContainerSandbox) -> None:
+        states = verdicts.gil_states(engine.read_gil_probe(container), [engine.log_of(container)])
+        entry.update(gil=verdicts.joined_gil_states(entry.candidate.gil, states))
+
+
+def python_path(environment: Mapping[str, str], folder: str) -> str:
+    """Return PYTHONPATH with the GIL probe's folder before the image's own."""
+    return ":".join(part for part in (folder, environment.get("PYTHONPATH", "")) if part)

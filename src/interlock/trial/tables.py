@@ -1,4 +1,4 @@
-"""A trial for a terminal, as Markdown and as JSON. Pure: figures in, text out."""
+"""A trial as text for a terminal, as Markdown and as JSON. Pure: figures in, text out."""
 
 from __future__ import annotations
 
@@ -13,26 +13,19 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from interlock.compare import SAME, Comparison
-from interlock.model import (
-    OWN,
-    OWN_TWIN,
-    BenchmarkProfile,
-    Candidate,
-    Figure,
-    Method,
-    Trial,
-    TrialSettings,
-    engine_line,
-)
-from interlock.sections import Section, interval, markdown_lines, rich_parts
-from interlock.sections import figure as digits
-from interlock.statistics import Interval
-from interlock.trial import gil
-from interlock.trial.verdicts import Judged, Verdict, deciding, inverse, judge, tie, twins
+from interlock.analysis.statistics import Interval
+from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.report.experiment import most_calls_text
+from interlock.report.tables import Section, markdown_lines, ratio_text, rich_parts
+from interlock.report.tables import figure_text as digits
+from interlock.results.experiments import engine_line, host_line
+from interlock.results.profiles import BenchmarkProfile, Method
+from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
+from interlock.trial import verdicts
+from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, tie, twins
 
-STYLES = {Verdict.SWITCH: "green", Verdict.SAME: "", Verdict.STAY: "red", Verdict.NOT_TRIED: "dim"}
-# The column of each figure, and the factor from what is stored; the inverse of a request's seconds is their number.
+STYLES = {TrialVerdict.SWITCH: "green", TrialVerdict.SAME: "", TrialVerdict.STAY: "red", TrialVerdict.NOT_TRIED: "dim"}
+# The heading of each figure and the factor from the stored unit; requests/s is the inverse of the stored seconds.
 COLUMNS = {
     Figure.REQUEST_S: ("requests/s", 1.0),
     Figure.LOAD_S: ("load s", 1.0),
@@ -43,28 +36,27 @@ COLUMNS = {
     Figure.MEMORY_BYTES: ("memory MB", 1e-6),
     Figure.START_S: ("healthy after s", 1.0),
 }
-FUTEX_WAITS = ("wait", "wait_bitset", "wait_requeue_pi", "lock_pi", "lock_pi2")
-YOURS = {OWN: "yours", OWN_TWIN: "yours, once more"}
-BUSIEST_CALLS = 3
+YOURS = {OWN: "yours", OWN_TWIN: "yours, again"}
+MOST_CALLS = 3
 LEGEND = (
-    "Ratios are to your own Dockerfile, by round: of requests their number per second, above 1 is more; of all else "
-    "time or bytes, below 1 is less. [95 % interval.] 'switch' and 'do not switch' need p below 0.01 (adjusted by "
-    "Holm's method for all variants), an interval without 1, and a ratio outside of what your own image shows when it "
-    "is measured once more (its twin); all else is 'no difference', which means that none was shown."
+    "Ratios are to your own Dockerfile, by round, with 95 % intervals in brackets: for requests per second above 1 is "
+    "better, for times and bytes below 1. 'switch' and 'do not switch' need p below 0.01 (adjusted by Holm's method "
+    "for all variants), an interval without 1, and a ratio outside the range that your own image shows when it is "
+    "measured a second time (its twin); otherwise it is 'no difference': none was shown."
 )
 
 
 def headline(trial: Trial) -> list[str]:
-    """What was tried, on which machine, and the command that repeats it."""
+    """Return lines that say what was tried, on which machine, and how to repeat it."""
     host, settings = trial.host, trial.settings
     limit = settings.rounds_limit
     until = f" to {limit} until ±{100 * (settings.half_width or 0):g} %" if limit else ""
     pinned = f"service on CPU {settings.service_cpus or 'any'}, load on CPU {settings.load_cpus or 'any'}"
-    asked = [f"{what} {text!r}" for what, text in (("load", settings.load), ("tests", settings.test)) if text]
+    options = [f"{what} {text!r}" for what, text in (("load", settings.load), ("tests", settings.test)) if text]
     probe = trial.probe.method.value if trial.probe else trial.no_probe or "none"
     return [
-        f"trial    {settings.dockerfile} in {settings.context}, {', '.join(asked) or 'start only'}",
-        f"host     {host['cores']} cores {host['cpu']}, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}",
+        f"trial    {settings.dockerfile} in {settings.context}, {', '.join(options) or 'start only'}",
+        f"host     {host_line(host)}",
         f"engine   {engine_line(host['engine'], f'built by {trial.builder}')}",
         f"settings rounds {settings.rounds}{until}, seed {settings.seed}, {pinned}",
         f"run      {trial.started}, {trial.duration_s:.0f} s, Interlock {trial.tool_version}; probe {probe}",
@@ -73,14 +65,14 @@ def headline(trial: Trial) -> list[str]:
     ]
 
 
-def verdict_section(judged: Sequence[Judged]) -> Section:
-    """The answer: a row for each variant."""
-    rows = tuple((one.verdict.value, one.candidate.label, one.reason, "; ".join(one.besides)) for one in judged)
+def verdict_section(judged: Sequence[JudgedCandidate]) -> Section:
+    """Return the table of verdicts, a row for each variant."""
+    rows = tuple((one.verdict.value, one.candidate.label, one.reason, "; ".join(one.also)) for one in judged)
     return Section("verdicts", ("verdict", "variant", "why", "what else differs"), rows)
 
 
-def figure_section(trial: Trial, judged: Sequence[Judged]) -> Section:
-    """Every candidate's figures, the user's own first and beside it what it showed once more."""
+def figure_section(trial: Trial, judged: Sequence[JudgedCandidate]) -> Section:
+    """Return the table of figures, the user's own image and its twin first."""
     taken = [figure for figure in COLUMNS if any(one.values.get(figure) for one in trial.candidates)]
     compared = {one.candidate.label: one.comparisons for one in judged}
     names = ("", *(COLUMNS[figure][0] for figure in taken), "image MB", "tests", "GIL", "state")
@@ -89,7 +81,14 @@ def figure_section(trial: Trial, judged: Sequence[Judged]) -> Section:
         figures = tuple(_value(one, figure, compared.get(one.label, {}).get(figure)) for figure in taken)
         size = f"{one.size_bytes / 1e6:.0f}" if one.size_bytes else "-"
         rows.append(
-            (YOURS.get(one.label, one.label), *figures, size, _tests(one), gil.shown(one), one.outcome.state.value)
+            (
+                YOURS.get(one.label, one.label),
+                *figures,
+                size,
+                _tests(one),
+                verdicts.gil_label(one),
+                one.outcome.state.value,
+            )
         )
     return Section(_title(trial), names, tuple(rows))
 
@@ -98,16 +97,16 @@ def _title(trial: Trial) -> str:
     figure = deciding(trial)
     twin, own = twins(trial).get(figure), trial.of(OWN)
     rounds = len(own.values.get(figure, [])) if own else 0
-    noise = f", the same image once more {_shown(figure, twin)}" if twin else ""
+    noise = f", the same image again {_shown(figure, twin)}" if twin else ""
     return f"figures ({rounds} round{'' if rounds == 1 else 's'}{noise})"
 
 
 def _shown(figure: Figure, ratio: Interval) -> str:
-    return interval(inverse(ratio) if figure is Figure.REQUEST_S else ratio)
+    return ratio_text(inverse(ratio) if figure is Figure.REQUEST_S else ratio)
 
 
 def _value(candidate: Candidate, figure: Figure, comparison: Comparison | None) -> str:
-    """The median over the rounds with half their range; beside it the ratio where it is a difference."""
+    """Return the median over the rounds with half their range, and the ratio if it is a difference."""
     values = candidate.values.get(figure)
     if not values:
         return "-"
@@ -115,7 +114,7 @@ def _value(candidate: Candidate, figure: Figure, comparison: Comparison | None) 
     spread = (max(values) - min(values)) / 2 / middle if middle else 0.0
     shown = 1 / middle if figure is Figure.REQUEST_S else middle * COLUMNS[figure][1]
     apart = ""
-    if comparison and comparison.verdict != SAME:
+    if comparison and comparison.verdict is not Verdict.SAME:
         estimate = comparison.ratio.estimate
         apart = f" {1 / estimate if figure is Figure.REQUEST_S else estimate:.2f}x"
     return f"{digits(shown)} ±{spread:.0%}{apart}"
@@ -126,7 +125,7 @@ def _tests(candidate: Candidate) -> str:
 
 
 def call_section(trial: Trial) -> Section | None:
-    """What was counted after all timing: per request, or of a whole run."""
+    """Return the table of system calls, counted after all timing: per request, or per run of the tests."""
     profiled = [(one, one.profile) for one in trial.candidates if one.profile]
     if not profiled:
         return None
@@ -139,13 +138,12 @@ def call_section(trial: Trial) -> Section | None:
 
 def _calls(profile: BenchmarkProfile) -> tuple[str, ...]:
     phase = profile.phases[profile.counted]
-    most = sorted(phase.syscalls.items(), key=lambda item: -item[1].calls)[:BUSIEST_CALLS]
-    names = ", ".join(f"{name} {digits(counts.calls / profile.units)}" for name, counts in most)
+    names = most_calls_text(profile, MOST_CALLS)
     calls = digits(profile.calls_per_unit(list(phase.syscalls)))
     futex = digits(profile.futex_per_unit)
     if profile.method is not Method.BPF:
         return calls, futex, "-", "-", "-", names
-    waits = [counts for name, counts in phase.futex.items() if name in FUTEX_WAITS]
+    waits = phase.futex_waits
     return (
         calls,
         futex,
@@ -157,18 +155,18 @@ def _calls(profile: BenchmarkProfile) -> tuple[str, ...]:
 
 
 def notes(trial: Trial) -> list[str]:
-    """What a reader must know beside the figures: a line for each sentence, with all that it is true of."""
-    said: dict[str, list[str]] = {}
+    """Return a line for each note, with the candidates that it applies to."""
+    labels_of: dict[str, list[str]] = {}
     for one in trial.candidates:
         no_profile = [f"no profile: {one.no_profile}"] if one.no_profile else []
         kept = [f"kept as {one.image_tag}"] if one.image_tag else []
         for sentence in (*one.warnings, *one.notes, *no_profile, *kept):
-            said.setdefault(sentence, []).append(YOURS.get(one.label, one.label))
-    return [f"{', '.join(labels)}: {sentence}" for sentence, labels in said.items()]
+            labels_of.setdefault(sentence, []).append(YOURS.get(one.label, one.label))
+    return [f"{', '.join(labels)}: {sentence}" for sentence, labels in labels_of.items()]
 
 
 def changes(trial: Trial) -> list[str]:
-    """What each Dockerfile had otherwise, as a diff's lines below the names that it is for."""
+    """Return how the Dockerfiles that were built differ from the user's: a diff below the names that it applies to."""
     made: dict[tuple[str, ...], list[str]] = {}
     for one in trial.candidates:
         if one.changes:
@@ -176,30 +174,30 @@ def changes(trial: Trial) -> list[str]:
     return [line for diff, labels in made.items() for line in (f"{', '.join(labels)}:", *(f"  {one}" for one in diff))]
 
 
-def conclusion(trial: Trial, judged: Sequence[Judged]) -> str:
-    """One line: what to do."""
+def conclusion(trial: Trial, judged: Sequence[JudgedCandidate]) -> str:
+    """Return one line that says what to do."""
     figure = deciding(trial)
-    better = [one for one in judged if one.verdict is Verdict.SWITCH]
+    better = [one for one in judged if one.verdict is TrialVerdict.SWITCH]
     if not better:
-        return "Stay where you are: no variant is shown to be better."
+        return "Do not switch: no variant is shown to be better."
     best = min(better, key=lambda one: one.comparisons[figure].ratio.estimate)
     also = [one.candidate.label for one in better if one is not best and tie(one, best, figure)]
-    with_ = f" (a tie with {', '.join(also)}: no difference between them is shown)" if also else ""
+    with_ = f" (a tie with {', '.join(also)}: no difference is shown)" if also else ""
     return f"Switch to {best.candidate.label}{with_}: {_swap(trial.settings, best.candidate.label)}"
 
 
 def _swap(settings: TrialSettings, label: str) -> str:
-    """The command that makes of the user's Dockerfile what was tried."""
+    """Return the command that changes the user's Dockerfile to what was tried."""
     words = ["interlock", "swap", settings.dockerfile, "--to", label, "--paths"]
     words += ["--stage", settings.stage] if settings.stage else []
     return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
 
 
 def terminal(trial: Trial) -> RenderableType:
-    """The whole trial for a terminal, the answer last."""
+    """Return the whole trial for a terminal, the answer last."""
     judged = judge(trial)
     parts: list[RenderableType] = [Text(line, style="dim") for line in headline(trial)]
-    for title, lines in (("what was built otherwise", changes(trial)), ("notes", notes(trial))):
+    for title, lines in (("changes to your Dockerfile", changes(trial)), ("notes", notes(trial))):
         if lines:
             parts += [Text(), Text(title, style="bold"), Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)]
     for section in _sections(trial, judged):
@@ -209,34 +207,34 @@ def terminal(trial: Trial) -> RenderableType:
     return Group(*parts, Text(), Text(conclusion(trial, judged), style="bold"))
 
 
-def _sections(trial: Trial, judged: Sequence[Judged]) -> list[Section]:
+def _sections(trial: Trial, judged: Sequence[JudgedCandidate]) -> list[Section]:
     calls = call_section(trial)
     return [figure_section(trial, judged), *([calls] if calls else [])]
 
 
-def _verdict(one: Judged) -> Text:
+def _verdict(one: JudgedCandidate) -> Text:
     text = Text.assemble(
         (f"{one.verdict.value:15}", STYLES[one.verdict]), (one.candidate.label, "bold"), f"  {one.reason}"
     )
-    return text.append(f"; besides: {'; '.join(one.besides)}") if one.besides else text
+    return text.append(f"; also: {'; '.join(one.also)}") if one.also else text
 
 
 def markdown(trial: Trial) -> str:
-    """The same as Markdown, the answer first."""
+    """Return the trial as Markdown, the answer first."""
     judged = judge(trial)
     lines = [f"# Trial {trial.name}", "", f"**{conclusion(trial, judged)}**", "", "```", *headline(trial), "```", ""]
     for section in (verdict_section(judged), *_sections(trial, judged)):
         lines += markdown_lines(section, section.title[:1].upper() + section.title[1:])
     lines += [LEGEND, ""]
-    if said := notes(trial):
-        lines += ["## Notes", "", *(f"- {line}" for line in said), ""]
+    if noted := notes(trial):
+        lines += ["## Notes", "", *(f"- {line}" for line in noted), ""]
     if changed := changes(trial):
-        lines += ["## What was built otherwise", "", "```diff", *changed, "```", ""]
+        lines += ["## Changes to your Dockerfile", "", "```diff", *changed, "```", ""]
     return "\n".join(lines)
 
 
 def as_json(trial: Trial) -> str:
-    """The record with its verdicts, for programs; an interval's end that lies in infinity is null."""
+    """Return the record with its verdicts as JSON; an infinite end of an interval is null."""
     judged = judge(trial)
     plain = {
         **trial.model_dump(mode="json"),
@@ -248,12 +246,12 @@ def as_json(trial: Trial) -> str:
     return json.dumps(plain, indent=1)
 
 
-def _judged(one: Judged) -> dict[str, Any]:
+def _judged(one: JudgedCandidate) -> dict[str, Any]:
     return {
         "label": one.candidate.label,
         "verdict": one.verdict.value,
         "reason": one.reason,
-        "besides": list(one.besides),
+        "besides": list(one.also),
         "ratios": {
             figure.value: {**_plain(found.ratio), "p_adjusted": found.p, "band": found.band, "verdict": found.verdict}
             for figure, found in one.comparisons.items()

@@ -1,20 +1,22 @@
-"""What a trial's values say of each variant: switch, no difference, or do not switch, with the evidence. Pure."""
+"""What a trial's values and GIL probe say of each variant: switch, no difference or do not switch, and why. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.compare import FASTER, SAME, SLOWER, Comparison, band_of
-from interlock.model import OWN, OWN_TWIN, Candidate, Figure, State, Trial
-from interlock.sections import interval
-from interlock.statistics import Interval, Ratio, by_round, holm, ratio_of, ratio_over
-from interlock.trial.gil import trouble
+from interlock.analysis.statistics import Interval, Ratio, paired_ratios, ratio_of, ratio_over
+from interlock.analysis.verdicts import Comparison, Verdict, band_of, comparisons_over, verdict_of
+from interlock.catalog.variants import Gil
+from interlock.measure.processes import GIL_SWITCHED_ON
+from interlock.report.tables import ratio_text
+from interlock.results.experiments import State
+from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
 
-# Of these the first one that was taken decides; what else differs is said beside it.
+# The first of these that was measured decides; other differences are listed next to it.
 DECIDING = (Figure.REQUEST_S, Figure.LOAD_S, Figure.TEST_S, Figure.START_S)
-SAID = {
+FIGURE_WORDS = {
     Figure.REQUEST_S: "the requests per second",
     Figure.LOAD_S: "the load's time",
     Figure.TEST_S: "the tests' time",
@@ -27,8 +29,8 @@ SAID = {
 NEVER_TRIED = {State.UNAVAILABLE, State.UNSUPPORTED}
 
 
-class Verdict(StrEnum):
-    """What a user is told of a variant."""
+class TrialVerdict(StrEnum):
+    """The answer of a trial for one variant; the value is shown and is the key in JSON."""
 
     SWITCH = "switch"
     SAME = "no difference"
@@ -36,26 +38,34 @@ class Verdict(StrEnum):
     NOT_TRIED = "not tried"
 
 
+# Figures are times or bytes: slower is a reason to stay.
+VERDICTS = {
+    Verdict.SLOWER: TrialVerdict.STAY,
+    Verdict.FASTER: TrialVerdict.SWITCH,
+    Verdict.SAME: TrialVerdict.SAME,
+}
+
+
 @dataclass(frozen=True)
-class Judged:
-    """A variant's verdict: why, and what else differs. Comparisons are to the user's own Dockerfile."""
+class JudgedCandidate:
+    """A variant's verdict with the reason and what else differs. Comparisons are with the user's own Dockerfile."""
 
     candidate: Candidate
-    verdict: Verdict
+    verdict: TrialVerdict
     reason: str
-    besides: tuple[str, ...]
+    also: tuple[str, ...]
     comparisons: Mapping[Figure, Comparison]
 
 
 def deciding(trial: Trial) -> Figure:
-    """The figure that verdicts go by."""
+    """Return the figure that decides the verdicts."""
     own = trial.of(OWN)
     taken = own.values if own else {}
     return next((figure for figure in DECIDING if taken.get(figure)), Figure.START_S)
 
 
 def twins(trial: Trial) -> dict[Figure, Ratio]:
-    """What equal images showed, of each figure that was taken."""
+    """Return the ratio of the twin to the same image, for each figure that was measured."""
     own, twin = trial.of(OWN), trial.of(OWN_TWIN)
     if own is None or twin is None:
         return {}
@@ -64,75 +74,133 @@ def twins(trial: Trial) -> dict[Figure, Ratio]:
 
 
 def variants(trial: Trial) -> list[Candidate]:
-    """All but the user's own Dockerfile and its twin."""
+    """Return all candidates but the user's own Dockerfile and its twin."""
     return [one for one in trial.candidates if one.label not in {OWN, OWN_TWIN}]
 
 
 def comparisons(trial: Trial) -> dict[str, dict[Figure, Comparison]]:
-    """Every variant beside the user's own, by label; p is adjusted for all variants of a figure."""
+    """Compare every variant with the user's own, by label; p is adjusted for all variants of a figure (Holm)."""
     own = trial.of(OWN)
     found: dict[str, dict[Figure, Comparison]] = {one.label: {} for one in variants(trial)}
     bands = twins(trial)
     for figure, theirs in (own.values if own else {}).items():
-        rounds = {one.label: by_round(one.values.get(figure, []), theirs) for one in variants(trial)}
-        ratios = {label: ratio_over(ratios) for label, ratios in rounds.items() if ratios}
-        adjusted = holm({label: ratio.p for label, ratio in ratios.items()})
-        for label, ratio in ratios.items():
-            band = band_of(bands.get(figure))
-            found[label][figure] = Comparison(OWN, tuple(rounds[label]), ratio, adjusted[label], band)
+        rounds = {one.label: paired_ratios(one.values.get(figure, []), theirs) for one in variants(trial)}
+        some = {label: ratios for label, ratios in rounds.items() if ratios}
+        for label, comparison in comparisons_over(OWN, some, band_of(bands.get(figure))).items():
+            found[label][figure] = comparison
     return found
 
 
-def judge(trial: Trial) -> list[Judged]:
-    """Every variant in the order of the trial."""
+def judge(trial: Trial) -> list[JudgedCandidate]:
+    """Return the verdict on every variant, in the order of the trial."""
     compared, figure = comparisons(trial), deciding(trial)
     return [_judged(one, compared[one.label], figure) for one in variants(trial)]
 
 
-def _judged(candidate: Candidate, compared: Mapping[Figure, Comparison], figure: Figure) -> Judged:
+def _judged(candidate: Candidate, compared: Mapping[Figure, Comparison], figure: Figure) -> JudgedCandidate:
     decided = compared.get(figure)
-    besides = tuple(
-        f"{SAID[other]} {interval(one.ratio)}"
+    also = tuple(
+        f"{FIGURE_WORDS[other]} {ratio_text(one.ratio)}"
         for other, one in compared.items()
-        if other is not figure and one.verdict != SAME
+        if other is not figure and one.verdict is not Verdict.SAME
     )
     verdict, reasons = _verdict(candidate, decided, figure)
-    return Judged(candidate, verdict, "; ".join(reasons), besides, compared)
+    return JudgedCandidate(candidate, verdict, "; ".join(reasons), also, compared)
 
 
-def _verdict(candidate: Candidate, decided: Comparison | None, figure: Figure) -> tuple[Verdict, Sequence[str]]:
-    outcome, came_back = candidate.outcome, trouble(candidate)
+def _verdict(candidate: Candidate, decided: Comparison | None, figure: Figure) -> tuple[TrialVerdict, Sequence[str]]:
+    outcome, came_back = candidate.outcome, gil_problem(candidate)
     shown = [] if decided is None else [gain(figure, decided)]
     if outcome.state in NEVER_TRIED:
-        return Verdict.NOT_TRIED, [f"{outcome.state.value}: {outcome.reason}"]
+        return TrialVerdict.NOT_TRIED, [f"{outcome.state.value}: {outcome.reason}"]
     if outcome.state is not State.OK:
-        return Verdict.STAY, [f"{outcome.state.value}: {outcome.reason}", *([came_back] if came_back else [])]
+        return TrialVerdict.STAY, [f"{outcome.state.value}: {outcome.reason}", *([came_back] if came_back else [])]
     if came_back:
-        return Verdict.STAY, [came_back, *shown]
+        return TrialVerdict.STAY, [came_back, *shown]
     if decided is None:
-        return Verdict.SAME, ["it runs, and no figure was taken that both have"]
-    verdicts = {SLOWER: Verdict.STAY, FASTER: Verdict.SWITCH, SAME: Verdict.SAME}
-    return verdicts[decided.verdict], shown
+        return TrialVerdict.SAME, ["it runs, and both have no figure in common"]
+    return VERDICTS[decided.verdict], shown
 
 
 def gain(figure: Figure, comparison: Comparison) -> str:
-    """The deciding ratio as people say it: of requests the number in a second, of all else the time."""
+    """Return the deciding ratio in words: of requests per second, or of a time."""
     ratio: Interval = comparison.ratio
     if figure is Figure.REQUEST_S:
         ratio = inverse(ratio)
-    return f"{interval(ratio)} {SAID[figure]}"
+    return f"{ratio_text(ratio)} {FIGURE_WORDS[figure]}"
 
 
-def tie(one: Judged, other: Judged, figure: Figure) -> bool:
-    """Whether no difference between two variants is shown, compared with each other round by round."""
-    rounds = by_round(one.candidate.values.get(figure, []), other.candidate.values.get(figure, []))
+def tie(one: JudgedCandidate, other: JudgedCandidate, figure: Figure) -> bool:
+    """Return whether two variants, compared round by round, show no difference."""
+    rounds = paired_ratios(one.candidate.values.get(figure, []), other.candidate.values.get(figure, []))
     if not rounds:
         return False
     ratio = ratio_over(rounds)
-    band = one.comparisons[figure].band
-    return Comparison(other.candidate.label, tuple(rounds), ratio, ratio.p, band).verdict == SAME
+    return verdict_of(ratio, ratio.p, one.comparisons[figure].band) is Verdict.SAME
 
 
 def inverse(ratio: Interval) -> Interval:
-    """The ratio of what is done in a time, from that of the time for each."""
+    """Return the ratio of rates from the ratio of times: 1/x, with the ends of the interval swapped."""
     return Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low if ratio.low else float("inf"))
+
+
+def gil_switchers(log: str) -> list[str]:
+    """Return the modules that a log names as having switched the GIL on, each once."""
+    return list(dict.fromkeys(GIL_SWITCHED_ON.findall(log)))
+
+
+def gil_states(lines: Iterable[str], logs: Iterable[str]) -> GilStates | None:
+    """Return what the GIL probe (a line for each process) and the interpreter's logs say; None if they say nothing."""
+    reports = [line.split(None, 3) for line in lines if line.strip()]
+    named = [module for log in logs for module in gil_switchers(log)]
+    off = [words for words in reports if words[1] == "0"]
+    back = [words for words in off if words[2] == "1"]
+    seen = [words[3].strip() for words in back if len(words) > 3]
+    if not reports and not named:
+        return None
+    return GilStates(
+        processes=len(reports),
+        off_at_start=len(off),
+        came_back=len(back),
+        modules=list(dict.fromkeys(named or seen)),
+    )
+
+
+def joined_gil_states(before: GilStates | None, after: GilStates | None) -> GilStates | None:
+    """Return the sum of two reports: of the service and of the tests, say."""
+    if before is None or after is None:
+        return before or after
+    return GilStates(
+        processes=before.processes + after.processes,
+        off_at_start=before.off_at_start + after.off_at_start,
+        came_back=before.came_back + after.came_back,
+        modules=list(dict.fromkeys(before.modules + after.modules)),
+    )
+
+
+def gil_problem(candidate: Candidate) -> str:
+    """Return why a variant that is declared to run without the GIL does not; empty if it does or nothing is known."""
+    gil = candidate.gil
+    if gil is None or candidate.declared_gil is not Gil.OFF:
+        return ""
+    if gil.came_back or gil.modules:
+        who = f"module {' and '.join(repr(one) for one in gil.modules)}" if gil.modules else "a module without a name"
+        return f"the GIL came back: {who} switched it on"
+    if gil.processes and not gil.off_at_start:
+        return (
+            "the GIL was on from the start: the Dockerfile sets PYTHON_GIL or -X gil, "
+            "or another interpreter than the image's runs the service"
+        )
+    return ""
+
+
+def gil_label(candidate: Candidate) -> str:
+    """Return the state of the GIL after the imports, in a word or two for a table."""
+    gil = candidate.gil
+    if gil is None:
+        return "-"
+    if gil.came_back or gil.modules:
+        return "came back"
+    if gil.off_at_start == gil.processes:
+        return "off"
+    return "on" if not gil.off_at_start else f"off in {gil.off_at_start} of {gil.processes}"

@@ -2,55 +2,76 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.host import cells
-from interlock.errors import WorkloadError
-from interlock.model import PRODUCTION
+from interlock.catalog.variants import PRODUCTION
+from interlock.engine.host import cells, toolchain
+from interlock.engine.protocol import Ended
+from interlock.engine.run.cells import SERVER_PORT
+from interlock.errors import EngineError, UnsupportedHereError
+from tests.builders import ROOT
 
 PLACES = {"/interlock": "/home/me/tools", "/scratch": "/dev/shm/one"}
 WORDS = st.text(alphabet="/abcsrtinelok-.: ", max_size=30)
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> cells.HostCell:
+def cell(tmp_path: Path) -> cells.HostSandbox:
     prefix = tmp_path / "prefix"
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "python").write_text('#!/bin/sh\necho an interpreter: "$@"\n', encoding="utf-8")
     (prefix / "bin" / "python").chmod(0o755)
-    return cells.start_cell(prefix, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
+    return cells.open_sandbox(prefix, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
 
 
-def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: cells.HostCell) -> None:
-    assert cells.run_process(cell, ["python", "-c", "pass"], 10, {}).stdout == "an interpreter: -c pass\n"
-    cells.remove(cell)
+def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: cells.HostSandbox) -> None:
+    assert cell.run(["python", "-c", "pass"], 10, {}).stdout == "an interpreter: -c pass\n"
+    cell.close()
 
 
-def test_what_a_program_writes_into_its_places_is_gone_with_the_cell(cell: cells.HostCell) -> None:
-    ended = cells.run_process(cell, ["touch", "/scratch/a", "/disk/b"], 10, {})
+def test_what_a_program_writes_into_its_places_is_gone_with_the_cell(cell: cells.HostSandbox) -> None:
+    ended = cell.run(["touch", "/scratch/a", "/disk/b"], 10, {})
     assert ended.exit_code == 0
     written = [Path(cell.places["/scratch"]) / "a", Path(cell.places["/disk"]) / "b"]
     assert all(path.exists() for path in written)
-    cells.remove(cell)
+    cell.close()
     assert not [path for path in (*written, cell.folder) if path.exists()]
 
 
-def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.HostCell) -> None:
-    said = cells.run_process(cell, ["env"], 10, {"SHOWN": "/interlock/one.so:/interlock/two.so:/lib/three.so"}).stdout
+def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.HostSandbox) -> None:
+    said = cell.run(["env"], 10, {"SHOWN": "/interlock/one.so:/interlock/two.so:/lib/three.so"}).stdout
     tools = cell.places["/interlock"]
     assert f"SHOWN={tools}/one.so:{tools}/two.so:/lib/three.so" in said.splitlines()
-    cells.remove(cell)
+    cell.close()
 
 
 def test_a_condition_needs_a_container(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="a condition is of a container"):
-        cells.start_cell(
+    with pytest.raises(UnsupportedHereError, match="container engine"):
+        cells.open_sandbox(
             tmp_path, tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), tmp_path, tmp_path
         )
+
+
+def test_a_limit_that_this_machine_lacks_is_unsupported(tmp_path: Path) -> None:
+    limits = cells.open_sandbox(None, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
+    assert limits.run(["sh", "-c", "exit 3"], 10).exit_code == 3
+    with pytest.raises(UnsupportedHereError, match="nosuch"):
+        limits.run(["sh", "-c", "nosuch-program"], 10)
+    limits.close()
 
 
 def test_only_the_places_themselves_and_what_is_below_them_are_translated() -> None:
@@ -69,3 +90,158 @@ def test_only_the_places_themselves_and_what_is_below_them_are_translated() -> N
 def test_a_word_that_names_no_place_stays_as_it_is(word: str) -> None:
     if not word.startswith(tuple(PLACES)):
         assert cells.translated(word, PLACES) == word
+
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+# Leaves its group, its session and its parent, as a daemon does, and says who it is.
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        sys.stdout.write(str(os.getpid()) + "\\n")
+        sys.stdout.flush()
+        os.close(1); os.close(2)
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+"""
+
+
+def run(folder: Path, *argv: str, deadline_s: float = 10) -> Ended:
+    return cells.run_process(list(argv), deadline_s, ENVIRONMENT, folder)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_output_and_exit_code_come_back(tmp_path: Path) -> None:
+    ended = run(tmp_path, "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (ended.exit_code, ended.stdout, ended.stderr, ended.timed_out) == (3, "out\n", "err\n", False)
+
+
+def test_a_process_that_dies_of_a_signal_is_reported_as_a_container_engine_reports_it(tmp_path: Path) -> None:
+    assert run(tmp_path, "sh", "-c", "kill -SEGV $$").exit_code == 128 + 11
+
+
+def test_a_process_sees_its_own_environment_and_folder_and_nothing_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    said = run(tmp_path, "sh", "-c", "env; pwd; cat").stdout.splitlines()
+    assert str(tmp_path) in said
+    assert not [line for line in said if line.startswith("PYTHONPATH")]
+
+
+def test_at_the_deadline_the_process_and_its_children_are_gone(tmp_path: Path) -> None:
+    started = time.monotonic()
+    ended = run(tmp_path, "sh", "-c", "sleep 60 & echo $!; sleep 60", deadline_s=0.5)
+    assert (ended.exit_code, ended.timed_out) == (None, True)
+    assert time.monotonic() - started < 30
+    assert not is_running(int(ended.stdout))
+
+
+def test_a_daemon_that_a_process_leaves_behind_is_gone_when_it_has_ended(tmp_path: Path) -> None:
+    ended = run(tmp_path, sys.executable, "-c", DAEMON)
+    assert ended.exit_code == 0
+    assert not is_running(int(ended.stdout))
+
+
+def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        run(tmp_path, "true")
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="no-such-program"):
+        run(tmp_path, "/no-such-program")
+
+
+def test_what_a_killed_run_left_is_known_by_the_folder_that_its_environment_names_or_that_it_is_in(
+    tmp_path: Path,
+) -> None:
+    ours, others = tmp_path / "ours", tmp_path / "oursnot"
+    for folder in (ours, others):
+        folder.mkdir()
+    sleep = ["sleep", "60"]
+    by_environment = subprocess.Popen(sleep, env={**ENVIRONMENT, "HOME": f"{ours}/cell"})
+    by_place = subprocess.Popen(sleep, env=ENVIRONMENT, cwd=ours)
+    of_another = subprocess.Popen(sleep, env={**ENVIRONMENT, "HOME": str(others)}, cwd=others)
+    try:
+        cells.end_all_in(ours)
+        assert [by_environment.wait(5), by_place.wait(5), of_another.poll()] == [-9, -9, None]
+    finally:
+        of_another.kill()
+        of_another.wait()
+
+
+CONFIGURATION = (ROOT / "dockerfiles/server/nginx.conf").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    folder = cells.make_memory(f"test-server-{os.getpid()}")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_nothing_of_the_configuration_points_into_a_container(tmp_path: Path) -> None:
+    text = cells.server_configuration(CONFIGURATION, tmp_path, "127.1.2.3")
+    assert "/srv/files" not in text
+    assert "listen 127.1.2.3:8080;" in text
+    assert "listen 127.1.2.3:8443 ssl;" in text
+    assert f"root {tmp_path}/files;" in text
+    assert f"client_body_temp_path {tmp_path}/client_body;" in text
+
+
+def test_an_address_is_this_machines_own_and_not_the_usual_one() -> None:
+    first, second = cells.free_address(), cells.free_address()
+    assert first.startswith("127.")
+    assert first != second
+
+
+def test_without_nginx_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, memory: Path) -> None:
+    monkeypatch.setattr(toolchain, "SERVER", (toolchain.Need("no-such-server", "no-package", "no-package"),))
+    with (
+        pytest.raises(UnsupportedHereError, match="this machine has no no-such-server"),
+        cells.serving(ROOT, {}, memory),
+    ):
+        pass
+
+
+def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(tmp_path: Path, memory: Path) -> None:
+    late = tmp_path / "nginx"
+    late.write_text('#!/bin/sh\nsleep 1\nexec /usr/sbin/nginx "$@"\n', encoding="utf-8")
+    late.chmod(0o755)
+    sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1", "PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"}
+    with socket.socket() as another:
+        another.bind((cells.free_address(), SERVER_PORT))
+        another.listen()
+        with cells.serving(ROOT, sizes, memory) as url:
+            assert summed(url)
+
+
+def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(memory: Path) -> None:
+    if toolchain.missing(toolchain.SERVER):
+        pytest.fail("nginx is needed: bootstrap.sh installs it for the tests")
+    sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1"}
+    with cells.serving(ROOT, sizes, memory) as one, cells.serving(ROOT, sizes, memory) as other:
+        assert one != other
+        assert summed(one) != summed(other)
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{one}/manifest", timeout=5)  # noqa: S310  our own
+
+
+def summed(url: str) -> str:
+    """Of the single file, which is as the manifest says."""
+    lines = urllib.request.urlopen(f"{url}/manifest", timeout=5).read().decode().splitlines()  # noqa: S310  our own
+    promised = {path: sha1 for sha1, _, path in (line.split(None, 2) for line in lines)}
+    data = urllib.request.urlopen(f"{url}/single.bin", timeout=5).read()  # noqa: S310  our own
+    assert hashlib.sha1(data).hexdigest() == promised["single.bin"]  # noqa: S324  the manifest's sum
+    return str(promised["single.bin"])

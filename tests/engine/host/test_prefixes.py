@@ -6,18 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from interlock import catalog, render
+from interlock.catalog import loading
+from interlock.engine.build import builds
 from interlock.engine.host import prefixes
-from interlock.model import State
+from interlock.engine.protocol import BuildOptions
+from interlock.results.experiments import State
 from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_variant
 from tests.integration.toys import toy_tarball, toy_variant
 
 
 def expected(variant: dict[str, object], profile: str = "standard") -> State:
-    known = catalog.load(ROOT)
+    known = loading.load(ROOT)
     one = make_variant("one", **variant)
     (found,) = prefixes.expect(
-        known.model_copy(update={"variants": {"one": one}}), ["one"], prefixes.Place(ROOT, ROOT / "none", profile)
+        known.model_copy(update={"variants": {"one": one}}), ["one"], BuildOptions(ROOT, ROOT / "none", profile)
     )
     return found.outcome.state
 
@@ -29,10 +31,10 @@ def test_of_another_machine_its_own_prefixes_are_expected_and_nothing_that_needs
 
 
 def test_a_source_is_expected_by_all_that_its_build_reads() -> None:
-    known = catalog.load(ROOT)
+    known = loading.load(ROOT)
 
     def expect(name: str, profile: str) -> str:
-        (found,) = prefixes.expect(known, [name], prefixes.Place(ROOT, ROOT / "none", profile))
+        (found,) = prefixes.expect(known, [name], BuildOptions(ROOT, ROOT / "none", profile))
         assert found.outcome.state is State.OK
         return found.content_hash
 
@@ -43,11 +45,9 @@ def test_a_source_is_expected_by_all_that_its_build_reads() -> None:
 
 def build(project: Path, tmp_path: Path, configure: str) -> None:
     toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=configure))
-    known = catalog.load(project)
-    for path, text in render.generated_files(known, catalog.texts(project)).items():
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_text(text)
-    (one,) = prefixes.build(known, ["toy"], prefixes.Place(project, tmp_path / "cache", "standard"), lambda *_: None)
+    known = loading.load(project)
+    options = BuildOptions(project, tmp_path / "cache")
+    (one,) = builds.build(prefixes.PrefixBuilder(known, options, lambda *_: None), ["toy"])
     assert one.outcome.state is State.OK, one.outcome.reason
 
 

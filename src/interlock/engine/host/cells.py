@@ -7,28 +7,49 @@ a command line and every entry of an environment that names one is translated.
 from __future__ import annotations
 
 import hashlib
+import os
+import secrets
 import shutil
+import socket
+import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.engine.cells import Ended
-from interlock.engine.host import processes
-from interlock.engine.host.prefixes import environment_of
-from interlock.errors import WorkloadError
-from interlock.model import DISK, MOUNT, PRODUCTION, SCRATCH, Surroundings
+import psutil
 
+from interlock.catalog.types import DISK, MOUNT, SCRATCH
+from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.host import toolchain
+from interlock.engine.host.prefixes import LOCALE, environment_of
+from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended
+from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
+from interlock.errors import EngineError, UnsupportedHereError, WorkloadError
+from interlock.results.profiles import Method
+
+# Of a launcher whose program is not there, as of a shell.
+NOT_FOUND = 127
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
 # A tmpfs on every Linux, as a cell's /scratch is.
 MEMORY = Path("/dev/shm")  # noqa: S108  a folder of our own is made in it
+# In the environment of all that a cell starts: a process can leave its group and its session, but not this.
+PROCESS_OWNER = "INTERLOCK_PROCESS"
+GONE_S = 5
+TLS_PORT = 8443
+# Where nginx would write as root.
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+SERVER_STOP_S = 5
+ADDRESS_TRIES = 20
 
 
 @dataclass(frozen=True)
-class HostCell:
-    """Where the processes of one cell are: its prefix, and what containers' places are on this machine."""
+class HostSandbox:
+    """A folder of this machine for the processes of one cell, and what a container's places are on this machine."""
 
-    prefix: Path
+    prefix: Path | None  # of the interpreter; none for limits, which are commands of this machine
     folder: Path
     places: Mapping[str, str]
 
@@ -36,61 +57,84 @@ class HostCell:
     def id(self) -> str:
         return self.folder.name
 
+    def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
+        """Run a command with the sandbox's interpreter; what is left of it afterwards is killed.
+
+        As with a container, the sandbox is gone with a process that had to be killed. UnsupportedHereError names a
+        limit's command that this machine lacks.
+        """
+        words = [translated(word, self.places) for word in argv]
+        ended = run_process(words, deadline_s, self._environment(environment), self.folder)
+        if ended.took_sandbox:
+            self.close()
+        if self.prefix is None and ended.exit_code == NOT_FOUND:
+            raise UnsupportedHereError(
+                found=f"this machine lacks it: {ended.stderr.strip()}", todo="Install it, or choose --engine docker."
+            )
+        return ended
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        path = {} if self.prefix else {"PATH": f"{self.places[MOUNT]}/limits:{LIMITS_PATH}", "LANG": LOCALE}
+        own = environment_of(self.prefix) if self.prefix else path
+        home = {"HOME": str(self.folder), "TMPDIR": self.places[SCRATCH]}
+        return own | home | {name: translated_list(value, self.places) for name, value in more.items()}
+
+    def count(self, method: Method) -> AbstractContextManager[Counting]:
+        raise unsupported("the profiler runs in a container")
+
+    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+        raise unsupported("the profiler runs in a container")
+
+    def cpu_used(self) -> CpuUsed:
+        raise unsupported("only a container's CPU time is counted")
+
+    def address(self) -> str:
+        raise unsupported("only a container has an address of its own")
+
+    def stop_service(self, folder: str) -> None:
+        raise unsupported("services run in containers")
+
+    def close(self) -> None:
+        """Remove all that its processes wrote."""
+        for folder in (self.folder, Path(self.places[DISK])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def unsupported(why: str) -> UnsupportedHereError:
+    """Return the error of what this machine alone cannot do."""
+    return UnsupportedHereError(key="engine host", found=why, todo="Choose --engine docker or podman.")
+
 
 def memory_of(owner: str) -> Path:
-    """The folder in memory that all of an experiment's cells and its server are in, by which they are found again.
+    """Return the folder in memory of an experiment's cells and server, by which their processes are found again.
 
-    Its name is short, whatever the experiment's: a socket's whole path has room for 107 bytes.
+    Its name is short whatever the experiment is called, because a socket's whole path may have 107 bytes.
     """
     below = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
     return below / f"interlock-{hashlib.sha256(owner.encode()).hexdigest()[:12]}"
 
 
 def make_memory(owner: str) -> Path:
-    """That folder, which is not there yet."""
+    """Make that folder; FileExistsError if it is there."""
     folder = memory_of(owner)
     folder.mkdir()
     folder.chmod(0o711)  # started by root, a server reads its files as somebody else
     return folder
 
 
-def start_cell(prefix: Path, tools: Path, surroundings: Surroundings, disk: Path, memory: Path) -> HostCell:
-    """A new cell; WorkloadError for surroundings that only a container has."""
+def open_sandbox(prefix: Path | None, tools: Path, surroundings: Surroundings, disk: Path, memory: Path) -> HostSandbox:
+    """Open a sandbox; UnsupportedHereError for surroundings that only a container has."""
     if surroundings != PRODUCTION:
-        raise WorkloadError(
-            key="conditions", found="a condition is of a container", todo="Choose --engine docker or podman for it."
-        )
+        raise unsupported("a condition or a cold cache needs a container engine")
     folder = Path(tempfile.mkdtemp(prefix="cell-", dir=memory))
     on_disk = disk / folder.name
     on_disk.mkdir(parents=True)
     (folder / "scratch").mkdir()
-    return HostCell(prefix, folder, {MOUNT: str(tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)})
-
-
-def run_process(cell: HostCell, argv: Sequence[str], deadline_s: float, environment: Mapping[str, str]) -> Ended:
-    """Runs argv with the cell's interpreter to its end or the deadline; what is left of it is killed.
-
-    As with a container, a cell is gone with a process that had to be killed.
-    """
-    told = {name: translated_list(value, cell.places) for name, value in environment.items()}
-    home = {"HOME": str(cell.folder), "TMPDIR": cell.places[SCRATCH]}
-    if not cell.prefix.name:  # a limit's, which is no interpreter's
-        home["PATH"] = f"{cell.places[MOUNT]}/limits:{LIMITS_PATH}"
-    words = [translated(word, cell.places) for word in argv]
-    ended = processes.run(words, deadline_s, environment_of(cell.prefix) | home | told, cell.folder)
-    if ended.took_container:
-        remove(cell)
-    return ended
-
-
-def remove(cell: HostCell) -> None:
-    """Gone, with all that its processes wrote."""
-    for folder in (cell.folder, Path(cell.places[DISK])):
-        shutil.rmtree(folder, ignore_errors=True)
+    return HostSandbox(prefix, folder, {MOUNT: str(tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)})
 
 
 def translated(word: str, places: Mapping[str, str]) -> str:
-    """A word that names a container's place, or something below it, names this machine's."""
+    """Replace a container's path, or the beginning of a path below it, with this machine's."""
     for place, here in places.items():
         if word == place or word.startswith(f"{place}/"):
             return here + word[len(place) :]
@@ -98,5 +142,183 @@ def translated(word: str, places: Mapping[str, str]) -> str:
 
 
 def translated_list(value: str, places: Mapping[str, str]) -> str:
-    """Entries of a path, which are separated by colons."""
+    """Translate each of several paths that are separated by colons."""
     return ":".join(translated(entry, places) for entry in value.split(":"))
+
+
+def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, str], folder: Path) -> Ended:
+    """Run argv to its end or to the deadline; in both cases kill what it started and left behind."""
+    owner = secrets.token_hex(8)
+    try:
+        process = subprocess.Popen(
+            argv,
+            env={**environment, PROCESS_OWNER: owner},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EngineError(
+            found=f"a process could not be started: {error}", todo="Run `interlock doctor`: it names what is missing."
+        ) from None
+    late = False
+    try:
+        stdout, stderr = process.communicate(timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        late = True
+        end_all_of(owner)
+        stdout, stderr = process.communicate()
+    finally:
+        end_all_of(owner)
+    code = None if late else _as_engines_say(process.returncode)
+    return Ended(code, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"), late)
+
+
+def end_all_of(owner: str) -> None:
+    """Kill every process with this owner until none is left; EngineError if one cannot be killed."""
+    _kill_all(lambda process: process.environ().get(PROCESS_OWNER) == owner)
+
+
+def end_all_in(folder: Path) -> None:
+    """Kill every process that runs in the folder or whose environment names a path in it.
+
+    A server writes its title over its environment, but stays where its files are.
+    """
+    mark = f"{folder}/"
+    _kill_all(
+        lambda process: (
+            any(mark in value for value in process.environ().values()) or Path(process.cwd()).is_relative_to(folder)
+        )
+    )
+
+
+def _kill_all(belongs: Callable[[psutil.Process], bool]) -> None:
+    limit = time.monotonic() + GONE_S
+    while found := list(_processes(belongs)):
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        if time.monotonic() > limit:
+            numbers = [process.pid for process in found]
+            raise EngineError(
+                found=f"processes {numbers} do not end",
+                todo="Kill them: `ps -o pid,stat,wchan,args -p PID` shows what they wait for.",
+            )
+        time.sleep(0.005)
+
+
+def _processes(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        # Others' processes cannot be read, and any may end meanwhile.
+        with suppress(psutil.Error):
+            if belongs(process):
+                yield process
+
+
+def _as_engines_say(code: int) -> int:
+    """Return the exit code as engines and shells report it: 128 and the signal's number for a signal."""
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def serving(root: Path, environment: Mapping[str, str], memory: Path) -> Iterator[str]:
+    """Start the server in a folder of `memory`, yield its URL, and stop it after the block.
+
+    UnsupportedHereError if this machine has no nginx.
+    """
+    lacking = toolchain.missing(toolchain.SERVER)
+    if lacking:
+        found = f"this machine has no {' and no '.join(need.what for need in lacking)}"
+        raise UnsupportedHereError(key="server", found=found, todo=f"{toolchain.install_command(lacking)}.")
+    folder = Path(tempfile.mkdtemp(prefix="server-", dir=memory))
+    server = None
+    try:
+        address = free_address()
+        _configure_server(root / "dockerfiles" / "server", folder, address)
+        server = _start_server(root, folder, address, environment)
+        yield f"http://{address}:{SERVER_PORT}"
+    finally:
+        if server is not None:
+            server.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(timeout=SERVER_STOP_S)
+            server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _configure_server(source: Path, folder: Path, address: str) -> None:
+    folder.chmod(0o755)  # started by root, nginx reads files as somebody else
+    (folder / "files").mkdir()
+    text = server_configuration((source / "nginx.conf").read_text(encoding="utf-8"), folder, address)
+    (folder / "nginx.conf").write_text(text, encoding="utf-8")
+    shutil.copy(source / "b2.conf", folder / "b2.conf")
+
+
+def server_configuration(text: str, folder: Path, address: str) -> str:
+    """Return the configuration of the server's image for another folder and one address."""
+    own = "".join(f"    {name}_temp_path {folder}/{name};\n" for name in TEMPORARY)
+    text = text.replace(f"listen {SERVER_PORT};", f"listen {address}:{SERVER_PORT};")
+    text = text.replace(f"listen {TLS_PORT} ssl;", f"listen {address}:{TLS_PORT} ssl;")
+    return f"pid {folder}/nginx.pid;\n" + text.replace("http {\n", f"http {{\n{own}", 1).replace(
+        SERVER_FILES, str(folder / "files")
+    )
+
+
+def free_address() -> str:
+    """Return an address of this machine on which the server's ports are free; programs know the ports by number.
+
+    UnsupportedHereError if one of them is taken on all addresses.
+    """
+    for _ in range(ADDRESS_TRIES):
+        address = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
+        if all(_is_free(address, port) for port in (SERVER_PORT, TLS_PORT)):
+            return address
+    raise UnsupportedHereError(
+        key="server",
+        found=f"port {SERVER_PORT} or {TLS_PORT} is taken on every address of this machine",
+        todo="Stop what listens there (`ss -ltnp`), or choose --engine docker.",
+    )
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _start_server(root: Path, folder: Path, address: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    settings = {
+        "FILES": str(folder / "files"),
+        "CONFIGURATION": str(folder),
+        "ADDRESS": address,
+        "SINGLE_MIB": "64",
+        "MANY_FILES": "48",
+        "MANY_MIB": "1",
+        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    }
+    pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
+    log = folder / "log"
+    with log.open("wb") as said:
+        server = subprocess.Popen(
+            [*pin, "sh", str(root / "dockerfiles/server/serve.sh")],
+            env=settings | dict(environment),
+            stdout=said,
+            stderr=said,
+        )
+    limit = time.monotonic() + SERVER_READY_S
+    while not (folder / "files" / "manifest").is_file():
+        if server.poll() is not None or time.monotonic() > limit:
+            server.kill()
+            lines = log.read_text(errors="replace").strip().splitlines() or ["its log is empty"]
+            raise WorkloadError(
+                key="server",
+                found=f"the server did not start: {lines[-1]}",
+                todo="Fix dockerfiles/server/serve.sh or nginx.conf.",
+            )
+        time.sleep(0.05)
+    return server

@@ -1,24 +1,29 @@
-"""Builds variants into prefixes below the cache, by the very build.sh and finish.sh that an image's build runs."""
+"""Variants as prefixes below the cache: built by the very scripts that an image's build runs, and given packages."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from interlock.engine.context import content_hash, read_context
-from interlock.engine.downloads import local_files, mirror_url
+from interlock.catalog import loading, rendering
+from interlock.catalog.catalog import Catalog, Texts
+from interlock.catalog.variants import SourceKind, Variant
+from interlock.engine.build.builds import ended
+from interlock.engine.build.image import EXIT_CODE, STEP, Plan, build_failure, content_hash, keep_log
+from interlock.engine.build.proof import QUESTION, no_answer, parse_facts, require_proof
+from interlock.engine.build.sources import MIRROR, find_prefix, local_files, mirror_url
 from interlock.engine.host.toolchain import identity
-from interlock.engine.log import EXIT_CODE, MIRROR, STEP, build_failure
-from interlock.engine.prefix import find_prefix
-from interlock.engine.proof import QUESTION, parse_facts, require_proof
-from interlock.errors import BuildError, InterlockError, SourceUnavailableError
-from interlock.model import Built, Catalog, Facts, Outcome, SourceKind, State, Variant
+from interlock.engine.protocol import BuildOptions, Say
+from interlock.errors import SourceUnavailableError
+from interlock.results.experiments import Built, Facts, Outcome, PackageSet, State
 
 # Written last: a prefix without it was left half built.
 DONE = "interlock-facts.json"
@@ -27,112 +32,94 @@ ANSWER_S = 60
 # Marks `interlock build` and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
-
-Say = Callable[[str, str], None]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where builds read from and go to."""
-
-    root: Path
-    cache: Path
-    profile: str
-    force: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A prefix to build: its variant, the build's files, and where it goes, which names everything that went in."""
-
-    variant: Variant
-    files: dict[str, bytes]
-    content_hash: str
-    prefix: Path
-
-
-def build(known: Catalog, names: list[str], place: Place, say: Say) -> list[Built]:
-    """Every named variant in a prefix of its own, one after the other; failures and missing sources are outcomes."""
-    return [_build_or_end(known.variants[name], place, say) for name in names]
-
-
-def look_up(known: Catalog, names: list[str], place: Place) -> list[Built]:
-    """The prefixes that the variants have now; of the others why there is none. Nothing is built."""
-    return [_found_or_end(known.variants[name], place) for name in names]
-
-
-def expect(known: Catalog, names: list[str], place: Place) -> list[Built]:
-    """What a machine that is not this one can be expected to build; the hash is of a build's files alone."""
-    return [_expected(known.variants[name], place) for name in names]
+INSTALL_S = 900
+PACKAGES_RECORD = "interlock.json"
+QUIET_PIP = ["--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
 
 
 def environment_of(prefix: Path) -> dict[str, str]:
-    """What every process of a prefix starts with: nothing of the user's own environment reaches it."""
+    """Return the environment of a prefix's processes; nothing of the user's own reaches them."""
     return {"PATH": f"{prefix}/bin:/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE}
 
 
-def _build_or_end(variant: Variant, place: Place, say: Say) -> Built:
-    started = time.monotonic()
-    say(variant.name, "starting")
+@dataclass(frozen=True, kw_only=True)
+class PrefixPlan(Plan):
+    """A prefix to build, or one of this machine to use as it is; the path of what is built names all that went in."""
+
+    prefix: Path
+
+
+@dataclass(frozen=True)
+class PrefixBuilder:
+    """Builds variants into prefixes below the cache, one after the other."""
+
+    known: Catalog
+    options: BuildOptions
+    say: Say
+
+    @cached_property
+    def texts(self) -> Texts:
+        """What the build's files are rendered from."""
+        return loading.read_texts(self.options.root)
+
+    def plan(self, variant: Variant) -> PrefixPlan:
+        """Return what would be built now; SourceUnavailableError for a kind of source that only containers have."""
+        profile = self.options.profile
+        if variant.prefix is not None:
+            prefix = find_prefix(variant, variant.prefix)
+            return PrefixPlan(variant=variant, profile=profile, files={}, content_hash="", prefix=prefix)
+        files = build_files(variant, self.known, self.texts)
+        identified = content_hash(files, identity(), profile)
+        # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
+        prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
+        return PrefixPlan(variant=variant, profile=profile, files=files, content_hash=identified, prefix=prefix)
+
+    def find(self, plan: PrefixPlan) -> Built | None:
+        """Return the prefix of this plan if it is whole."""
+        if plan.variant.prefix is not None:
+            return self._use(plan)
+        return _describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None
+
+    def fetch(self, _: PrefixPlan) -> Built | None:
+        """Return nothing: registries have images alone."""
+        return None
+
+    def make(self, plan: PrefixPlan) -> Built:
+        """Build and prove a prefix."""
+        if plan.variant.prefix is not None:
+            return self._use(plan)
+        _make(plan, self.options, self.say)
+        return _describe(plan, reused=False)
+
+    def workers(self, _: Sequence[PrefixPlan]) -> int:
+        """Return 1: each build uses all cores, and Ctrl-C has to end its scripts."""
+        return 1
+
+    def _use(self, plan: PrefixPlan) -> Built:
+        """Prove a prefix of this machine, which is used where it is."""
+        require_proof(plan.variant, ask_facts(plan.prefix))
+        return _describe(plan, reused=True)
+
+
+def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
+    """Return what another machine can be expected to build; the content hash is of a build's files alone."""
+    texts = loading.read_texts(options.root)
+    return [_expected(known, known.variants[name], options.profile, texts) for name in names]
+
+
+def _expected(known: Catalog, variant: Variant, profile: str, texts: Texts) -> Built:
+    if profile not in variant.profiles:
+        return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
     try:
-        result = _build(variant, place, say)
+        files = {} if variant.kind is SourceKind.PREFIX else build_files(variant, known, texts)
     except SourceUnavailableError as error:
-        result = _ended(variant, place, State.UNAVAILABLE, error.found)
-    except InterlockError as error:
-        result = _ended(variant, place, State.FAILED, str(error))
-    say(variant.name, "unchanged" if result.reused else result.outcome.state.value)
-    return result if result.reused else result.model_copy(update={"duration_s": time.monotonic() - started})
+        return ended(variant, profile, State.UNAVAILABLE, error.found)
+    content = content_hash(files, "", profile) if files else ""
+    return Built(variant=variant.name, profile=profile, outcome=Outcome(state=State.OK), content_hash=content)
 
 
-def _found_or_end(variant: Variant, place: Place) -> Built:
-    try:
-        if variant.kind is SourceKind.PREFIX:
-            return _installed(variant, place)
-        plan = make_plan(variant, place)
-    except InterlockError as error:
-        return _ended(variant, place, State.UNAVAILABLE, error.found)
-    if (plan.prefix / DONE).is_file():
-        return _built(plan, place, reused=True)
-    return _ended(variant, place, State.UNAVAILABLE, "no prefix of it as its file is now")
-
-
-def _expected(variant: Variant, place: Place) -> Built:
-    if place.profile not in variant.profiles:
-        return _without_profile(variant, place)
-    try:
-        files = {} if variant.kind is SourceKind.PREFIX else _files(variant, place)
-    except SourceUnavailableError as error:
-        return _ended(variant, place, State.UNAVAILABLE, error.found)
-    content = content_hash(files, "", place.profile) if files else ""
-    return Built(variant=variant.name, profile=place.profile, outcome=Outcome(state=State.OK), content_hash=content)
-
-
-def _without_profile(variant: Variant, place: Place) -> Built:
-    return _ended(variant, place, State.UNSUPPORTED, f"no profile '{place.profile}'")
-
-
-def _build(variant: Variant, place: Place, say: Say) -> Built:
-    if place.profile not in variant.profiles:
-        return _without_profile(variant, place)
-    if variant.kind is SourceKind.PREFIX:
-        return _installed(variant, place)
-    plan = make_plan(variant, place)
-    if (plan.prefix / DONE).is_file() and not place.force:
-        return _built(plan, place, reused=True)
-    _make(plan, place, say)
-    return _built(plan, place, reused=False)
-
-
-def make_plan(variant: Variant, place: Place) -> Plan:
-    """What would be built now; SourceUnavailableError of a kind of source that only a container engine can have."""
-    files = _files(variant, place)
-    identified = content_hash(files, identity(), place.profile)
-    # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
-    return Plan(variant, files, identified, place.cache / "prefixes" / f"{variant.name}-{identified[:12]}")
-
-
-def _files(variant: Variant, place: Place) -> dict[str, bytes]:
-    """All that its build reads but the sources."""
+def build_files(variant: Variant, known: Catalog, texts: Texts) -> dict[str, bytes]:
+    """Return all that a build on this machine reads but the sources."""
     if variant.kind is not SourceKind.SOURCE:
         raise SourceUnavailableError(
             file=f"variants/{variant.name}.toml",
@@ -140,23 +127,19 @@ def _files(variant: Variant, place: Place) -> dict[str, bytes]:
             found=f"a variant of kind '{variant.kind.value}' needs a container engine",
             todo="Run with --engine docker or podman.",
         )
-    files = read_context(place.root / "dockerfiles" / variant.name)
-    if "build.sh" not in files:
-        raise BuildError(
-            file=f"dockerfiles/{variant.name}/build.sh", found="the file is missing", todo="Run `interlock render`."
-        )
-    files.pop("Dockerfile", None)
+    files = rendering.context(variant, known, texts)
+    files.pop("Dockerfile")
     return files
 
 
-def _make(plan: Plan, place: Place, say: Say) -> None:
-    """The prefix, whole and proved, or none."""
+def _make(plan: PrefixPlan, options: BuildOptions, say: Say) -> None:
+    """Build and prove a prefix; nothing is left of it if that fails."""
     work = plan.prefix.with_name(f"{plan.prefix.name}.build")
     for folder in (plan.prefix, work):
         shutil.rmtree(folder, ignore_errors=True)
     try:
-        _write(plan.files | local_files(plan.variant, place.cache), work / "files")
-        _run_scripts(plan, place, work, say)
+        _write({**plan.files, **local_files(plan.variant, options.cache)}, work / "files")
+        _run_scripts(plan, options, work, say)
         say(plan.variant.name, "proving")
         facts = ask_facts(plan.prefix)
         require_proof(plan.variant, facts)
@@ -169,18 +152,19 @@ def _make(plan: Plan, place: Place, say: Say) -> None:
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
-    """As the Dockerfile copies them: what lies in a folder of the context goes beside the scripts."""
+    """Write files as the Dockerfile copies them: those in folders of the context go next to the scripts."""
     folder.mkdir(parents=True)
     for path, data in files.items():
         (folder / Path(path).name).write_bytes(data)
 
 
-def _run_scripts(plan: Plan, place: Place, work: Path, say: Say) -> None:
+def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, say: Say) -> None:
     log: list[str] = []
+    log_name = f"{plan.variant.name}-{plan.profile}-host"
     settings = {
         "PREFIX": str(plan.prefix),
         "BUILD_DIR": str(work / "build"),
-        "PROFILE": place.profile,
+        "PROFILE": plan.profile,
         "JOBS": str(os.cpu_count() or 1),
         MIRROR: mirror_url(),
     }
@@ -194,12 +178,12 @@ def _run_scripts(plan: Plan, place: Place, work: Path, say: Say) -> None:
         code = int(log.pop())
         if code != 0:
             log.append(f"{EXIT_CODE.format(code)}\n")
-            raise build_failure("".join(log), plan.variant, str(_keep_log(plan, place, log)))
-    _keep_log(plan, place, log)
+            raise build_failure("".join(log), plan.variant, str(keep_log(options.cache, log_name, log)))
+    keep_log(options.cache, log_name, log)
 
 
 def network_settings() -> dict[str, str]:
-    """What of the user's own settings a build or pip needs to reach the network: proxies, certificates, pip's index."""
+    """Return the user's settings that a build or pip needs to reach the network: proxies, certificates, pip's index."""
     return {name: value for name, value in os.environ.items() if NETWORK.search(name)}
 
 
@@ -209,7 +193,7 @@ def _build_environment() -> dict[str, str]:
 
 
 def _lines(argv: list[str], environment: dict[str, str], log: list[str]) -> Iterator[str]:
-    """Each line that the script prints, kept in the log; the exit code is the log's last entry."""
+    """Yield each line that the script prints and append it to the log; the last entry is the exit code."""
     with subprocess.Popen(
         argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
@@ -220,17 +204,10 @@ def _lines(argv: list[str], environment: dict[str, str], log: list[str]) -> Iter
     log.append(str(process.returncode))
 
 
-def _keep_log(plan: Plan, place: Place, log: list[str]) -> Path:
-    path = place.cache / "logs" / f"{plan.variant.name}-{place.profile}-host.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(log), encoding="utf-8")
-    return path
-
-
 def ask_facts(prefix: Path) -> Facts:
-    """What the interpreter of the prefix says of itself; BuildError if it does not even start."""
+    """Return what the interpreter of the prefix says of itself; BuildError if it does not start."""
     try:
-        ended = subprocess.run(
+        done = subprocess.run(
             [prefix / "bin" / "python", "-c", QUESTION],
             env=environment_of(prefix),
             capture_output=True,
@@ -238,37 +215,77 @@ def ask_facts(prefix: Path) -> Facts:
             check=True,
             timeout=ANSWER_S,
         )
-        return parse_facts(ended.stdout)
+        return parse_facts(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        raise BuildError(
-            file=str(prefix), found=f"the interpreter does not answer: {said.strip()}", todo="Look at its build's log."
-        ) from None
+        raise no_answer(getattr(error, "stderr", "") or str(error), str(prefix)) from None
 
 
-def _installed(variant: Variant, place: Place) -> Built:
-    """A prefix of this machine, used where it is."""
-    assert variant.prefix is not None  # noqa: S101  the caller looked at the kind
-    prefix = find_prefix(variant, variant.prefix)
-    require_proof(variant, ask_facts(prefix))
-    return _of(variant, place, prefix, content="", reused=True)
-
-
-def _built(plan: Plan, place: Place, reused: bool) -> Built:
-    return _of(plan.variant, place, plan.prefix, plan.content_hash, reused)
-
-
-def _of(variant: Variant, place: Place, prefix: Path, content: str, reused: bool) -> Built:
+def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
     return Built(
-        variant=variant.name,
-        profile=place.profile,
+        variant=plan.variant.name,
+        profile=plan.profile,
         outcome=Outcome(state=State.OK),
-        image_id=str(prefix),
-        content_hash=content,
-        size_bytes=sum(path.lstat().st_size for path in prefix.rglob("*")),
+        image_id=str(plan.prefix),
+        content_hash=plan.content_hash,
+        size_bytes=sum(path.lstat().st_size for path in plan.prefix.rglob("*")),
         reused=reused,
     )
 
 
-def _ended(variant: Variant, place: Place, state: State, reason: str) -> Built:
-    return Built(variant=variant.name, profile=place.profile, outcome=Outcome(state=state, reason=reason))
+@dataclass(frozen=True)
+class HostInstaller:
+    """Installs for the variants of a project; `say(variant, step)` is called for each step."""
+
+    catalog: Catalog
+    cache: Path
+    say: Say
+
+    def tidy(self) -> None:
+        """Remove packages of prefixes that are gone."""
+        for record in self.cache.glob(f"packages/*/{PACKAGES_RECORD}"):
+            if not Path(json.loads(record.read_text(encoding="utf-8"))["prefix"]).is_dir():
+                shutil.rmtree(record.parent)
+
+    def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
+        """Return the packages, installed now if they were not; the outcome says why they cannot be installed."""
+        prefix = Path(image.image_id)
+        key = hashlib.sha256(json.dumps([image.image_id, image.content_hash, *lines]).encode()).hexdigest()[:16]
+        folder = self.cache / "packages" / key
+        record = folder / PACKAGES_RECORD
+        if not record.is_file():
+            self.say(image.variant, f"getting {', '.join(lines)}")
+            problem = _install_packages(prefix, folder, lines)
+            if problem is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                return PackageSet(outcome=problem)
+            written = {"prefix": str(prefix), "versions": _package_versions(prefix, folder / "site")}
+            record.write_text(json.dumps(written), encoding="utf-8")
+        versions = json.loads(record.read_text(encoding="utf-8"))["versions"]
+        return PackageSet(volume=str(folder), mount_path=str(folder), versions=versions)
+
+
+def _install_packages(prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:
+    """Install packages and return None, or the outcome that cells which need them get."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if _pip(prefix, ["--version"], folder).returncode != 0:
+        return Outcome(state=State.UNSUPPORTED, reason=f"{prefix.name} has no pip to install packages with")
+    ended = _pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
+    if ended.returncode == 0:
+        return None
+    said = [line for line in ended.stderr.splitlines() if "ERROR" in line] or ended.stderr.splitlines() or ["nothing"]
+    return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
+
+
+def _package_versions(prefix: Path, site: Path) -> dict[str, str]:
+    listed = _pip(prefix, ["list", "--format", "json", "--disable-pip-version-check", "--path", str(site)], site)
+    return {one["name"].lower(): one["version"] for one in json.loads(listed.stdout or "[]")}
+
+
+def _pip(prefix: Path, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the prefix's pip with the user's own settings, which say where packages are."""
+    argv = [str(prefix / "bin" / "python"), "-m", "pip", *words]
+    environment = network_settings() | environment_of(prefix)
+    return subprocess.run(
+        argv, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_S
+    )

@@ -1,16 +1,26 @@
-"""What this machine needs to compile an interpreter, and the packages that bring what is missing."""
+"""What this machine needs to compile an interpreter, and the instruments that are compiled here."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from interlock.engine.build.image import read_context
+from interlock.engine.build.sources import MIRROR, mirror_url
 from interlock.errors import EngineError
+
+# An ordinary user's PATH may lack where administrators' programs are.
+SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
+COMPILE_PROGRAM = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
+COMPILE_LIBRARY = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
+SOURCE_UNAVAILABLE = 69
 
 
 @dataclass(frozen=True)
@@ -58,8 +68,6 @@ LIBRARIES = (
 # What the download workloads and profiles need besides.
 SERVER = (Need("nginx", "nginx-light", "nginx"), Need("openssl", "openssl", "openssl"))
 PROBE = (Need("strace", "strace", "strace"),)
-# An ordinary user's PATH may lack where administrators' programs are.
-SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def find(program: str) -> str | None:
@@ -67,19 +75,19 @@ def find(program: str) -> str | None:
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:
-    """Those that this machine lacks: programs by PATH, headers by asking the compiler."""
+    """Return what this machine lacks; programs are looked for in PATH, headers by the compiler."""
     return [need for need in needs if not (_has_header(need.what) if need.is_header else find(need.what))]
 
 
 def install_command(needs: Sequence[Need]) -> str:
-    """What brings them, in the words of this machine's distribution."""
+    """Return the command of this machine's distribution that installs them."""
     if shutil.which("dnf"):
         return "dnf install " + " ".join(need.fedora for need in needs)
     return "apt-get install " + " ".join(need.debian for need in needs)
 
 
 def require_tools() -> None:
-    """EngineError names the packages without which nothing can be built."""
+    """Raise EngineError with the packages that are missing and without which nothing can be built."""
     lacking = missing(PROGRAMS)
     if lacking:
         raise EngineError(
@@ -91,7 +99,7 @@ def require_tools() -> None:
 
 @functools.cache
 def identity() -> str:
-    """What besides the sources decides what is built, as an image's base does: system, machine and compiler."""
+    """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
     require_tools()
     ended = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False)
     system = f"{platform.freedesktop_os_release()['PRETTY_NAME']} {platform.machine()} {' '.join(platform.libc_ver())}"
@@ -106,3 +114,89 @@ def _has_header(name: str) -> bool:
     source = f"#include <stdio.h>\n#include <{name}>\n"
     ended = subprocess.run(["gcc", "-E", "-x", "c", "-"], input=source, capture_output=True, text=True, check=False)
     return ended.returncode == 0
+
+
+def ensure_instruments(root: Path, cache: Path) -> Path:
+    """Return the folder with the launcher and what modes preload, made anew if dockerfiles/instruments changed."""
+    require_tools()
+    source = root / "dockerfiles" / "instruments"
+    files = read_context(source) | read_context(root / "dockerfiles" / "limits")
+    identified = hashlib.sha256(b"".join(path.encode() + data for path, data in sorted(files.items()))).hexdigest()
+    folder = cache / "instruments" / identified[:12]
+    if folder.is_dir():
+        return folder
+    making = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    try:
+        _compile([*COMPILE_PROGRAM, str(making / "launch"), *(str(source / name) for name in ("launch.c", "evict.c"))])
+        _compile([*COMPILE_LIBRARY, str(making / "waking_sem_post.so"), str(source / "waking_sem_post.c")])
+        _make_pth(source, making)
+        _copy_strace(making / "strace")
+        (making / "limits").mkdir()
+        for program in (root / "dockerfiles" / "limits").glob("*.c"):
+            _compile([*COMPILE_PROGRAM, str(making / "limits" / program.stem), str(program)])
+        making.rename(folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return folder
+
+
+def _compile(argv: list[str]) -> None:
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        said = ended.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
+        raise EngineError(
+            file=argv[-1],
+            found=f"it does not compile: {said[0]}",
+            todo="Run `interlock doctor --engine host`: it names what is missing.",
+        )
+
+
+def _make_pth(source: Path, folder: Path) -> None:
+    """Build GNU pth for the modes that preload it, unless its source or config.guess is unavailable."""
+    work = folder / "build"
+    work.mkdir()
+    settings = {"PREFIX": str(folder), "BUILD_DIR": str(work), MIRROR: mirror_url()}
+    ended = subprocess.run(
+        ["sh", str(source / "pth.sh")], env={**os.environ, **settings}, capture_output=True, text=True, check=False
+    )
+    shutil.rmtree(work)
+    if ended.returncode not in {0, SOURCE_UNAVAILABLE} and not _lacks_config_guess(ended.stderr):
+        raise EngineError(
+            file="dockerfiles/instruments/pth.sh",
+            found=f"GNU pth cannot be built: {(ended.stderr.strip().splitlines() or ['it printed nothing'])[-1]}",
+            todo="Run `interlock doctor --engine host`: it names what is missing.",
+        )
+
+
+def _lacks_config_guess(said: str) -> bool:
+    return "config.guess" in said
+
+
+def _copy_strace(folder: Path) -> None:
+    """Copy this machine's strace, if it has one, with its loader and libraries to where a container has it.
+
+    With a loader of its own, strace does not take the library that a mode preloads.
+    """
+    strace = shutil.which("strace")
+    if strace is None:
+        return
+    folder.mkdir()
+    listed = subprocess.run(["ldd", strace], capture_output=True, text=True, check=True).stdout
+    libraries = [Path(word) for line in listed.splitlines() for word in line.split() if word.startswith("/")]
+    for library in libraries:
+        shutil.copy(library, folder / ("ld.so" if library.name.startswith("ld-") else library.name))
+    shutil.copy(strace, folder / "strace")
+
+
+def put_programs(tools: Path, programs: Mapping[str, bytes], folder: Path) -> Path:
+    """Fill a folder with the instruments and the workload programs, laid out as in a cell."""
+    folder.mkdir(parents=True)
+    for path in tools.iterdir():
+        (folder / path.name).symlink_to(path)
+    for name, data in programs.items():
+        target = folder / "workloads" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return folder

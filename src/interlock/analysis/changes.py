@@ -1,0 +1,221 @@
+"""Which ratios to the baseline changed between two experiments, or two groups of them.
+
+Times of two experiments are not compared, since the machine was another one or in another state. Each experiment has
+its own baseline: what is compared is the ratio to it, and its change is a ratio of two ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from interlock.analysis.cohorts import BenchmarkRatios, Cohort, Extract, by_cohort, check_comparable
+from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.statistics import Ratio, changes_over, holm_adjusted, ratio_over, ratios_over
+from interlock.analysis.verdicts import Comparison, Verdict, band_of
+from interlock.catalog.workloads import Benchmark
+
+UNCHANGED, CHANGED, UNKNOWN = "same", "changed", "not recorded"
+
+
+@dataclass(frozen=True)
+class ExperimentGroup:
+    """Experiments of one cohort that are compared as one side.
+
+    With one experiment on each side their rounds are compared. If either side has several, each experiment counts as
+    one value, since hosts differ by more than rounds do.
+    """
+
+    name: str
+    extracts: tuple[Extract, ...]
+    by_round: bool
+
+    @property
+    def cohort(self) -> Cohort:
+        return self.extracts[0].cohort
+
+    def of(self, key: BenchmarkKey) -> list[BenchmarkRatios]:
+        return [one.measured[key] for one in self.extracts if key in one.measured]
+
+    def ratios(self, key: BenchmarkKey, label: str) -> list[float]:
+        """Return a label's ratios: of each round of one experiment, or one for each of several experiments."""
+        points = [measured.points[label] for measured in self.of(key) if label in measured.points]
+        if self.by_round:
+            return [ratio for point in points for ratio in point.by_round]
+        return [point.ratio.estimate for point in points]
+
+    def twin(self, key: BenchmarkKey) -> Ratio | None:
+        twins = [measured.twin for measured in self.of(key) if measured.twin]
+        if self.by_round:
+            return twins[0] if twins else None
+        return ratio_over([twin.estimate for twin in twins]) if twins else None
+
+    def seconds(self, key: BenchmarkKey, label: str) -> float:
+        """Return a label's time in seconds; only for a group of one experiment, since hosts' times are not averaged."""
+        (measured,) = self.of(key)
+        return measured.seconds[label]
+
+    def images(self, label: str) -> set[str]:
+        return {one.image(label) for one in self.extracts}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One label in one benchmark: its ratio on both sides, and the second divided by the first."""
+
+    label: str
+    before: Ratio
+    after: Ratio
+    change: Comparison
+    image: str
+    seconds: tuple[float, float] | None = None  # before and after, if each side is one experiment
+
+
+@dataclass(frozen=True)
+class ChangeTable:
+    """The changes in one benchmark of one workload."""
+
+    workload: str
+    benchmark: Benchmark
+    band: float
+    rows: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class CohortChanges:
+    """The changes between two groups of one cohort, and what could not be compared."""
+
+    before: ExperimentGroup
+    after: ExperimentGroup
+    baseline_image: str
+    tables: tuple[ChangeTable, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def differing(self) -> list[tuple[ChangeTable, Change]]:
+        return [(table, row) for table in self.tables for row in table.rows if row.change.verdict is not Verdict.SAME]
+
+    @property
+    def same_images(self) -> list[Change]:
+        """Return the changes of labels whose image and baseline image are the same: they show the noise of the host."""
+        if self.baseline_image != UNCHANGED:
+            return []
+        return [row for table in self.tables for row in table.rows if row.image == UNCHANGED]
+
+
+def changes_between(before: tuple[str, Sequence[Extract]], after: tuple[str, Sequence[Extract]]) -> list[CohortChanges]:
+    """Return the changes of each cohort that both sides have; raise KindError if there is none."""
+    sides = [by_cohort(_latest(extracts)) for _, extracts in (before, after)]
+    cohorts = [cohort for cohort in sides[0] if cohort in sides[1]]
+    if not cohorts:
+        check_comparable(f"{before[0]} and {after[0]}", next(iter(sides[0])), next(iter(sides[1])))
+    found = []
+    for cohort in cohorts:
+        old, new = (tuple(side[cohort]) for side in sides)
+        by_round = len(old) == len(new) == 1
+        found.append(
+            _cohort_changes(ExperimentGroup(before[0], old, by_round), ExperimentGroup(after[0], new, by_round))
+        )
+    return found
+
+
+def _latest(extracts: Iterable[Extract]) -> list[Extract]:
+    """Return the latest experiment of each host."""
+    ordered = sorted(extracts, key=lambda one: one.started)
+    return list({(one.cohort, one.host): one for one in ordered}.values())
+
+
+def _cohort_changes(before: ExperimentGroup, after: ExperimentGroup) -> CohortChanges:
+    keys = list(dict.fromkeys(key for one in before.extracts for key in one.measured))
+    common = [key for key in keys if after.of(key) and _commands(before, key) == _commands(after, key)]
+    tables = [_table(before, after, key) for key in common]
+    return CohortChanges(
+        before,
+        after,
+        _image(before, after, before.cohort.baseline),
+        tuple(table for table in tables if table.rows),
+        tuple(_left_out(before, after)),
+    )
+
+
+def _commands(side: ExperimentGroup, key: BenchmarkKey) -> set[str]:
+    return {measured.command for measured in side.of(key)}
+
+
+def _image(before: ExperimentGroup, after: ExperimentGroup, label: str) -> str:
+    old, new = before.images(label), after.images(label)
+    if "" in old | new:
+        return UNKNOWN
+    return UNCHANGED if old == new and len(old) == 1 else CHANGED
+
+
+def _table(before: ExperimentGroup, after: ExperimentGroup, key: BenchmarkKey) -> ChangeTable:
+    labels = [label for label in _labels(before, key) if label in _labels(after, key)]
+    pairs = [(before.ratios(key, label), after.ratios(key, label)) for label in labels]
+    old, new = (ratios_over([pair[side] for pair in pairs]) for side in (0, 1))
+    found, band = changes_over(pairs), _band(before, after, key)
+    adjusted = holm_adjusted(dict(enumerate(ratio.p for ratio in found)))
+    rows = tuple(
+        Change(
+            label,
+            old[number],
+            new[number],
+            Comparison(before.name, (), found[number], adjusted[number], band),
+            _image(before, after, label),
+            _seconds(before, after, key, label),
+        )
+        for number, label in enumerate(labels)
+    )
+    return ChangeTable(key[0], after.of(key)[-1].benchmark, band, rows)
+
+
+def _labels(side: ExperimentGroup, key: BenchmarkKey) -> dict[str, None]:
+    return dict.fromkeys(label for measured in side.of(key) for label in measured.points)
+
+
+def _seconds(
+    before: ExperimentGroup, after: ExperimentGroup, key: BenchmarkKey, label: str
+) -> tuple[float, float] | None:
+    if not before.by_round:
+        return None
+    return before.seconds(key, label), after.seconds(key, label)
+
+
+def _band(before: ExperimentGroup, after: ExperimentGroup, key: BenchmarkKey) -> float:
+    """Return the largest distance from 1 that twins showed, within either group or between the groups."""
+    old, new = before.twin(key), after.twin(key)
+    if old is None or new is None:
+        return max(band_of(old), band_of(new))
+    change = new.estimate / old.estimate
+    return max(band_of(old), band_of(new), change, 1 / change)
+
+
+def _left_out(before: ExperimentGroup, after: ExperimentGroup) -> list[str]:
+    """Return a sentence for each thing that cannot be compared."""
+    lines = []
+    for one, other in ((before, after), (after, before)):
+        here, there = _labels_by_benchmark(one), _labels_by_benchmark(other)
+        keys = [key for key in here if key not in there]
+        labels = {label: None for key in here for label in here[key] if label not in set().union(*there.values())}
+        lines += [f"only in {one.name}: {', '.join(' '.join(key) for key in keys)}"] * bool(keys)
+        lines += [f"only in {one.name}: {', '.join(labels)}"] * bool(labels)
+        for key in here:
+            alone = [label for label in here[key] if label not in {*there.get(key, {}), *labels}]
+            if key in there and alone:
+                lines.append(f"only in {one.name} {' '.join(key)}: {', '.join(alone)}")
+    for key in _labels_by_benchmark(before):
+        if after.of(key) and _commands(before, key) != _commands(after, key):
+            lines.append(
+                f"{' '.join(key)} does something else: {_commands_text(before, key)}; now {_commands_text(after, key)}"
+            )
+    return lines
+
+
+def _labels_by_benchmark(side: ExperimentGroup) -> dict[BenchmarkKey, dict[str, None]]:
+    """Return the labels of each benchmark, both in their order."""
+    keys = dict.fromkeys(key for one in side.extracts for key in one.measured)
+    return {key: _labels(side, key) for key in keys}
+
+
+def _commands_text(side: ExperimentGroup, key: BenchmarkKey) -> str:
+    return " or ".join(sorted(_commands(side, key)))

@@ -1,0 +1,302 @@
+"""Values and profiles of an experiment -> the tables of a report, each figure with the noise of its experiment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
+
+from interlock.analysis.statistics import (
+    Interval,
+    Ratio,
+    geometric_means,
+    holm_adjusted_by_family,
+    paired_ratios,
+    ratio_of,
+    ratios_over,
+)
+from interlock.analysis.verdicts import Comparison, Verdict, band_of
+from interlock.catalog.types import TWIN, label_of
+from interlock.catalog.variants import Gil
+from interlock.catalog.workloads import Benchmark, Detail, Workload
+from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, Profiles, State, Values
+from interlock.results.profiles import BenchmarkProfile
+
+# (workload, benchmark): each has a table of its own.
+BenchmarkKey = tuple[str, str]
+# (workload, benchmark, label, the label that it is compared with)
+ComparedPair = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class DetailFigure:
+    """The figures of one detail in one cell, one for each process."""
+
+    detail: Detail
+    processes: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        return median(self.processes)
+
+    @property
+    def low(self) -> float:
+        return min(self.processes)
+
+    @property
+    def high(self) -> float:
+        return max(self.processes)
+
+
+def details_of(
+    workload: Workload, benchmark: Benchmark, measured: BenchmarkValues | None
+) -> tuple[DetailFigure | None, ...]:
+    """Return a figure for each detail of the benchmark; None where its processes did not report it."""
+    return tuple(_figure(detail, measured) for detail in workload.details_of(benchmark))
+
+
+def _figure(detail: Detail, measured: BenchmarkValues | None) -> DetailFigure | None:
+    reported = measured.reported.get(detail.of) if measured else None
+    if not measured or not reported:
+        return None
+    counts = zip(reported, measured.processes, measured.units, strict=True)
+    return DetailFigure(detail, tuple(detail.shown(one, len(values), units) for one, values, units in counts))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label (a variant in a mode, or a limit) in one benchmark. Times are in seconds per unit of work."""
+
+    label: str
+    outcome: Outcome
+    seconds: float | None
+    spread: float | None
+    to_baseline: Comparison | None
+    to_control: Comparison | None
+    profile: BenchmarkProfile | None
+    max_rss_bytes: int | None
+    notes: tuple[str, ...]
+    medians: tuple[float, ...] = ()  # of each process, in the order of the rounds
+    details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's own
+    share: Interval | None = None  # throughput divided by the best limit's
+
+
+@dataclass(frozen=True)
+class Table:
+    """All variants in one benchmark of one workload."""
+
+    workload: Workload
+    benchmark: Benchmark
+    baseline: str
+    rounds: int
+    twin: Ratio | None
+    rows: tuple[Row, ...]
+    limits: tuple[Row, ...] = ()
+
+    @property
+    def best_limit(self) -> Row | None:
+        """Return the limit that takes the least time; None if none has a figure."""
+        return min((row for row in self.limits if row.seconds), key=lambda row: row.seconds or 0, default=None)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One label compared with the baseline over all benchmarks that rank; `missing` counts those without a ratio."""
+
+    label: str
+    ratio: Interval | None
+    slower: int
+    faster: int
+    same: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class _ExperimentData:
+    """The contents of an experiment's files."""
+
+    experiment: Experiment
+    values: Values
+    profiles: Profiles
+
+    def of(self, label: str, workload: str, benchmark: str) -> BenchmarkValues | None:
+        return self.values.get((label, workload), {}).get(benchmark)
+
+    @cached_property
+    def medians(self) -> dict[tuple[str, str, str], list[float]]:
+        """Return one figure for each process, by workload, benchmark and label."""
+        return {
+            (workload, benchmark, label): one.medians
+            for (label, workload), cell in self.values.items()
+            for benchmark, one in cell.items()
+        }
+
+    def by_round(self, pair: ComparedPair) -> list[float]:
+        workload, benchmark, label, other = pair
+        mine, theirs = (self.medians.get((workload, benchmark, one), []) for one in (label, other))
+        return paired_ratios(mine, theirs)
+
+
+@dataclass(frozen=True)
+class _Comparisons:
+    """All comparisons of an experiment, and the twin's ratio in each benchmark."""
+
+    comparisons: Mapping[ComparedPair, Comparison]
+    twins: Mapping[BenchmarkKey, Ratio]
+
+
+def spread_of(medians: Sequence[float]) -> float:
+    """Return half the range of the processes' medians, divided by their median."""
+    return (max(medians) - min(medians)) / 2 / median(medians)
+
+
+def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
+    """Return a table for each benchmark, in the order of the experiment."""
+    recorded = _ExperimentData(experiment, values, profiles)
+    compared = _compared(recorded)
+    return [
+        _table(recorded, workload, benchmark, compared)
+        for name in experiment.settings.workloads
+        for workload in [experiment.workloads[name]]
+        for benchmark in workload.benchmarks
+    ]
+
+
+def _compared(recorded: _ExperimentData) -> _Comparisons:
+    """Compare each label with the baseline and its control; where these are the same, once."""
+    pairs, twins = _pairs(recorded.experiment), _twins(recorded.experiment)
+    rounds = {pair: ratios for pair in [*pairs, *twins] if (ratios := recorded.by_round(pair))}
+    found = dict(zip(rounds, ratios_over(list(rounds.values())), strict=True))
+    shown = {pair[:2]: found[pair] for pair in twins if pair in found}
+    adjusted = holm_adjusted_by_family({pair: (pair[:2], found[pair].p) for pair in pairs if pair in found})
+    comparisons = {
+        pair: Comparison(pair[3], tuple(rounds[pair]), found[pair], p, band_of(shown.get(pair[:2])))
+        for pair, p in adjusted.items()
+    }
+    return _Comparisons(comparisons, shown)
+
+
+def _twins(experiment: Experiment) -> list[ComparedPair]:
+    baseline = experiment.settings.baseline
+    keys = {(workload.name, one.name) for workload in experiment.workloads.values() for one in workload.benchmarks}
+    return [(*key, label_of(baseline, TWIN), baseline) for key in sorted(keys)]
+
+
+def _pairs(experiment: Experiment) -> list[ComparedPair]:
+    return [
+        (cell.workload, benchmark.name, cell.label, other)
+        for cell in experiment.cells
+        if cell.mode != TWIN
+        for benchmark in experiment.workloads[cell.workload].benchmarks
+        for other in (experiment.settings.baseline, _control_of(experiment, cell))
+        if other not in {None, cell.label}
+    ]
+
+
+def _control_of(experiment: Experiment, cell: CellResult) -> str | None:
+    """Return the label of a cell's control; that of a mode is its variant in no mode."""
+    return cell.variant if cell.mode else experiment.controls.get(cell.variant)
+
+
+def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, compared: _Comparisons) -> Table:
+    key = (workload.name, benchmark.name)
+    cells = [cell for cell in recorded.experiment.cells if cell.workload == workload.name and cell.mode != TWIN]
+    names = [limit.name for limit in workload.limits_of(benchmark.name)]
+    limits = [
+        _row(recorded, cell, benchmark, compared)
+        for cell in recorded.experiment.limits
+        if cell.workload == workload.name and cell.mode in names
+    ]
+    table = Table(
+        workload=workload,
+        benchmark=benchmark,
+        baseline=recorded.experiment.settings.baseline,
+        rounds=max((len(recorded.medians.get((*key, cell.label), [])) for cell in cells), default=0),
+        twin=compared.twins.get(key),
+        rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
+        limits=tuple(limits),
+    )
+    return _with_shares(recorded, table)
+
+
+def _with_shares(recorded: _ExperimentData, table: Table) -> Table:
+    """Return the table with each row's share of the best limit, paired by round."""
+    best = table.best_limit
+    if best is None:
+        return table
+    key = (table.workload.name, table.benchmark.name)
+
+    def share(row: Row) -> Row:
+        theirs, mine = (recorded.medians.get((*key, label), []) for label in (best.label, row.label))
+        return replace(row, share=ratio_of(theirs, mine))
+
+    return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
+
+
+def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared: _Comparisons) -> Row:
+    benchmark = asked.name
+    experiment, key = recorded.experiment, (cell.workload, benchmark, cell.label)
+    mine = recorded.of(cell.label, cell.workload, benchmark)
+    profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
+    medians = recorded.medians.get(key)
+    control = _control_of(experiment, cell)
+    return Row(
+        label=cell.label,
+        outcome=cell.benchmarks.get(benchmark, cell.outcome),
+        seconds=median(medians) if medians else None,
+        spread=spread_of(medians) if medians else None,
+        to_baseline=compared.comparisons.get((*key, experiment.settings.baseline)),
+        to_control=compared.comparisons.get((*key, control)) if control else None,
+        profile=profile,
+        max_rss_bytes=mine.max_rss_bytes if mine else None,
+        notes=_notes(experiment, cell, mine),
+        details=details_of(experiment.workloads[cell.workload], asked, mine),
+        medians=tuple(medians or ()),
+    )
+
+
+def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | None) -> tuple[str, ...]:
+    """Return remarks on a cell, above all that the GIL came back on during the work."""
+    facts = experiment.facts.get(cell.label)
+    notes = []
+    if facts and mine and mine.gil_after is not None and Gil.OFF in {facts.gil, mine.gil_after}:
+        notes.append(
+            "GIL off before and after"
+            if mine.gil_after == facts.gil
+            else f"GIL {facts.gil.value} at start, {mine.gil_after.value} after the work"
+        )
+    if cell.profile and cell.profile.state is not State.OK:
+        notes.append("no profile")
+    return (*notes, *cell.notes)
+
+
+def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
+    """Return a summary of each variant and mode but the baseline, in the order of the experiment."""
+    baseline = experiment.settings.baseline
+    labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
+    found: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
+    ranking = [table for table in tables if table.benchmark.ranks]
+    for table in ranking:
+        for row in table.rows:
+            if row.to_baseline:
+                found[row.label].append((table.workload.name, row.to_baseline))
+    ratios = geometric_means([_by_workload(one) for one in found.values()])
+    return [_summary(label, ratio, found[label], len(ranking)) for label, ratio in zip(found, ratios, strict=True)]
+
+
+def _by_workload(compared: Sequence[tuple[str, Comparison]]) -> list[list[tuple[float, ...]]]:
+    """Return the ratios by round, grouped by workload: each workload has the same weight in the mean."""
+    groups: dict[str, list[tuple[float, ...]]] = {}
+    for workload, comparison in compared:
+        groups.setdefault(workload, []).append(comparison.by_round)
+    return list(groups.values())
+
+
+def _summary(
+    label: str, ratio: Interval | None, compared: Sequence[tuple[str, Comparison]], benchmarks: int
+) -> Summary:
+    verdicts = Counter(comparison.verdict for _, comparison in compared)
+    missing = benchmarks - verdicts.total()
+    return Summary(label, ratio, verdicts[Verdict.SLOWER], verdicts[Verdict.FASTER], verdicts[Verdict.SAME], missing)

@@ -1,0 +1,297 @@
+"""The answer of a pick: which image, what it gains and costs, and what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
+from interlock.analysis.pick.exclusions import LocalImage, broken_imports, exclusion_reasons, risks_of
+from interlock.analysis.pick.ranking import RankedVariant, rank
+from interlock.analysis.statistics import Interval, ratio_of
+from interlock.catalog.types import split_label
+from interlock.results.audits import VariantAudit
+from interlock.results.experiments import Built
+from interlock.results.picks import (
+    Contender,
+    Costs,
+    Decision,
+    Estimate,
+    Exclusion,
+    MachineDifference,
+    Pick,
+    Recommendation,
+    Share,
+    Standing,
+)
+
+# How a fact is written where its value alone would not be understood.
+FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "storage driver {}"}
+# How many of the best are measured again, besides the baseline.
+MEASURE_AGAIN = 4
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """This machine as an experiment would record it; no engine if none answers."""
+
+    host: Mapping[str, Any]
+    engine: Mapping[str, Any] | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        if self.engine is not None:
+            return []
+        return ["no container engine answers here: its version and storage driver are not compared"]
+
+
+def machine_text(host: Mapping[str, Any]) -> str:
+    """Return a machine's facts in one line."""
+    facts = _machine_facts(host, host.get("engine"))
+    return ", ".join(FACT_FORMATS.get(what, "{}").format(fact) for what, fact in facts.items())
+
+
+def machine_differences(there: Mapping[str, Any], here: ThisMachine) -> list[MachineDifference]:
+    """Return the facts that are known of both machines and differ."""
+    theirs, ours = _machine_facts(there, there.get("engine")), _machine_facts(here.host, here.engine)
+    return [
+        MachineDifference(what=what, there=theirs[what], here=ours[what])
+        for what in theirs
+        if what in ours and theirs[what] != ours[what]
+    ]
+
+
+def _machine_facts(host: Mapping[str, Any], engine: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the known facts that make figures differ between machines, by name."""
+    memory_bytes = host.get("memory_bytes")
+    found = {
+        "cores": host.get("cores"),
+        "processor": host.get("cpu"),
+        "memory": f"{memory_bytes / 2**30:.0f} GiB" if memory_bytes else None,
+        "kernel": host.get("kernel"),
+        "system": host.get("system"),
+        "engine": f"{engine.get('name', 'docker')} {engine.get('version', '')}" if engine else None,
+        "storage driver": engine.get("storage_driver") if engine else None,
+    }
+    return {what: str(fact) for what, fact in found.items() if fact is not None}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The contenders in their order, what is excluded, and the decision that follows."""
+
+    rows: list[RankedVariant]
+    excluded: list[Exclusion]
+    decision: Decision
+    chosen: RankedVariant | None  # the image to switch to
+
+
+def decide(evidence: Evidence) -> Ranking:
+    """Exclude, rank, and decide whether to switch.
+
+    The fastest contender that is shown to be faster than the baseline is chosen, even if another one ranks above it but
+    is not shown to be faster. If the baseline itself fails a constraint, the fastest contender is chosen.
+    """
+    found = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
+    excluded = [Exclusion(label=label, reasons=why) for label, why in found.items() if why]
+    rows = rank(evidence, [label for label, why in found.items() if not why])
+    faster = next((row for row in rows if row.standing is Standing.FASTER), None)
+    if not rows:
+        return Ranking(rows, excluded, Decision.NOTHING, None)
+    if faster is None and any(row.label == evidence.baseline for row in rows):
+        return Ranking(rows, excluded, Decision.STAY, None)
+    return Ranking(rows, excluded, Decision.SWITCH, faster or rows[0])
+
+
+def decide_with_audits(evidence: Evidence, audit: Callable[[str], VariantAudit]) -> tuple[Evidence, Ranking]:
+    """Decide with the dependencies tested on the chosen variant and, as long as they fail, on the next one.
+
+    Variants that cannot be the answer are not tested. If a module cannot be imported, the baseline's variant is tested
+    too, to tell whether the chosen one is the cause.
+    """
+    ranked = decide(evidence)
+    while ranked.chosen and (name := split_label(ranked.chosen.label)[0]) not in evidence.audits:
+        audits = {**evidence.audits, name: audit(name)}
+        baseline = split_label(evidence.baseline)[0]
+        if broken_imports(audits[name], None) and baseline not in audits:
+            audits[baseline] = audit(baseline)
+        evidence = replace(evidence, audits=audits)
+        ranked = decide(evidence)
+    return evidence, ranked
+
+
+def advise(evidence: Evidence, ranked: Ranking, here: ThisMachine, image: Built | None, local: LocalImage) -> Pick:
+    """Return the whole answer. `image` is the chosen one, as this engine has it or as it was measured."""
+    experiment, criteria = evidence.experiment, evidence.criteria
+    apart = machine_differences(experiment.host, here)
+    measure = measuring_command([workload for workload, _ in evidence.shares], _best(evidence, ranked), criteria)
+    recommended = _recommendation(evidence, ranked.chosen, image, local) if ranked.chosen and image else None
+    again = evidence.recorded.shipped or apart or experiment.settings.quick
+    return Pick(
+        decision=ranked.decision,
+        answer=_answer(evidence, ranked),
+        experiment=experiment.name,
+        shipped=evidence.recorded.shipped,
+        profile=criteria.profile,
+        baseline=evidence.baseline,
+        machine=machine_text(experiment.host),
+        apart=apart,
+        shares=[Share(workload=at[0], benchmark=at[1], share=share) for at, share in evidence.shares.items()],
+        contenders=[_contender(evidence, row) for row in ranked.rows],
+        excluded=ranked.excluded,
+        recommended=recommended,
+        audits=list(evidence.audits.values()),
+        notes=[*_notes(evidence, ranked), *here.notes],
+        measure=measure,
+        next=_next_commands(evidence, ranked, local) or [measure] * bool(ranked.rows and again),
+    )
+
+
+def speed_of(ratio: Interval) -> Estimate:
+    """Return the relative throughput of a ratio of times: its inverse."""
+    high = 1 / ratio.low if ratio.low > 0 else None
+    return Estimate(estimate=1 / ratio.estimate, low=0.0 if math.isinf(ratio.high) else 1 / ratio.high, high=high)
+
+
+def _time_of(ratio: Interval) -> Estimate:
+    high = None if math.isinf(ratio.high) else ratio.high
+    return Estimate(estimate=ratio.estimate, low=ratio.low, high=high)
+
+
+def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
+    return Contender(
+        label=row.label,
+        speed=speed_of(row.ratio),
+        standing=row.standing,
+        tied_with=row.tied_with,
+        max_rss_bytes=evidence.max_rss_bytes(row.label),
+        start_s=_start_s(evidence, row.label),
+        image_bytes=_image_bytes(evidence, row.label),
+    )
+
+
+def _start_s(evidence: Evidence, label: str) -> float | None:
+    figures = evidence.medians(label, START_UP)
+    return median(figures) if figures else None
+
+
+def _image_bytes(evidence: Evidence, label: str) -> int:
+    image = evidence.images.get(split_label(label)[0])
+    return image.size_bytes if image else 0
+
+
+def _recommendation(evidence: Evidence, row: RankedVariant, image: Built, local: LocalImage) -> Recommendation:
+    mode = evidence.mode(row.label)
+    return Recommendation(
+        label=row.label,
+        reference=image.reference,
+        pinned=image.digest is not None,
+        environment=mode.environment if mode else {},
+        options=mode.options if mode else [],
+        gain=speed_of(row.ratio),
+        costs=_costs(evidence, row.label),
+        risks=list(risks_of(evidence, row.label, local)),
+    )
+
+
+def _costs(evidence: Evidence, label: str) -> Costs:
+    baseline = evidence.baseline
+    mine, theirs = _start_s(evidence, label), _start_s(evidence, baseline)
+    ratio = ratio_of(evidence.medians(label, START_UP), evidence.medians(baseline, START_UP))
+    return Costs(
+        max_rss_bytes=evidence.max_rss_bytes(label) - evidence.max_rss_bytes(baseline),
+        image_bytes=_image_bytes(evidence, label) - _image_bytes(evidence, baseline),
+        start_s=mine - theirs if mine is not None and theirs is not None else None,
+        start_ratio=_time_of(ratio) if ratio else None,
+    )
+
+
+def _answer(evidence: Evidence, ranked: Ranking) -> str:
+    baseline, row = evidence.baseline, ranked.chosen
+    if ranked.decision is Decision.NOTHING:
+        return f"none of {len(ranked.excluded)} variants and modes meets the constraints"
+    if row is None:
+        return f"stay with {baseline}: {_nothing_faster(evidence, ranked)}"
+    gain = throughput_text(speed_of(row.ratio))
+    if row.standing is Standing.FASTER:
+        return f"switch from {baseline} to {row.label}: {gain}"
+    why = next((one.reasons[0] for one in ranked.excluded if one.label == baseline), "it was not measured")
+    return f"{baseline} does not meet the constraints ({why}); the fastest that does is {row.label}: {gain}"
+
+
+def _nothing_faster(evidence: Evidence, ranked: Ranking) -> str:
+    best = next((row for row in ranked.rows if row.label != evidence.baseline), None)
+    if best is None:
+        return "nothing else meets the constraints"
+    return f"nothing is shown to be faster (the best, {best.label}: {throughput_text(speed_of(best.ratio))})"
+
+
+def throughput_text(speed: Estimate) -> str:
+    """Return a relative throughput in words: '26 % more throughput (95 % interval 23 to 29 %)'."""
+    change = _percent(speed.estimate)
+    words = f"{abs(change)} % {'more' if change > 0 else 'less'} throughput" if change else "the same throughput"
+    if speed.high is None:
+        return f"{words} (one round, so no interval)"
+    low, high = _percent(speed.low), _percent(speed.high)
+    if low < 0 < high or not change:
+        return f"{words} (95 % interval {low:+d} to {high:+d} %)"
+    first, last = sorted((abs(low), abs(high)))
+    return f"{words} (95 % interval {first} to {last} %)"
+
+
+def _percent(factor: float) -> int:
+    return round(100 * (factor - 1))
+
+
+def ratio_text(ratio: Estimate) -> str:
+    """Return a ratio with its interval, '1.30 [1.26, 1.35]', or '1.30 [one round]'."""
+    if ratio.high is None:
+        return f"{ratio.estimate:.2f} [one round]"
+    return f"{ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
+    """Yield what a reader must know about how the decision was made."""
+    chosen, experiment = ranked.chosen, evidence.experiment
+    if chosen and chosen.standing is not Standing.FASTER:
+        yield "nothing that meets the constraints is shown to be faster than the baseline, which does not meet them"
+    if chosen:
+        seeming = [row.label for row in ranked.rows[: ranked.rows.index(chosen)] if row.label != evidence.baseline]
+        if seeming:
+            yield f"ranked higher, but not shown to be faster than {evidence.baseline}: {', '.join(seeming)}"
+        if tied := [row.label for row in ranked.rows if row.tied_with == chosen.label]:
+            yield f"not shown to differ from {chosen.label}: {', '.join(tied)}"
+    if evidence.criteria.needs and not chosen and not evidence.audits:
+        yield "your dependencies were not tested: only an image to switch to is"
+    if left_out := uncounted(experiment, evidence.criteria, evidence.catalog.workloads):
+        yield f"no weight unless named with --workload: {', '.join(left_out)}"
+    if experiment.warnings:
+        count = f"{len(experiment.warnings)} warning{'s' if len(experiment.warnings) > 1 else ''}"
+        yield f"the measurement was disturbed: `interlock report {evidence.recorded.folder}` shows {count}"
+    yield "memory is that of the workloads' processes, not of your program"
+
+
+def _best(evidence: Evidence, ranked: Ranking) -> Sequence[str]:
+    """Return the baseline and the best contenders that are not shown to be slower, to be measured again."""
+    rows = [row for row in ranked.rows if row.standing not in {Standing.SLOWER, Standing.BASELINE}]
+    chosen = [ranked.chosen.label] if ranked.chosen else []
+    best = list(dict.fromkeys([*chosen, *(row.label for row in rows or ranked.rows)]))[:MEASURE_AGAIN]
+    return [evidence.baseline, *best]
+
+
+def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage) -> list[str]:
+    """Return the commands that build, try and swap in the chosen image; none to stay."""
+    if ranked.chosen is None:
+        return []
+    row = ranked.chosen
+    variant = split_label(row.label)[0]
+    release = " --release" if evidence.criteria.profile == "release" else ""
+    build = [f"interlock build {variant}{release}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
+    return [
+        *build,
+        f"interlock trial . --variants {row.label}{release}",
+        f"interlock swap Dockerfile --to {row.label}{release}",
+    ]

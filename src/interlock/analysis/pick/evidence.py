@@ -1,0 +1,284 @@
+"""Which experiment answers a pick, how much each benchmark counts, and the figures that it has."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.pick.criteria import Criteria, Weight
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.types import TWIN, label_of, split_label
+from interlock.catalog.variants import Gil, Mode, Variant
+from interlock.catalog.workloads import Benchmark, Workload
+from interlock.errors import UsageError, nearest
+from interlock.results.audits import VariantAudit
+from interlock.results.experiments import Built, CellResult, Experiment, State, Values
+
+Workloads = Mapping[str, Workload]
+
+# Arguments of benchmarks that give the number of threads.
+THREAD_OPTIONS = ("--threads", "--readers", "--workers")
+# How many experiments an error names, the latest first.
+MAX_NAMED = 3
+# The benchmark of start-up time: `python -c pass`.
+START_UP: BenchmarkKey = ("startup", "pass")
+
+
+@dataclass(frozen=True)
+class RecordedExperiment:
+    """An experiment, its folder, and whether it came with Interlock."""
+
+    folder: Path
+    experiment: Experiment
+    shipped: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.experiment.name}{' (shipped)' if self.shipped else ''}"
+
+
+def choose_experiment(
+    recorded: Sequence[RecordedExperiment], criteria: Criteria, known: Workloads
+) -> RecordedExperiment:
+    """Return the first experiment that answers all criteria; raise UsageError with what each lacks otherwise."""
+    sets = [known, *(one.experiment.workloads for one in recorded)]
+    _check_names(sets, criteria.weights)
+    _check_threads(sets, criteria, known)
+    lacking: list[str] = []
+    for one in recorded:
+        if not (found := missing_from(one.experiment, criteria, known)):
+            return one
+        lacking.append(f"{one.name} {found}")
+    more = f"; and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
+    names = ", ".join(weight.name for weight in criteria.weights)
+    raise UsageError(
+        found=f"no experiment can rank images by {names}: {'; '.join(lacking[:MAX_NAMED]) or 'there is none'}{more}",
+        todo=_todo(criteria, known),
+    )
+
+
+def _check_names(sets: Sequence[Workloads], weights: Sequence[Weight]) -> None:
+    """Raise UsageError for a workload or benchmark that neither the project nor any experiment has."""
+    for weight in weights:
+        workloads = [one[weight.workload] for one in sets if weight.workload in one]
+        if not workloads:
+            names = {name for one in sets for name in one}
+            raise UsageError(
+                key="--workload",
+                found=f"there is no workload '{weight.workload}'",
+                todo=nearest(weight.workload, names),
+            )
+        benchmarks = {benchmark.name for one in workloads for benchmark in one.benchmarks}
+        if weight.benchmark is not None and weight.benchmark not in benchmarks:
+            raise UsageError(
+                key="--workload",
+                found=f"{weight.workload} has no benchmark '{weight.benchmark}'",
+                todo=nearest(weight.benchmark, benchmarks),
+            )
+
+
+def _check_threads(sets: Sequence[Workloads], criteria: Criteria, known: Workloads) -> None:
+    """Raise UsageError if no benchmark runs that many threads; benchmarks without a thread count are not affected."""
+    if criteria.threads is None:
+        return
+    counts = {
+        weight.name: {threads_of(one) for workloads in sets for one in counted_benchmarks(workloads, known, weight)}
+        - {None}
+        for weight in criteria.weights
+    }
+    if not any(counts.values()):
+        found = f"no benchmark of {', '.join(counts)} has a number of threads"
+        raise UsageError(key="--threads", found=found, todo="Leave out --threads.")
+    for name, found_counts in counts.items():
+        if found_counts and criteria.threads not in found_counts:
+            raise UsageError(
+                key="--threads",
+                found=f"{name} is measured with {_counts_text(found_counts)} threads, not with {criteria.threads}",
+                todo=f"Choose {_counts_text(found_counts)}, or leave out --threads.",
+            )
+
+
+def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
+    """Return what the criteria need and the experiment does not have, as the end of a sentence; empty if it has all."""
+    if experiment.settings.profile != criteria.profile:
+        return f"has profile {experiment.settings.profile}, not {criteria.profile}"
+    missing = [
+        weight.name for weight in criteria.weights if not counted_benchmarks(experiment.workloads, known, weight)
+    ]
+    if missing:
+        return f"did not measure {', '.join(missing)}"
+    return _missing_threads(experiment, criteria, known) or _missing_baseline(experiment, criteria, known)
+
+
+def _missing_threads(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
+    """Return the first workload that was measured only with other numbers of threads."""
+    for weight in criteria.weights if criteria.threads is not None else ():
+        counts = {threads_of(one) for one in counted_benchmarks(experiment.workloads, known, weight)}
+        if not counts & {None, criteria.threads}:
+            return f"measured {weight.name} with {_counts_text(counts)} threads only"
+    return ""
+
+
+def _counts_text(counts: set[int | None]) -> str:
+    return " or ".join(str(count) for count in sorted(count for count in counts if count is not None))
+
+
+def _missing_baseline(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
+    baseline = baseline_of(experiment, criteria)
+    cells = {(cell.workload, cell.label): cell for cell in experiment.cells}
+    for workload, benchmark in shares_of(experiment, criteria, known):
+        cell = cells.get((workload, baseline))
+        if cell is None:
+            return f"did not measure {baseline}, the baseline"
+        outcome = cell.benchmarks.get(benchmark, cell.outcome)
+        if outcome.state is not State.OK:
+            return f"has no figure for {baseline}, the baseline: {workload} {benchmark} is {outcome.state.value}"
+    return ""
+
+
+def baseline_of(experiment: Experiment, criteria: Criteria) -> str:
+    """Return the label that the others are compared with: --baseline, or the experiment's own."""
+    return criteria.baseline or experiment.settings.baseline
+
+
+def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> dict[BenchmarkKey, float]:
+    """Return each benchmark's share of the ranking; a workload's weight is split evenly. They add up to 1."""
+    total = sum(weight.weight for weight in criteria.weights)
+    shares: dict[BenchmarkKey, float] = {}
+    for weight in criteria.weights:
+        counting = [
+            one
+            for one in counted_benchmarks(experiment.workloads, known, weight)
+            if criteria.threads is None or threads_of(one) in {None, criteria.threads}
+        ]
+        for one in counting:
+            key = (weight.workload, one.name)
+            shares[key] = shares.get(key, 0.0) + weight.weight / total / len(counting)
+    return shares
+
+
+def counted_benchmarks(workloads: Workloads, known: Workloads, weight: Weight) -> list[Benchmark]:
+    """Return the benchmarks that a weight counts: the one it names, or those of the workload that rank.
+
+    Whether a benchmark ranks is read from the project as it is today, since older experiments did not record it.
+    """
+    workload = workloads.get(weight.workload)
+    if workload is None:
+        return []
+    if weight.benchmark is not None:
+        return [one for one in workload.benchmarks if one.name == weight.benchmark]
+    return [one for one in workload.benchmarks if _ranks(one, known.get(workload.name))]
+
+
+def _ranks(benchmark: Benchmark, today: Workload | None) -> bool:
+    benchmarks = {one.name: one for one in today.benchmarks} if today else {}
+    return benchmarks.get(benchmark.name, benchmark).ranks
+
+
+def threads_of(benchmark: Benchmark) -> int | None:
+    """Return the number of threads in a benchmark's arguments; None without one."""
+    for option, value in zip(benchmark.arguments, benchmark.arguments[1:], strict=False):
+        if option in THREAD_OPTIONS and value.isdecimal():
+            return int(value)
+    return None
+
+
+def uncounted(experiment: Experiment, criteria: Criteria, known: Workloads) -> list[str]:
+    """Return the benchmarks of the weighted workloads that do not count, as `--workload` names them."""
+    counting = shares_of(experiment, criteria, known)
+    return [
+        f"{name}/{benchmark.name}"
+        for name in dict.fromkeys(weight.workload for weight in criteria.weights if weight.benchmark is None)
+        for benchmark in experiment.workloads[name].benchmarks
+        if (name, benchmark.name) not in counting
+    ]
+
+
+def _todo(criteria: Criteria, known: Workloads) -> str:
+    names = [weight.workload for weight in criteria.weights if weight.workload in known]
+    return (
+        f"Measure it: `{measuring_command(names, [], criteria)}`." if names else "Name an experiment with --experiment."
+    )
+
+
+def measuring_command(workloads: Sequence[str], labels: Sequence[str], criteria: Criteria) -> str:
+    """Return the command that measures these labels (all without any) on these workloads."""
+    words = ["interlock", "matrix", "--workloads", ",".join(dict.fromkeys(workloads))]
+    words += ["--variants", ",".join(dict.fromkeys(labels))] if labels else []
+    words += ["--baseline", split_label(criteria.baseline)[0]] if criteria.baseline else []
+    return " ".join([*words, *(["--release"] if criteria.profile == "release" else [])])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An experiment with its values (of the weighted workloads and of start-up), the catalog and the criteria.
+
+    `audits` has the variants whose dependencies were tested.
+    """
+
+    recorded: RecordedExperiment
+    values: Values
+    catalog: Catalog
+    criteria: Criteria
+    today: datetime.date
+    audits: Mapping[str, VariantAudit] = field(default_factory=dict)
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.recorded.experiment
+
+    @cached_property
+    def baseline(self) -> str:
+        return baseline_of(self.experiment, self.criteria)
+
+    @cached_property
+    def shares(self) -> dict[BenchmarkKey, float]:
+        return shares_of(self.experiment, self.criteria, self.catalog.workloads)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Return every variant and mode of the experiment, without conditions: they are the baseline measured again."""
+        ours = [cell for cell in self.experiment.cells if cell.mode not in {TWIN, *self.experiment.conditions}]
+        return list(dict.fromkeys(cell.label for cell in ours))
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str], CellResult]:
+        """Return the cells by label and workload."""
+        return {(cell.label, cell.workload): cell for cell in self.experiment.cells}
+
+    @cached_property
+    def images(self) -> dict[str, Built]:
+        """Return the images by variant."""
+        return {image.variant: image for image in self.experiment.images}
+
+    @property
+    def twin(self) -> str:
+        return label_of(self.experiment.settings.baseline, TWIN)
+
+    def variant(self, label: str) -> Variant | None:
+        """Return a label's variant; None if the project no longer has it."""
+        return self.catalog.variants.get(split_label(label)[0])
+
+    def mode(self, label: str) -> Mode | None:
+        """Return a label's mode; None for a plain variant and for a mode that the project no longer has."""
+        variant, name = self.variant(label), split_label(label)[1]
+        return next((mode for mode in variant.modes if mode.name == name), None) if variant else None
+
+    def gil(self, label: str) -> Gil | None:
+        """Return the GIL state that the variant or mode declares."""
+        variant, mode = self.variant(label), self.mode(label)
+        return (mode.gil if mode else None) or (variant.proof.gil if variant else None)
+
+    def medians(self, label: str, key: BenchmarkKey) -> Sequence[float]:
+        """Return one figure in seconds for each round; empty if it was not measured."""
+        values = self.values.get((label, key[0]), {}).get(key[1])
+        return values.medians if values else []
+
+    def max_rss_bytes(self, label: str) -> int:
+        """Return the largest memory of one process in the weighted benchmarks, in bytes."""
+        found = (self.values.get((label, workload), {}).get(name) for workload, name in self.shares)
+        return max((one.max_rss_bytes for one in found if one), default=0)

@@ -1,0 +1,237 @@
+"""What speaks against an image: the constraints that it does not meet, and the risks of a switch to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.pick.evidence import Evidence
+from interlock.catalog.types import MOUNT, split_label
+from interlock.catalog.variants import Gil, SupportPhase, Variant
+from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.experiments import Built, State
+
+
+def exclusion_reasons(evidence: Evidence, label: str) -> list[str]:
+    """Return each reason that excludes a variant or mode; none if it meets all constraints."""
+    variant, (name, mode) = evidence.variant(label), split_label(label)
+    if variant is None:
+        return [f"{name} is no longer in variants/"]
+    if mode is not None and evidence.mode(label) is None:
+        return [f"{name} no longer has a mode '{mode}'"]
+    return [
+        *_unsupported(evidence, variant),
+        *_old_python(evidence, variant),
+        *_measuring_mode(evidence, label),
+        *(_no_image(evidence, name) or [*_missing_figures(evidence, label), *_too_much_memory(evidence, label)]),
+        *_failed_dependencies(evidence, label),
+    ]
+
+
+def _unsupported(evidence: Evidence, variant: Variant) -> Iterator[str]:
+    support, criteria = variant.support, evidence.criteria
+    over = support.end_of_life is not None and support.end_of_life < evidence.today.isoformat()
+    phase = SupportPhase.END_OF_LIFE if over else support.phase
+    if phase is SupportPhase.END_OF_LIFE and phase not in criteria.allowed:
+        yield f"end of life{f' since {support.end_of_life}' if support.end_of_life else ''}"
+    elif phase is SupportPhase.PRERELEASE and phase not in criteria.allowed:
+        yield "a prerelease"
+    until = criteria.supported_until
+    if until is None:
+        return
+    if support.end_of_life is None:
+        yield f"its end of life is not announced, so support until {until} is not certain"
+    elif support.end_of_life[: len(until)] < until and (not over or phase in criteria.allowed):
+        yield f"supported until {support.end_of_life}, not {until}"
+
+
+def _old_python(evidence: Evidence, variant: Variant) -> Iterator[str]:
+    wanted = evidence.criteria.min_python
+    if wanted is not None and version_numbers(variant.version)[: len(wanted)] < wanted:
+        yield f"Python {variant.version} is older than {'.'.join(map(str, wanted))}"
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version: (3, 13, 5) of 3.13.5; those of the release for a prerelease."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
+def _measuring_mode(evidence: Evidence, label: str) -> Iterator[str]:
+    mode = evidence.mode(label)
+    if mode and any(value.startswith(f"{MOUNT}/") for value in mode.environment.values()):
+        yield "its mode needs a library that is mounted only while measuring: no image has it"
+
+
+def _no_image(evidence: Evidence, name: str) -> list[str]:
+    image = evidence.images.get(name)
+    if image is None or image.outcome.state is State.OK:
+        return []
+    return [f"{image.outcome.state.value}: {_one_line(image.outcome.reason)}"]
+
+
+def _missing_figures(evidence: Evidence, label: str) -> Iterator[str]:
+    """Yield one reason for all benchmarks that have no figure for the same cause."""
+    found: dict[str, list[BenchmarkKey]] = {}
+    for key in evidence.shares:
+        if reason := _no_figure(evidence, label, key):
+            found.setdefault(reason, []).append(key)
+    for reason, keys in found.items():
+        yield f"{', '.join(_benchmark_names(evidence, keys))} {reason}"
+
+
+def _no_figure(evidence: Evidence, label: str, key: BenchmarkKey) -> str:
+    """Return why a benchmark has no figure; empty if it has one."""
+    cell = evidence.cells.get((label, key[0]))
+    if cell is None:
+        return "was not measured"
+    outcome = cell.benchmarks.get(key[1], cell.outcome)
+    if outcome.state is not State.OK:
+        return f"{outcome.state.value}: {_one_line(outcome.reason)}"
+    return "" if evidence.medians(label, key) else "has no figure"
+
+
+def _benchmark_names(evidence: Evidence, keys: list[BenchmarkKey]) -> Iterator[str]:
+    """Yield the benchmarks' names; a workload stands for its benchmarks if all that are weighted are among them."""
+    for workload in dict.fromkeys(workload for workload, _ in keys):
+        mine = [benchmark for name, benchmark in keys if name == workload]
+        all_ = sum(name == workload for name, _ in evidence.shares)
+        yield from [workload] if len(mine) == all_ else [f"{workload}/{benchmark}" for benchmark in mine]
+
+
+def _too_much_memory(evidence: Evidence, label: str) -> Iterator[str]:
+    limit_bytes, rss_bytes = evidence.criteria.max_rss_bytes, evidence.max_rss_bytes(label)
+    if limit_bytes is not None and rss_bytes > limit_bytes:
+        yield f"a process uses {rss_bytes / 1e6:.1f} MB, more than {limit_bytes / 1e6:.1f} MB"
+
+
+def _failed_dependencies(evidence: Evidence, label: str) -> Iterator[str]:
+    """Yield what failed when the dependencies were tested; nothing if they were not tested on this variant."""
+    audit = evidence.audits.get(split_label(label)[0])
+    if audit is None:
+        return
+    if audit.outcome.state is not State.OK:
+        yield f"its dependencies could not be tested: {_one_line(audit.outcome.reason)}"
+        return
+    for package in audit.failed:
+        if package.origin is Origin.FAILED:
+            yield f"{package_text(package)} cannot be installed: {_one_line(package.reason)}"
+    for package, failed in broken_imports(audit, baseline_audit(evidence, audit)):
+        yield f"'{failed.module}' of {package_text(package)} cannot be imported: {_one_line(failed.error)}"
+    if evidence.gil(label) is Gil.OFF:
+        yield from _gil_switchers(audit)
+
+
+def baseline_audit(evidence: Evidence, audit: VariantAudit) -> VariantAudit | None:
+    """Return the baseline's audit, if there is one: what fails there too is not the variant's fault."""
+    name = split_label(evidence.baseline)[0]
+    return evidence.audits.get(name) if name != audit.variant else None
+
+
+def broken_imports(audit: VariantAudit, other: VariantAudit | None) -> list[tuple[PackageAudit, ModuleImport]]:
+    """Return the modules that cannot be imported, without those that `other` cannot import either."""
+    alike = {one.module for one in other.every_import if one.error} if other else set()
+    pairs = [(package, one) for package in audit.packages for one in package.imports]
+    return [(package, one) for package, one in pairs if one.error and one.module not in alike]
+
+
+def _gil_switchers(audit: VariantAudit) -> Iterator[str]:
+    """Yield each extension module that switches the GIL back on, with its package."""
+    packages = {package.name: package for package in audit.packages}
+    for module, owner in {one.gil_by: one.gil_package for one in audit.every_import if one.gil_by}.items():
+        of = f" of {package_text(packages[owner])}" if owner in packages else ""
+        yield f"{module}{of} switches the GIL back on"
+
+
+def package_text(package: PackageAudit) -> str:
+    """Return a package with the requirement line, or the packages, that need it."""
+    asked = package.requirement or (f"for {', '.join(package.needed_by)}" if package.needed_by else "")
+    return f"{package.name} {package.version}".strip() + (f" ({asked})" if asked else "")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+class LocalImage(StrEnum):
+    """What this machine's engine has of the recommended image."""
+
+    MEASURED = "measured"  # built from the same files and parent as the measured one
+    OTHER = "other"  # of the same tag, built from other files
+    ABSENT = "absent"
+    UNKNOWN = "unknown"  # no engine answers
+
+
+def image_to_name(measured: Built, tag: str, here: Built | None, *, answers: bool) -> tuple[Built, LocalImage]:
+    """Return the image for the FROM line: the measured one, else the one here, else the tag that a build will make.
+
+    `tag` is what a build makes today, `here` is this engine's image of that tag; `answers` says whether an engine is
+    there.
+    """
+    if here and here.content_hash == measured.content_hash:
+        return here, LocalImage.MEASURED
+    if measured.digest:
+        return measured, LocalImage.MEASURED
+    if here:
+        return here, LocalImage.OTHER
+    return measured.model_copy(update={"tag": tag}), LocalImage.ABSENT if answers else LocalImage.UNKNOWN
+
+
+def risks_of(evidence: Evidence, label: str, local: LocalImage) -> Iterator[str]:
+    """Yield what may go wrong after a switch, the most important first."""
+    variant = evidence.variant(label)
+    if variant is None:  # it would have been excluded
+        return
+    yield _support_risk(variant)
+    yield from _other_interpreter(evidence, label, variant)
+    audit = evidence.audits.get(variant.name)
+    yield from _dependency_risks(evidence, label, audit)
+    for workload in dict.fromkeys(workload for workload, _ in evidence.shares):
+        yield from (f"{workload}: {note}" for note in evidence.cells[label, workload].notes)
+    if evidence.criteria.profile == "standard" and "release" in variant.profiles:
+        yield "built without profile-guided and link-time optimisation: for production measure and pick with --release"
+    if local is LocalImage.OTHER:
+        yield "the local image of this name is not the measured one: it was built from other files or another base"
+    for key, reason in variant.differences.items():
+        yield f"differs from python:X-slim: {key}: {reason}"
+
+
+def _support_risk(variant: Variant) -> str:
+    support = variant.support
+    fixes = {
+        SupportPhase.PRERELEASE: "a prerelease, not for production",
+        SupportPhase.BUGFIX: "still gets bug fixes",
+        SupportPhase.SECURITY: "gets security fixes only",
+        SupportPhase.END_OF_LIFE: "gets no fixes, not even for security",
+    }[support.phase]
+    return f"support: {fixes}; end of life {support.end_of_life or 'not announced'}"
+
+
+def _other_interpreter(evidence: Evidence, label: str, variant: Variant) -> Iterator[str]:
+    """Yield what differs from the baseline's interpreter."""
+    old, facts = evidence.variant(evidence.baseline), evidence.experiment.facts.get(label)
+    if old is not None and variant.release_line != old.release_line:
+        yield f"Python {variant.release_line} instead of {old.release_line}: reinstall the dependencies"
+    if variant.proof.implementation != "cpython":
+        yield f"{variant.proof.implementation}, not CPython: extension modules are slow or not available"
+    if (
+        facts
+        and facts.implementation == "cpython"
+        and version_numbers(facts.version) != version_numbers(variant.version)
+    ):
+        yield f"measured as {facts.version}, but variants/{variant.name}.toml now builds {variant.version}"
+
+
+def _dependency_risks(evidence: Evidence, label: str, audit: VariantAudit | None) -> Iterator[str]:
+    if audit is None:
+        back = ", and one may switch the GIL back on" if evidence.gil(label) is Gil.OFF else ""
+        yield f"your dependencies are not tested on it{back}: add `--needs requirements.txt`"
+        return
+    for package in audit.packages:
+        if package.origin is Origin.BUILT:
+            seconds = "" if package.build_s is None else f" in {package.build_s:.0f} s"
+            yield f"no wheel for {package_text(package)}: built from source{seconds}"
+    alike = [one.module for _, one in broken_imports(audit, None)]  # what fails only here excludes
+    if alike:
+        yield f"cannot be imported on it nor on {evidence.baseline}: {', '.join(alike)}"

@@ -1,0 +1,131 @@
+"""What a file of claims says."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from interlock.catalog.types import Data, Label, Name, PublicationDate, Text
+
+
+class Publication(Data):
+    """Where a claim was published."""
+
+    author: str = Field(description="Who wrote it.")
+    title: str = Field(description="Title of the publication.")
+    date: PublicationDate = Field(description="Date of the publication: 2007-10-22, or as much of it as is known.")
+    url: str | None = Field(default=None, description="Address of the publication.")
+
+
+class ClaimMetric(StrEnum):
+    """The figure that a claim is about. Times and shares are ratios; calls are counts, or ratios of two counts."""
+
+    TIME = "time"  # seconds per unit of work
+    USER = "user"  # CPU seconds of the whole process, per unit of work
+    SYS = "sys"
+    SYS_SHARE = "sys-share"  # the kernel's share of the CPU seconds
+    FUTEX = "futex"  # calls per unit of work
+    SYSCALLS = "syscalls"
+
+    @property
+    def counted(self) -> bool:
+        """Return whether the figure is a number of calls."""
+        return self in {ClaimMetric.FUTEX, ClaimMetric.SYSCALLS}
+
+
+class Bound(StrEnum):
+    """On which sides the tolerance of the published figure ends."""
+
+    EXACT = "exact"
+    AT_LEAST = "at-least"
+    AT_MOST = "at-most"
+
+
+class Needs(Data):
+    """What the host must have, and why the claim cannot be tested without it."""
+
+    min_cores: int = Field(default=1, ge=1, description="Cores at least.")
+    system: str | None = Field(default=None, description="A part of the operating system's name.")
+    reason: Text = Field(description="Why the claim cannot be tested without it.")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Needs:
+        if self.min_cores == 1 and self.system is None:
+            raise ValueError("it needs 'min_cores' or 'system' besides the reason")
+        return self
+
+
+class Claim(Data):
+    """A published figure, and which of an experiment's figures it is compared with."""
+
+    name: Name
+    statement: Text = Field(description="What was published, in one sentence.")
+    source: Publication = Field(description="The publication: a name of [sources], or a table of its own.")
+    workload: Name = Field(description="The workload that it is tested with.")
+    benchmark: str = Field(description="The benchmark of that workload.")
+    metric: ClaimMetric = Field(description="The figure that is compared.")
+    syscalls: list[str] = Field(default=[], description="The system calls that the metric 'syscalls' counts.")
+    variant: Label = Field(description="The variant, or VARIANT+MODE, that the figure is of.")
+    against: Label | None = Field(default=None, description="The variant that a ratio is to; a count has none.")
+    against_benchmark: str | None = Field(default=None, description="Benchmark of the other one, if it is another.")
+    scale: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="Units of work that a count was published for."
+    )
+    published: float = Field(ge=0, allow_inf_nan=False, description="The published figure: a ratio or a count.")
+    tolerance: float = Field(
+        ge=0, allow_inf_nan=False, description="How far from the published figure confirms it, as a share of it."
+    )
+    bound: Bound = Field(default=Bound.EXACT, description="On which sides the tolerance ends.")
+    needs: Needs | None = Field(default=None, description="What the host must have.")
+    substitutes: dict[Label, Label] = Field(
+        default={}, description="What is measured in place of a variant that could not be had."
+    )
+    required: bool = Field(default=False, description="Whether `interlock claims` fails where it is refuted.")
+    note: str = Field(default="", description="What a reader must know besides.")
+
+    @model_validator(mode="after")
+    def _says_what_is_compared(self) -> Claim:
+        if self.against is None and (not self.metric.counted or self.against_benchmark is not None):
+            raise ValueError("a ratio needs 'against': the variant that it is a ratio to")
+        if self.against is not None and self.scale != 1:
+            raise ValueError("'scale' belongs to a count: a ratio needs none")
+        if self.published == 0 and self.bound is Bound.AT_LEAST:
+            raise ValueError("'at-least' 0 is always true")
+        if self.against is not None and self.published == 0:
+            raise ValueError("a ratio of 0 cannot be measured")
+        if self.against == self.variant and self.against_benchmark in {None, self.benchmark}:
+            raise ValueError("'variant' and 'against' are the same: name another 'against' or 'against_benchmark'")
+        if (self.metric is ClaimMetric.SYSCALLS) != bool(self.syscalls):
+            raise ValueError("'syscalls' names the calls that the metric 'syscalls' counts, and no other metric has it")
+        return self
+
+
+class ClaimsFile(Data):
+    """Claims by name, the publications that they name as their sources, and substitutes for them all."""
+
+    sources: dict[Name, Publication] = Field(default={}, description="Publications by name.")
+    substitutes: dict[Label, Label] = Field(default={}, description="Substitutes for all claims.")
+    claims: dict[Name, Claim] = Field(min_length=1, description="The claims, each in a table [claims.NAME].")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join(cls, data: dict[str, Any]) -> dict[str, Any]:
+        sources, claims = data.get("sources", {}), data.get("claims")
+        if not isinstance(sources, dict) or not isinstance(claims, dict):
+            return data
+        shared = {"substitutes": data.get("substitutes", {})}
+        return {**data, "claims": {name: cls._joined(name, claim, sources, shared) for name, claim in claims.items()}}
+
+    @staticmethod
+    def _joined(name: str, claim: Any, sources: dict[str, Any], shared: dict[str, Any]) -> Any:
+        if not isinstance(claim, dict):
+            return claim
+        claim = {**shared, **claim}
+        source = claim.get("source")
+        if not isinstance(source, str):
+            return {**claim, "name": name}
+        if source not in sources:
+            raise ValueError(f"claim '{name}' has the source '{source}', which is not in [sources]")
+        return {**claim, "name": name, "source": sources[source]}

@@ -1,0 +1,266 @@
+"""Reads variants/ and workloads/: every file validated, every reference resolved, every error names file and key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from interlock.catalog.catalog import Catalog, Texts, check_consistency
+from interlock.catalog.claims import Claim, ClaimsFile
+from interlock.catalog.types import split_label
+from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
+from interlock.catalog.workloads import Workload, WorkloadFile
+from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
+
+Item = TypeVar("Item", bound=BaseModel)
+SHARED_FILES = ("bases", "profiles", "families", "differences")
+# The folder of variants/ that has the files which a key names.
+FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
+CLAIMS = "workloads/claims.toml"
+# Stands for all names.
+EVERYTHING = "all"
+NO_WORKLOADS = ("claims", "conditions")
+
+
+def find_root(start: Path) -> Path:
+    """Return the project folder: the nearest one, from `start` up, that has variants/ and workloads/."""
+    for folder in (start, *start.parents):
+        if (folder / "variants" / "bases.toml").is_file() and (folder / "workloads").is_dir():
+            return folder
+    raise UsageError(
+        file=str(start),
+        found="no folder from here up has variants/bases.toml and workloads/",
+        todo="Run interlock inside a clone of the project.",
+    )
+
+
+def load(root: Path) -> Catalog:
+    """Return everything that variants/ and workloads/ of `root` say.
+
+    Raises CatalogError for the first thing that is wrong, with its file and key.
+    """
+    bases = _load_table(root, "variants/bases.toml", Base, lambda _: {})
+    profiles = _load_table(root, "variants/profiles.toml", Profile, lambda name: {"name": name})
+    families = _load_table(root, "variants/families.toml", Family, lambda name: {"name": name})
+    differences = _load_table(root, "variants/differences.toml", Difference, lambda name: {"name": name})
+    conditions = _load_table(root, "workloads/conditions.toml", Condition, lambda name: {"name": name})
+    variants = {
+        path.stem: _validate(root, path, Variant, VariantFile, path.stem)
+        for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
+        if path.stem not in SHARED_FILES
+    }
+    workloads = {
+        path.stem: _validate(root, path, Workload, WorkloadFile, path.stem)
+        for path in sorted((root / "workloads").glob("*.toml"), key=lambda path: path.stem)
+        if path.stem not in NO_WORKLOADS
+    }
+    catalog = Catalog(
+        bases=bases,
+        profiles=profiles,
+        families=families,
+        differences=differences,
+        variants=_fill_in(variants, differences.values()),
+        workloads=workloads,
+        conditions=conditions,
+    )
+    check_consistency(catalog)
+    _check_files(root, catalog)
+    return catalog
+
+
+def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
+    """Return the claims of `file`, or of the project in `root`, in their order.
+
+    Raises CatalogError for the first thing that is wrong, with its file and key.
+    """
+    path = file or root / CLAIMS
+    return list(_parse(root, path, ClaimsFile, _read_toml(root, path)).claims.values())
+
+
+def read_texts(root: Path) -> Texts:
+    """Return the templates, patches, scripts and keys that generated files are made of."""
+    parts = root / "variants"
+    scripts = ("*.j2", "fetch.sh")
+    return Texts(
+        templates={path.name: _text(path) for glob in scripts for path in sorted((root / "dockerfiles").glob(glob))},
+        patches=_texts(parts / "patches"),
+        steps=_texts(parts / "steps"),
+        keys=_texts(parts / "keys"),
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.name: _text(path) for path in sorted(folder.glob("*"))}
+
+
+def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
+    """Return the wanted names in the order given, or all known ones; UsageError for one that does not exist."""
+    known = list(known)
+    if not wanted or wanted == [EVERYTHING]:
+        return known
+    for name in wanted:
+        if name not in known:
+            raise UsageError(found=f"there is no {kind} '{name}'", todo=nearest(name, known))
+    return list(dict.fromkeys(wanted))
+
+
+def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> list[str]:
+    """Return the wanted VARIANT and VARIANT+MODE labels in the order given, or every variant with all of its modes.
+
+    Raises UsageError for a variant or a mode that does not exist.
+    """
+    wanted = None if wanted == [EVERYTHING] else wanted
+    for label in wanted or []:
+        name, mode = split_label(label)
+        select_names(variants, [name], "variant")
+        modes = [one.name for one in variants[name].modes]
+        if mode is not None and mode not in modes:
+            raise UsageError(
+                found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
+            )
+    every = [label for variant in variants.values() for label in variant.labels]
+    return list(dict.fromkeys(wanted or every))
+
+
+def _name(root: Path, path: Path) -> str:
+    """Return how errors name a file: below `root`, or as it was given if it is elsewhere."""
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+def _read_toml(root: Path, path: Path) -> dict[str, Any]:
+    name = _name(root, path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
+
+
+def _load_table(root: Path, file: str, item: type[Item], extra: Callable[[str], dict[str, Any]]) -> dict[str, Item]:
+    """Return the items of a file that has one table for each."""
+    path = root / file
+    items = {}
+    for name, value in _read_toml(root, path).items():
+        if not isinstance(value, dict):
+            raise CatalogError(
+                file=file, key=name, found=f"{value!r} is outside of any table", todo="Move it below a [table] line."
+            )
+        items[name] = _parse(root, path, item, {**value, **extra(name)}, prefix=f"{name}.")
+    return items
+
+
+def _validate(root: Path, path: Path, item: type[Item], shape: type[BaseModel], name: str) -> Item:
+    """Return an `item` of a file that must fit `shape`, which has no name: that is the file's own."""
+    data = _read_toml(root, path)
+    _parse(root, path, shape, data)
+    return _parse(root, path, item, {**data, "name": name})
+
+
+def _parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefix: str = "") -> Item:
+    try:
+        return item.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = prefix + ".".join(str(part) for part in first["loc"])
+        found, todo = _explain(item.model_json_schema(), first["type"], first["msg"], first["loc"], first.get("input"))
+        raise CatalogError(file=_name(root, path), key=key.strip("."), found=found, todo=todo) from None
+
+
+def _explain(
+    schema: dict[str, Any], kind: str, message: str, location: tuple[int | str, ...], value: Any
+) -> tuple[str, str]:
+    """Return pydantic's error as what was found and what to do."""
+    if kind == "value_error":
+        return message.removeprefix("Value error, "), "Correct the file."
+    if kind == "extra_forbidden":
+        known = _schema_of(schema, location[:-1]).get("properties", {})
+        return f"unknown key (its value is {value!r})", did_you_mean(str(location[-1]), known) or "Remove it."
+    meaning = _schema_of(schema, location).get("description", "")
+    if kind == "missing":
+        return "the key is missing", f"Add it: {meaning}" if meaning else "Add it."
+    return f"found {value!r}", f"{message}. {meaning}".rstrip()
+
+
+def _schema_of(schema: dict[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
+    """Return the part of a JSON Schema that is about a key; empty if it has none."""
+    found = schema
+    for part in location:
+        free = [*found.get("patternProperties", {}).values(), found.get("additionalProperties")]
+        inner = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part, free[0])
+        found = _resolved(schema, inner or {})
+    return found
+
+
+def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Return the part without a reference, and of a choice the first one; the description is the key's own."""
+    inner = part.get("anyOf", [part])[0]
+    if "$ref" in inner:
+        inner = schema["$defs"][inner["$ref"].rpartition("/")[2]]
+    return {**inner, **part}
+
+
+def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) -> dict[str, Variant]:
+    """Return the variants with what they share with others: a build, and the differences of all of their kind."""
+    built = {name: _with_build(variant, variants) for name, variant in variants.items()}
+    return {name: _with_differences(variant, differences) for name, variant in built.items()}
+
+
+def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
+    common = {one.name: one.reason for one in differences if one.contract and variant.kind in one.kinds}
+    for name in variant.keeps:
+        if name not in common:
+            raise CatalogError(
+                file=f"variants/{variant.name}.toml",
+                key="keeps",
+                found=f"unknown contract check '{name}'",
+                todo=nearest(name, common),
+            )
+    kept = {name: reason for name, reason in common.items() if name not in variant.keeps}
+    return variant.model_copy(update={"differences": {**kept, **variant.differences}})
+
+
+def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
+    if variant.build_of is None:
+        return variant
+    owner = variants.get(variant.build_of)
+    if owner is None or owner.interpreter is None or owner.finish is not None:
+        raise CatalogError(
+            file=f"variants/{variant.name}.toml",
+            key="build_of",
+            found=f"'{variant.build_of}' has no build to share",
+            todo="Name a variant with [interpreter] and without [finish].",
+        )
+    shared = ("interpreter", "libraries", "build_packages", "release")
+    filled = {key: getattr(owner, key) for key in shared}
+    return variant.model_copy(update={**filled, "build_of": None, "shared_build": owner.name})
+
+
+def _check_files(root: Path, catalog: Catalog) -> None:
+    for variant in catalog.variants.values():
+        for key, names in _named_files(variant).items():
+            for name in names:
+                _require_file(root, f"variants/{variant.name}.toml", key, f"variants/{FOLDERS[key]}/{name}")
+
+
+def _named_files(variant: Variant) -> dict[str, list[str]]:
+    """Return the files of variants/ that a variant names, by key."""
+    return {
+        "patches": [name for part in variant.parts for name in part.patches],
+        "prepare": [name for part in variant.parts for name in part.prepare],
+        "signature.key": [part.signature.key for part in variant.downloads if part.signature],
+        "finish.steps": variant.finish.steps if variant.finish else [],
+    }
+
+
+def _require_file(root: Path, file: str, key: str, path: str) -> None:
+    if not (root / path).is_file():
+        raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo="Add the file or correct the name.")

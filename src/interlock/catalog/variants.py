@@ -1,0 +1,364 @@
+"""What variants/ says: interpreters, where they come from, how they are built, and the modes they run in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from interlock.catalog.types import (
+    AbsolutePath,
+    Data,
+    Date,
+    EnvironmentName,
+    FileName,
+    MachinePath,
+    ModuleName,
+    Name,
+    PackageName,
+    PinnedReference,
+    Sha256,
+    ShellWord,
+    SourceLocation,
+    Text,
+    Version,
+    label_of,
+)
+
+# A line of text that can stand in a Dockerfile's label, between double quotes.
+Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
+Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
+Locations = Annotated[list[SourceLocation], Field(min_length=1)]
+
+
+class Signature(Data):
+    """An OpenPGP signature of a source."""
+
+    places: Locations = Field(description="Where the signature's file may be had, tried in this order.")
+    key: FileName = Field(description="File in variants/keys/ with the key that must have made the signature.")
+
+
+class Download(Data):
+    """A file that a build fetches: one SHA-256 and the places to try."""
+
+    file: FileName = Field(description="Name under which the file is stored.")
+    sha256: Sha256 = Field(description="SHA-256 of the file; a file with another one is refused.")
+    sum_from: Text | None = Field(default=None, description="Who published the SHA-256.")
+    places: Locations = Field(
+        description="Where the file may be had, tried in this order: an https URL, a path below pool/ of apt's mirror, "
+        "or pip/NAME==VERSION."
+    )
+    signature: Signature | None = Field(default=None, description="Signature to check besides the SHA-256.")
+
+
+class Source(Download):
+    """A source archive and how it is configured."""
+
+    patches: list[FileName] = Field(default=[], description="Files in variants/patches/, applied in this order.")
+    prepare: list[FileName] = Field(
+        default=[], description="Scripts in variants/steps/ that run in the source tree before configure."
+    )
+    environment: dict[EnvironmentName, ShellWord] = Field(
+        default={}, description="Environment variables of configure, such as CFLAGS; $PREFIX is filled in."
+    )
+    configure: list[ShellWord] = Field(default=[], description="Options of configure; $PREFIX is filled in.")
+
+
+class Library(Source):
+    """A library that is built before the interpreter, into the same prefix."""
+
+    name: Name = Field(description="Name of the library in logs and in the SBOM.")
+    parallel: bool = Field(default=True, description="Whether its Makefile works with several jobs at once.")
+
+
+class Finish(Data):
+    """What is done to an installed interpreter before its image is made."""
+
+    steps: list[FileName] = Field(min_length=1, description="Scripts in variants/steps/, run in this order.")
+    downloads: list[Download] = Field(default=[], description="Files that the steps need.")
+
+
+class ExistingImage(Data):
+    """An image that others publish."""
+
+    reference: PinnedReference = Field(description="The image, with its digest: NAME@sha256:….")
+
+
+class Prefix(Data):
+    """An interpreter that is installed on this machine and packed into an image."""
+
+    places: list[MachinePath] = Field(
+        min_length=1, description="Folders to look in, below /, ~ or $VARIABLE; the first one that exists is packed."
+    )
+
+
+class Packages(Data):
+    """An interpreter that Debian packages."""
+
+    names: list[PackageName] = Field(min_length=1, description="The packages to install.")
+    python: AbsolutePath = Field(description="Path of the interpreter in them.")
+
+
+class SourceKind(StrEnum):
+    """Where a variant's interpreter comes from."""
+
+    SOURCE = "source"
+    IMAGE = "image"
+    PREFIX = "prefix"
+    PACKAGES = "packages"
+
+
+class Base(Data):
+    """A parent image: what a generated FROM names, and how to make its equal where no registry answers."""
+
+    reference: PinnedReference
+    suite: Name
+    build_packages: list[PackageName]
+    runtime_packages: list[PackageName]
+
+
+class Profile(Data):
+    """An optimisation profile: the OPT of every variant's build."""
+
+    name: Name
+    summary: str
+    optimise: ShellWord
+
+
+class SupportPhase(StrEnum):
+    """Phase of a release line, in the words of Python's developer guide."""
+
+    PRERELEASE = "prerelease"
+    BUGFIX = "bugfix"
+    SECURITY = "security"
+    END_OF_LIFE = "end-of-life"
+
+
+class Support(Data):
+    """Whether this interpreter still gets fixes, and until when."""
+
+    phase: SupportPhase = Field(description="Phase of the release line, in the words of Python's developer guide.")
+    end_of_life: Date | None = Field(
+        default=None, description="Day on which fixes end or ended; without it upstream names none."
+    )
+
+
+class ThreadFlavour(StrEnum):
+    """How an interpreter makes threads."""
+
+    PTHREAD = "pthread"
+    GNU_PTH = "gnu-pth"
+    NONE = "none"
+    FREE_THREADED = "free-threaded"
+
+
+class Gil(StrEnum):
+    """Whether an interpreter runs with its global interpreter lock."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class Proof(Data):
+    """What the built image must show; otherwise it gets no tag."""
+
+    thread_flavour: ThreadFlavour = Field(description="What the interpreter's threads are made of.")
+    gil: Gil = Field(description="Whether the global interpreter lock is on after a plain start.")
+    thread_library: str | None = Field(
+        default=None,
+        description="The shared library that threads come from, as `ldd` names it for the interpreter: libc.so.6, "
+        "libpth.so.20. Left out only where thread_flavour is 'none'.",
+    )
+    optimisation: Annotated[str, StringConstraints(pattern=r"^(-O.|unknown)$")] = Field(
+        default="-O3",
+        description="The last -O option that the interpreter was compiled with, as sysconfig reports it. Images of "
+        "others often have -O2; 'unknown' where the interpreter does not report it. (The optimisation profile of "
+        "this build is not set here but by --release.)",
+    )
+    implementation: Name = Field(default="cpython", description="Name of the implementation: cpython, pypy.")
+
+    @model_validator(mode="after")
+    def _library_belongs_to_threads(self) -> Proof:
+        if (self.thread_flavour is ThreadFlavour.NONE) != (self.thread_library is None):
+            raise ValueError("thread_library is what `ldd` shows: needed unless thread_flavour is 'none'")
+        return self
+
+
+class ProfileFlags(Data):
+    """What the release profile adds to this variant's build."""
+
+    configure: list[ShellWord] = Field(default=[], description="Further options of configure.")
+    profile_task: ShellWord | None = Field(
+        default=None, description="The work that profile-guided optimisation learns from (default: the version's own)."
+    )
+    make: list[ShellWord] = Field(default=[], description="Further words for make.")
+    builtin_modules: list[ModuleName] = Field(
+        default=[],
+        description="Standard library modules to link into the interpreter, by Modules/Setup.stdlib of 3.11 and later.",
+    )
+
+
+class Mode(Data):
+    """A way to run a variant without another build."""
+
+    name: Name = Field(description="Name of the mode; orders and results name it VARIANT+NAME.")
+    summary: Line = Field(description="What the mode changes, in one line.")
+    environment: dict[EnvironmentName, str] = Field(default={}, description="Environment variables of the interpreter.")
+    options: list[str] = Field(default=[], description="Options of the interpreter, before its arguments.")
+    gil: Gil | None = Field(default=None, description="State of the GIL in this mode (default: as without it).")
+
+
+class Surroundings(Data):
+    """What a cell's container gives to its processes; the defaults are what production runs."""
+
+    seccomp: Literal["default", "unconfined"] = "default"
+    interpreter: Literal["image", "tmpfs", "volume"] = "image"  # the file system of /usr/local
+    scratch: Literal["tmpfs", "image"] = "tmpfs"  # the file system of /scratch
+
+
+PRODUCTION = Surroundings()
+
+
+class Condition(Surroundings):
+    """Surroundings in which the baseline is measured once more, so that what containers cost has a figure."""
+
+    name: Name
+    summary: str
+
+
+class Family(Data):
+    """What a group of variants is there to show; docs/variants.md has a section for each, in the file's order."""
+
+    name: Name
+    title: Text
+    summary: Text
+
+
+class Difference(Data):
+    """How the images of these kinds of source differ from python:X-slim, and why."""
+
+    name: Name
+    reason: Text
+    kinds: Annotated[list[SourceKind], Field(min_length=1)]
+    contract: bool = False  # a check of the contract has this name: the variants of these kinds declare it
+
+
+class VariantFile(Data):
+    """One file variants/NAME.toml; its JSON Schema is variants/variant.schema.json.
+
+    Exactly one of interpreter, image, prefix, packages and build_of says where the interpreter comes from.
+    """
+
+    summary: Line = Field(description="What this variant is, in one line; the image's label has it.")
+    version: Version = Field(description="Exact version of Python: 3.14.4, 3.15.0rc1.")
+    base: Name = Field(description="The parent image: a table of variants/bases.toml.")
+    tag: Name = Field(description="First part of the image's tag, which ends in the base: 3.14t -> 3.14t-trixie.")
+    family: Name = Field(description="The section of docs/variants.md: a table of variants/families.toml.")
+    control: Name | None = Field(
+        default=None, description="The variant that differs from this one only in the thing under study."
+    )
+    licence: Licence = Field(default="PSF-2.0", description="Licence of the interpreter, as an SPDX expression.")
+    support: Support = Field(description="Support of the release line by its developers.")
+    proof: Proof = Field(description="Properties that the built image is asked for.")
+    interpreter: Source | None = Field(default=None, description="The source archive to compile, with its flags.")
+    build_of: Name | None = Field(
+        default=None, description="The variant whose build this one starts from; [finish] says what is changed."
+    )
+    image: ExistingImage | None = Field(default=None, description="An image that others publish.")
+    prefix: Prefix | None = Field(default=None, description="An interpreter that is installed on this machine.")
+    packages: Packages | None = Field(default=None, description="Debian packages of an interpreter.")
+    libraries: list[Library] = Field(default=[], description="Libraries to build before the interpreter, in order.")
+    build_packages: list[PackageName] = Field(
+        default=[], description="Debian packages that this build needs besides the base's."
+    )
+    finish: Finish | None = Field(default=None, description="What is done to the installed interpreter.")
+    release: ProfileFlags | None = Field(
+        default=None, description="What --release adds to this build; without it the variant has no release profile."
+    )
+    keeps: list[Name] = Field(
+        default=[], description="Differences of its kind of source (variants/differences.toml) that it does not have."
+    )
+    differences: dict[Name, Text] = Field(
+        default={},
+        description="Checks of the contract (`interlock check`) that this image does not meet, each with the reason.",
+    )
+    modes: list[Mode] = Field(default=[], description="Ways to run this variant without another build.")
+
+    @model_validator(mode="after")
+    def _each_mode_has_a_name_of_its_own(self) -> VariantFile:
+        names = [mode.name for mode in self.modes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two modes have the name '{name}'")
+        return self
+
+    @model_validator(mode="after")
+    def _the_interpreter_comes_from_one_source(self) -> VariantFile:
+        kinds = ("interpreter", "image", "prefix", "packages", "build_of")
+        found = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(found) != 1:
+            raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(found) or 'none'}")
+        if self.interpreter is None:
+            only = ("libraries", "build_packages", "release", *(() if self.build_of else ("finish",)))
+            for key in only:
+                if getattr(self, key):
+                    raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {found[0]}")
+        if self.build_of is not None and self.finish is None:
+            raise ValueError("build_of needs [finish]: the steps that make it differ from that variant")
+        return self
+
+
+class Variant(VariantFile):
+    """A variant with its name, which is its file's; where it has `build_of`, the other's build is filled in."""
+
+    name: Name
+    shared_build: Name | None = None  # the variant whose build this one starts from
+
+    @property
+    def major(self) -> str:
+        """Return the major version: '3'."""
+        return self.version.split(".", 1)[0]
+
+    @property
+    def release_line(self) -> str:
+        """Return major and minor version: '3.14'."""
+        return self.version.rpartition(".")[0]
+
+    @property
+    def kind(self) -> SourceKind:
+        """Return where the interpreter comes from."""
+        for kind in (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES):
+            if getattr(self, kind) is not None:
+                return kind
+        return SourceKind.SOURCE
+
+    @property
+    def parts(self) -> list[Source]:
+        """Return everything that is built, in order."""
+        return [*self.libraries, *([self.interpreter] if self.interpreter else [])]
+
+    @property
+    def downloads(self) -> list[Download]:
+        """Return everything that is fetched, in order."""
+        return [*self.parts, *(self.finish.downloads if self.finish else [])]
+
+    @property
+    def build_name(self) -> str:
+        """Return the variant whose build this is: its own name, or that of the build that it shares."""
+        return self.shared_build or self.name
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the variant and each VARIANT+MODE, as orders name them."""
+        return [self.name, *(label_of(self.name, mode.name) for mode in self.modes)]
+
+    @property
+    def profiles(self) -> list[str]:
+        """Return the optimisation profiles that this variant has."""
+        return ["standard"] if self.release is None else ["standard", "release"]
+
+    def image_tag(self, profile: str) -> str:
+        """Return the image's name and tag in an optimisation profile."""
+        suffix = "" if profile == "standard" else f"-{profile}"
+        return f"interlock/python:{self.tag}-{self.base}{suffix}"

@@ -1,0 +1,103 @@
+"""The command that tests whether dependencies install and import on variants: audit."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from interlock.catalog import loading
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.types import DEFAULT_BASELINE
+from interlock.catalog.variants import Gil
+from interlock.cli import progress
+from interlock.cli.build import build_options
+from interlock.cli.console import console, open_project
+from interlock.cli.options import Json, Release, split_names
+from interlock.engine.docker import connect
+from interlock.engine.packages import audit, requirements
+from interlock.errors import BuildError, missing_option
+from interlock.report import audit as audits
+from interlock.results.audits import Audit
+from interlock.results.experiments import Built, State
+
+
+def audit_command(
+    requirement: Annotated[
+        list[str] | None,
+        typer.Option("--requirement", "-r", metavar="FILE", help="Requirements file; may be repeated."),
+    ] = None,
+    variants: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Names of variants (default: the built ones without a GIL)."),
+    ] = None,
+    imports: Annotated[
+        str | None,
+        typer.Option("--import", metavar="M,N", help="Modules to import in addition to those of the packages."),
+    ] = None,
+    as_json: Json = False,
+    release: Release = False,
+) -> None:
+    """Test whether your dependencies install and import.
+
+    Exits with 1 if a requirement cannot be installed or imported, or if a module switches the GIL back on.
+    """
+    if not requirement:
+        raise missing_option("--requirement", "Give a file: interlock audit -r requirements.txt")
+    files = requirements.read(requirement, lambda path: path.read_text(encoding="utf-8"), Path.exists)
+    requested = replace(files, modules=split_names(imports) or [])
+    paths, known = open_project()
+    chosen = split_names(variants) and loading.select_names(known.variants, split_names(variants), "variant")
+    containers = connect()
+    options = build_options(paths, release)
+    images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
+    with progress.Display(Console(stderr=True) if as_json else console) as display:
+        say = _Steps(display)
+        found = audit.audit(containers.client, known, paths.root, images, requested, say)
+    control = DEFAULT_BASELINE if images[0].variant == DEFAULT_BASELINE else None
+    result = Audit(requirements=requested.files, control=control, variants=found)
+    if as_json:
+        sys.stdout.write(audits.as_json(result) + "\n")
+    else:
+        console.print(audits.terminal(result))
+    audits.require(result)
+
+
+def variants_to_audit(known: Catalog, chosen: list[str] | None) -> list[str]:
+    """Return the control and the chosen variants (default: every variant whose GIL is off)."""
+    names = chosen or [name for name, one in known.variants.items() if one.proof.gil is Gil.OFF]
+    return [name for name in dict.fromkeys([DEFAULT_BASELINE, *names]) if name in known.variants]
+
+
+def built_images(there: list[Built], chosen: list[str] | None) -> list[Built]:
+    """Return the images that are built.
+
+    BuildError if a chosen variant is not built, or if nothing was chosen and only the control is built.
+    """
+    for image in there:
+        if image.outcome.state is not State.OK and image.variant in (chosen or []):
+            todo = f"Run `interlock build {image.variant}`."
+            raise BuildError(key=image.variant, found=image.outcome.reason, todo=todo)
+    found = [image for image in there if image.outcome.state is State.OK]
+    if not chosen and all(image.variant == DEFAULT_BASELINE for image in found):
+        todo = "Build one (interlock build cpython-3.14t), or name others with --variants."
+        raise BuildError(found="no free-threaded variant is built", todo=todo)
+    return found
+
+
+class _Steps:
+    """Show each step of each variant: in place on a terminal, as a line elsewhere."""
+
+    def __init__(self, display: progress.Display) -> None:
+        self._display, self._start = display, time.monotonic()
+
+    def __call__(self, variant: str, step: str) -> None:
+        line = f"audit   {variant}  {step} | {progress.clock(time.monotonic() - self._start)} elapsed"
+        self._display.show(line)
+        if not self._display.redraws:
+            self._display.log(line)

@@ -1,0 +1,161 @@
+"""Build Python interpreters into images, measure them side by side, and say which one to run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info
+from typer.models import CommandInfo
+
+from interlock import __version__
+from interlock.errors import InterlockError, Interrupted
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A command as the list of commands shows it, and where its function is: below interlock.cli."""
+
+    panel: str
+    module: str
+    function: str
+    help: str
+
+
+ANSWER, MEASURE, BUILD, SHARE, MAINTAIN = "Answer", "Measure", "Build", "Share", "Maintain"
+
+# The list is data, so that `interlock --help` loads no command: a command's module is loaded when it is called.
+COMMANDS = {
+    "pick": Entry(ANSWER, "pick", "pick_command", "Recommend an image for your workloads, or advise to stay."),
+    "audit": Entry(ANSWER, "audit", "audit_command", "Test whether your dependencies install and import."),
+    "trial": Entry(ANSWER, "trial", "trial_command", "Run your own Dockerfile on several variants and compare them."),
+    "swap": Entry(ANSWER, "swap", "swap_command", "Change the Python image in a Dockerfile or manifest, and back."),
+    "matrix": Entry(MEASURE, "matrix", "matrix", "Build variants, measure workloads on them and report: the main job."),
+    "fleet": Entry(MEASURE, "fleet", "fleet_command", "Measure a matrix on many hosts."),
+    "report": Entry(MEASURE, "report", "report_command", "Show the tables of an experiment."),
+    "claims": Entry(MEASURE, "report", "claims_command", "Check published claims against an experiment."),
+    "compare": Entry(MEASURE, "report", "compare_command", "Show what changed between two experiments."),
+    "history": Entry(MEASURE, "report", "history_command", "Show how ratios changed over many experiments."),
+    "export": Entry(MEASURE, "report", "export_command", "Write experiments as Parquet or CSV tables."),
+    "build": Entry(BUILD, "build", "build", "Build variants into tested, tagged images."),
+    "check": Entry(BUILD, "build", "check", "Check that images can replace python:X-slim."),
+    "sbom": Entry(BUILD, "build", "sbom_command", "Write an image's bill of materials (SPDX, JSON)."),
+    "render": Entry(BUILD, "build", "render", "Write the generated files: Dockerfiles, schemas, docs."),
+    "push": Entry(SHARE, "share", "push_command", "Push built variants to a registry."),
+    "pull": Entry(SHARE, "share", "pull_command", "Pull variants from a registry."),
+    "save": Entry(SHARE, "share", "save_command", "Save built variants in one archive."),
+    "load": Entry(SHARE, "share", "load_command", "Load images from an archive."),
+    "doctor": Entry(MAINTAIN, "machine", "doctor_command", "Check this machine and suggest fixes."),
+    "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed experiments left behind."),
+    "version": Entry(MAINTAIN, "main", "version", "Show the version of Interlock."),
+}  # fmt: skip
+
+
+class LazyGroup(TyperGroup):
+    """List the commands from `COMMANDS`, and load a command's module only when it is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            name: TyperCommand(name, help=entry.help, rich_help_panel=entry.panel) for name, entry in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, TyperCommand | None, list[str]]:
+        """Return the command that the words name, with its options, and the words that are left for it."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name in COMMANDS else None, rest
+
+
+def load_command(name: str) -> TyperCommand:
+    """Import a command's module and return the command with its options."""
+    entry = COMMANDS[name]
+    function = getattr(importlib.import_module(f"interlock.cli.{entry.module}"), entry.function)
+    info = CommandInfo(name=name, callback=function)
+    command = get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=app.rich_markup_mode)
+    assert isinstance(command, TyperCommand)  # noqa: S101  CommandInfo.cls is not set
+    return command
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help=__doc__,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def version() -> None:
+    """Show the version of Interlock."""
+    typer.echo(f"interlock {__version__}")
+
+
+def _show_version(given: bool) -> None:
+    if given:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise Interrupted
+
+
+def main() -> None:
+    """Run the command line. An error is one line on standard error, or JSON with --json; only this function exits."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    as_json = "--json" in sys.argv
+    try:
+        # A wrong command line is printed by Typer, which also exits, or raised as TyperException.
+        sys.exit(app(standalone_mode=not as_json))
+    except InterlockError as error:
+        if as_json:
+            _print_json(type(error).__name__, str(error), error.exit_code, error)
+        else:
+            _print_line(str(error))
+        sys.exit(error.exit_code)
+    except typer.TyperException as error:
+        _print_json("UsageError", error.format_message(), error.exit_code)
+        sys.exit(error.exit_code)
+    except Interrupted:
+        message = "interrupted; what this run had started is stopped and removed."
+        if as_json:
+            _print_json("Interrupted", message, INTERRUPTED)
+        else:
+            _print_line(message)
+        sys.exit(INTERRUPTED)
+
+
+def _print_line(message: str) -> None:
+    from rich.console import Console  # noqa: PLC0415  a tenth of the time of `--help`
+    from rich.text import Text  # noqa: PLC0415
+
+    Console(stderr=True).print(Text(f"error: {message}"), soft_wrap=True)
+
+
+def _print_json(kind: str, message: str, exit_code: int, error: InterlockError | None = None) -> None:
+    """Write an error for programs: its class, where it is, what was found and what to do about it."""
+    parts = {name: getattr(error, name, "") for name in ("file", "key", "found", "todo")}
+    parts["found"] = parts["found"] or message
+    document = {"error": {"kind": kind, "message": message, **parts, "exit_code": exit_code}}
+    sys.stderr.write(json.dumps(document, indent=1) + "\n")

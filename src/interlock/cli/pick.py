@@ -1,0 +1,242 @@
+"""The command that recommends an image: pick."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from interlock.analysis.pick import advice
+from interlock.analysis.pick.advice import ThisMachine
+from interlock.analysis.pick.criteria import (
+    Criteria,
+    parse_month,
+    parse_phases,
+    parse_size,
+    parse_version,
+    parse_weights,
+)
+from interlock.analysis.pick.evidence import START_UP, Evidence, RecordedExperiment, choose_experiment, shares_of
+from interlock.analysis.pick.exclusions import LocalImage, image_to_name
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.types import DEFAULT_BASELINE, split_label
+from interlock.cli import progress
+from interlock.cli.build import build_options
+from interlock.cli.console import console, open_project
+from interlock.cli.options import Json, Release, Results, profile_name, split_names
+from interlock.engine import machine
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.packages import requirements
+from interlock.engine.packages.audit import audit
+from interlock.engine.packages.requirements import Requirements
+from interlock.engine.registry.digests import find_tagged
+from interlock.errors import EngineError, PickError, UsageError, nearest
+from interlock.report import pick
+from interlock.results import store
+from interlock.results.audits import VariantAudit
+from interlock.results.experiments import Built, Values
+from interlock.results.picks import Decision
+
+
+def pick_command(
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=WEIGHT",
+            help="Workload or workload/benchmark that you run, with its weight (default: 1); may be repeated.",
+        ),
+    ] = None,
+    needs: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Requirements file to test on the recommended image; may be repeated."),
+    ] = None,
+    max_rss: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Maximum memory of a process, for instance 200MB.")
+    ] = None,
+    min_python: Annotated[
+        str | None, typer.Option(metavar="X.Y", help="Oldest acceptable Python version, for instance 3.11.")
+    ] = None,
+    supported_until: Annotated[
+        str | None,
+        typer.Option(metavar="MONTH", help="Month or day until which upstream must support it, for instance 2027-06."),
+    ] = None,
+    allow: Annotated[
+        str | None,
+        typer.Option(metavar="PHASES", help="Support phases to include: end-of-life, prerelease (default: neither)."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Use benchmarks measured with this number of threads.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline)."),
+    ] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name or folder of the experiment (default: your latest that fits, else a shipped one).",
+        ),
+    ] = None,
+    as_json: Json = False,
+    release: Release = False,
+    results: Results = None,
+) -> None:
+    """Recommend an image for your workloads, or advise to stay.
+
+    Prints what is excluded and why, the ranking, the FROM line, and what a switch costs and risks.
+    """
+    criteria = Criteria(
+        weights=parse_weights(workload or []),
+        max_rss_bytes=None if max_rss is None else parse_size(max_rss),
+        min_python=None if min_python is None else parse_version(min_python),
+        supported_until=None if supported_until is None else parse_month(supported_until),
+        threads=threads,
+        allowed=parse_phases(split_names(allow) or []),
+        profile=profile_name(release),
+        baseline=baseline,
+        needs=tuple(map(str, needs or [])),
+    )
+    packages = requirements.read(criteria.needs, _text, Path.exists) if needs else None
+    paths, known = open_project()
+    _check_baseline(known, baseline)
+    recorded = choose_experiment(_recorded(paths, results, experiment), criteria, known.workloads)
+    evidence = Evidence(recorded, _values(recorded, criteria, known), known, criteria, today())
+    containers, engine = _engine(required=packages is not None)
+    ranked = advice.decide(evidence)
+    if packages is not None and containers is not None:
+        with progress.Display(Console(stderr=True) if as_json else console) as display:
+            evidence, ranked = advice.decide_with_audits(
+                evidence, RequirementsTest(containers, paths, known, packages, release, display).audit
+            )
+    image, local_state = _image(evidence, ranked, containers)
+    picked = advice.advise(evidence, ranked, ThisMachine(machine.facts(), engine), image, local_state)
+    if as_json:
+        sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
+    else:
+        console.print(pick.terminal(picked))
+        for line in pick.closing(picked):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+    if picked.decision is Decision.NOTHING:
+        raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
+
+
+def _check_baseline(known: Catalog, baseline: str | None) -> None:
+    """Raise UsageError for a variant or mode that does not exist."""
+    labels = [label for variant in known.variants.values() for label in variant.labels]
+    if baseline is not None and baseline not in labels:
+        raise UsageError(key="--baseline", found=f"there is no variant '{baseline}'", todo=nearest(baseline, labels))
+
+
+def _recorded(paths: ProjectPaths, results: Path | None, name: str | None) -> list[RecordedExperiment]:
+    """Return the named experiment, or all to choose from: the user's, latest first, then the shipped ones.
+
+    Of the shipped ones, those with the usual baseline and the most variants come first.
+    """
+    shipped = paths.results / "reference"
+    if name is not None:
+        return [_named(name, [results or paths.results, shipped], shipped)]
+    own = [_read(one, shipped) for one in _folders(results or paths.results)]
+    known = [_read(one, shipped) for one in _folders(shipped)]
+    return [
+        *sorted(own, key=lambda one: one.experiment.started, reverse=True),
+        *sorted(known, key=_usefulness, reverse=True),
+    ]
+
+
+def _usefulness(shipped: RecordedExperiment) -> tuple[bool, int, str]:
+    settings = shipped.experiment.settings
+    return settings.baseline == DEFAULT_BASELINE, len(settings.variants), shipped.experiment.started
+
+
+def _folders(results: Path) -> list[Path]:
+    return [path.parent for path in results.glob(f"*/{store.EXPERIMENT_FILE}")]
+
+
+def _read(folder: Path, shipped: Path) -> RecordedExperiment:
+    """Read an experiment; its folder is relative to the current one where it can be."""
+    here = Path.cwd()
+    named = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    return RecordedExperiment(named, store.read_experiment(folder), folder.resolve().parent == shipped.resolve())
+
+
+def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
+    """Read the experiment with this folder or name; UsageError if there is none."""
+    for folder in (Path(name), *(one / name for one in folders)):
+        if (folder / store.EXPERIMENT_FILE).is_file():
+            return _read(folder, shipped)
+    known = [folder.name for one in folders for folder in _folders(one)]
+    raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
+
+
+def _values(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Values:
+    """Read the values of the workloads that count, and those of start-up."""
+    experiment, folder = recorded.experiment, recorded.experiment.host["folder"]
+    workloads = {workload for workload, _ in shares_of(experiment, criteria, known.workloads)} | {START_UP[0]}
+    return {
+        (cell.label, cell.workload): store.read_values(
+            store.cell_path(recorded.folder, folder, cell.variant, cell.mode, cell.workload)
+        )
+        for cell in experiment.cells
+        if cell.workload in workloads
+    }
+
+
+@dataclass(frozen=True)
+class RequirementsTest:
+    """Test the user's requirements on a variant, and show the progress."""
+
+    containers: DockerEngine
+    paths: ProjectPaths
+    known: Catalog
+    packages: Requirements
+    release: bool
+    display: progress.Display
+
+    def say(self, variant: str, step: str) -> None:
+        (self.display.show if self.display.redraws else self.display.log)(f"needs   {variant}  {step}")
+
+    def audit(self, name: str) -> VariantAudit:
+        """Return what came of the requirements on a variant, which is built if it has to be."""
+        options = build_options(self.paths, self.release)
+        images = self.containers.build(self.known, [name], options, self.say)
+        (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.say)
+        return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:
+    """Return the engine and its facts, or None twice if none answers; EngineError if one is required."""
+    try:
+        containers = connect()
+    except EngineError:
+        if required:
+            raise
+        return None, None
+    return containers, containers.facts()
+
+
+def _image(
+    evidence: Evidence, ranked: advice.Ranking, containers: DockerEngine | None
+) -> tuple[Built | None, LocalImage]:
+    """Return the chosen image, and whether this engine has it."""
+    if ranked.chosen is None:
+        return None, LocalImage.UNKNOWN
+    name = split_label(ranked.chosen.label)[0]
+    measured, tag = evidence.images[name], evidence.catalog.variants[name].image_tag(evidence.criteria.profile)
+    here = find_tagged(containers.client, measured.model_copy(update={"tag": tag})) if containers else None
+    return image_to_name(measured, tag, here, answers=containers is not None)
+
+
+def today() -> datetime.date:
+    """Return today's date; support that ends today still counts."""
+    return datetime.date.today()

@@ -1,0 +1,266 @@
+"""Live progress of builds, transfers and cells: a row each, redrawn, on a terminal; a line per event elsewhere."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Column
+from rich.text import Text
+
+from interlock.measure.cells import ProgressUpdate
+from interlock.results.experiments import State
+
+UNBUILT = {"unchanged", "pulled"}
+# Of `build --verify`; what follows after a colon says more.
+VERIFIED = {"reproducible", "not verified"}
+ENDS = {*UNBUILT, *VERIFIED, *(state.value for state in State)}
+# In a log, a line for each process would be thousands, and so would one for each part of a download.
+LOG_EVERY_S = 10.0
+AMOUNT = re.compile(r"(\d+) of (\d+) MB")
+BAR_WIDTH = 12
+# The rows that are no image's: what is measured, and how many of all are done.
+STATUS, TOTAL = "", " total"
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a terminal shows of one thing that goes on."""
+
+    name: str
+    step: str
+    since: float | None = None  # time.monotonic() when it started; its clock goes on between two steps
+    expected_s: float | None = None  # what it takes in all, as far as one can tell
+    done: int = 0
+    total: int | None = None  # with it, a bar: of a download, an upload
+
+
+class _Bar(ProgressColumn):
+    def render(self, task: Task) -> RenderableType:
+        row: Row = task.fields["row"]
+        return ProgressBar(row.total, row.done, BAR_WIDTH) if row.total else Text()
+
+
+class _Clock(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        row: Row = task.fields["row"]
+        about = f" of about {clock(row.expected_s)}" if row.expected_s else ""
+        return Text() if row.since is None else Text(f"{clock(time.monotonic() - row.since)}{about}")
+
+
+class Display:
+    """Rows that are redrawn on a terminal; `log` lines are what stays, and all there is elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = _rows(console) if console.is_terminal else None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Display:
+        if self._progress:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress:
+            self._progress.stop()
+
+    def show(self, status: str) -> None:
+        """Show what goes on, where there is one thing at a time."""
+        self.set_row(STATUS, Row("", status))
+
+    def set_row(self, key: str, row: Row) -> None:
+        if not self._progress:
+            return
+        if key not in self._tasks:
+            self._tasks[key] = self._progress.add_task(row.name, row=row)
+        self._progress.update(self._tasks[key], row=row)
+
+    def remove_row(self, key: str) -> None:
+        if self._progress and key in self._tasks:
+            self._progress.remove_task(self._tasks.pop(key))
+
+    def log(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+    @property
+    def redraws(self) -> bool:
+        return self._progress is not None
+
+
+def _rows(console: Console) -> Progress:
+    one_line = Column(no_wrap=True)
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Progress(
+        TextColumn("{task.fields[row].name}", markup=False, table_column=one_line),
+        TextColumn("{task.fields[row].step}", markup=False, table_column=rest),
+        _Bar(),
+        _Clock(table_column=one_line),
+        console=console,
+        refresh_per_second=4,
+        transient=True,
+        expand=True,
+    )
+
+
+class BuildProgress:
+    """Called by the building threads for each step of each variant."""
+
+    def __init__(self, display: Display, total: int, usual_s: Mapping[str, float]) -> None:
+        self._display, self._total, self._usual_s = display, total, usual_s
+        self._lock = threading.Lock()
+        self._started: dict[str, float] = {}
+        self._steps: dict[str, str] = {}
+        self._ended: dict[str, str] = {}
+        self._start = time.monotonic()
+        self._amount_s = self._start
+
+    def __call__(self, variant: str, step: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._started.setdefault(variant, now)
+            if variant != "base":
+                self._end("base")
+            if step.partition(":")[0] in ENDS:
+                self._ended[variant] = step
+                self._end(variant)
+                self._display.log(f"build   {variant}  {step} {clock(now - self._started[variant])}")
+            else:
+                self._steps[variant] = step
+                if not self._display.redraws and self._is_news(step, now):
+                    self._display.log(f"build   {variant}  {step} {clock(now - self._started[variant])}")
+            self._show(now)
+
+    def _is_news(self, step: str, now: float) -> bool:
+        """How far a download is, is told now and then."""
+        if not AMOUNT.search(step):
+            return True
+        if now - self._amount_s < LOG_EVERY_S:
+            return False
+        self._amount_s = now
+        return True
+
+    def _end(self, variant: str) -> None:
+        self._steps.pop(variant, None)
+        self._display.remove_row(variant)
+
+    def _show(self, now: float) -> None:
+        if not self._steps:
+            self._display.remove_row(TOTAL)
+            return
+        self._display.set_row(TOTAL, self.total_row(now))
+        for variant in self._steps:
+            self._display.set_row(variant, self.row(variant))
+
+    def row(self, variant: str) -> Row:
+        """Return what is shown of a build that goes on."""
+        step = self._steps[variant]
+        usual_s = self._usual_s.get(variant)
+        return Row(f"build   {variant}", step, self._started[variant], usual_s, *_amount(step))
+
+    def total_row(self, now: float) -> Row:
+        """Return what is shown of all builds together."""
+        ended = len(self._ended.keys() - {"base"})
+        left_s = self._left_s(now)
+        expected_s = None if left_s is None else now - self._start + left_s
+        return Row("build", f"{ended} of {self._total} done", self._start, expected_s)
+
+    def _left_s(self, now: float) -> float | None:
+        """Return how long the rest takes, from how long its builds took before, else from the pace of this run."""
+        ended = self._ended.keys() - {"base"}
+        to_come = self._usual_s.keys() - ended
+        if to_come and len(to_come) == self._total - len(ended):
+            spent_s = sum(now - self._started[variant] for variant in self._steps.keys() & to_come)
+            side_by_side = max(1, len(self._steps))
+            return max(0, (sum(self._usual_s[variant] for variant in to_come) - spent_s) / side_by_side)
+        built = sum(1 for state in self._ended.values() if state not in UNBUILT)
+        share = built / max(1, self._total - (len(ended) - built))
+        return (now - self._start) * (1 - share) / share if 0 < share < 1 else None
+
+
+def _amount(step: str) -> tuple[int, int | None]:
+    """Return how much of how much is done, if a step says it."""
+    found = AMOUNT.search(step)
+    return (int(found[1]), int(found[2])) if found else (0, None)
+
+
+class TransferProgress:
+    """Called for each step of each image that is pushed or pulled, one after the other."""
+
+    def __init__(self, display: Display, verb: str, total: int) -> None:
+        self._display, self._verb, self._total = display, verb, total
+        self._start = time.monotonic()
+        self._began: dict[str, float] = {}
+        self._logged_s = self._start
+        self._ended = 0
+
+    def __call__(self, subject: str, step: str) -> None:
+        now = time.monotonic()
+        began = self._began.setdefault(subject, now)
+        done = f"{self._ended} of {self._total} done"
+        self._display.set_row(TOTAL, Row(self._verb, done, self._start))
+        self._display.set_row(subject, Row(f"{self._verb:7} {subject}", step, began, None, *_amount(step)))
+        if not self._display.redraws and now - self._logged_s >= LOG_EVERY_S:
+            self._logged_s = now
+            self._display.log(f"{self._verb:7} {subject}  {step} {clock(now - began)}")
+
+    def skip(self, subject: str) -> None:
+        """Count an image that is not moved."""
+        self._ended += 1
+        self._display.remove_row(subject)
+
+    def end(self, subject: str, state: str) -> None:
+        """Count an image that was moved, or could not be; its line stays."""
+        self.skip(subject)
+        took_s = time.monotonic() - self._began.get(subject, time.monotonic())
+        self._display.log(f"{self._verb:7} {subject}  {state} {clock(took_s)}")
+
+
+class MeasureProgress:
+    """Called before each process of the measuring and profiling passes."""
+
+    def __init__(self, display: Display, workloads: int) -> None:
+        self._display, self._workloads = display, workloads
+        self._start = time.monotonic()
+        self._seen: list[str] = []
+        self._logged_s = 0.0
+        self._logged_activity = ("", "")
+        self._workload_start = self._start
+
+    def __call__(self, update: ProgressUpdate) -> None:
+        now = time.monotonic()
+        if update.activity != "preparing" and update.workload not in self._seen:
+            self._seen.append(update.workload)
+            self._workload_start = now
+        line = self.status(update, now)
+        self._display.show(line)
+        activity = (update.workload, update.activity)
+        if not self._display.redraws and (activity != self._logged_activity or now - self._logged_s >= LOG_EVERY_S):
+            self._logged_s, self._logged_activity = now, activity
+            self._display.log(line)
+
+    def status(self, update: ProgressUpdate, now: float) -> str:
+        where = " / ".join(part for part in (update.workload, update.subject) if part)
+        done = f"{update.number} of {update.total}" if update.total > 1 else ""
+        parts = [update.activity, where, done, f"{clock(now - self._start)} elapsed{self._left(update, now)}"]
+        return "measure " + " | ".join(part for part in parts if part)
+
+    def _left(self, update: ProgressUpdate, now: float) -> str:
+        """The rest of this workload at its own pace, the workloads to come at the pace of those before."""
+        if update.number == 0 or update.activity == "profile":
+            return ""
+        in_this = now - self._workload_start
+        rest = in_this * (update.total - update.number) / update.number
+        to_come = (self._workloads - len(self._seen)) * (now - self._start + rest) / len(self._seen)
+        return f", about {clock(rest + to_come)} left"

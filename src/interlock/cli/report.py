@@ -1,0 +1,362 @@
+"""Commands that read experiments: report, claims, compare, history and export."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from interlock.analysis import changes, claims, cohorts, comparison, history
+from interlock.analysis.cohorts import Extract
+from interlock.catalog import loading
+from interlock.catalog.claims import Claim
+from interlock.catalog.paths import ProjectPaths
+from interlock.cli.console import console, experiment_folder
+from interlock.cli.options import Folder, Json, Markdown, Results, VariantNames, WorkloadNames, split_names
+from interlock.errors import UsageError, nearest
+from interlock.report import claims as findings
+from interlock.report import comparisons
+from interlock.report import experiment as report
+from interlock.report.export_tables import FORMATS, TABLES
+from interlock.report.extracts import read_extracts
+from interlock.results import store
+from interlock.results.experiments import Experiment
+
+ExperimentName = Annotated[
+    str,
+    typer.Argument(metavar="EXPERIMENT", help="Folder of one or several experiments, or a name under results/."),
+]
+
+EXPORT = Path("export")
+
+
+def compare_command(
+    before: ExperimentName,
+    after: ExperimentName,
+    times: Annotated[
+        bool, typer.Option("--times", help="Show times too; times of two days are not comparable.")
+    ] = False,
+    as_json: Json = False,
+    markdown: Markdown = False,
+    results: Results = None,
+) -> None:
+    """Show what changed between two experiments.
+
+    Compares ratios to the baseline, never times, and only between hosts of one kind.
+    """
+    old, new = (experiments_named(name, results) for name in (before, after))
+    # One call for both, so that the processes that read are started once.
+    extracts = read_extracts([*old, *new])
+    found = changes.changes_between((before, extracts[: len(old)]), (after, extracts[len(old) :]))
+    if as_json:
+        _write_json([comparisons.changes_data(one, times=times) for one in found])
+    else:
+        _print_documents([comparisons.changes_document(one, times=times) for one in found], markdown)
+
+
+def history_command(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="FOLDER", help="Folder of experiments (default: results/ of the project)."),
+    ] = None,
+    variants: VariantNames = None,
+    workloads: WorkloadNames = None,
+    as_json: Json = False,
+    markdown: Markdown = False,
+) -> None:
+    """Show how ratios changed over many experiments.
+
+    Marks where the level of a ratio changed, and what else changed in that experiment.
+    """
+    folders = experiments_named(folder, None) if folder else store.experiments_in(ProjectPaths.find().results)
+    extracts = _selected(read_extracts(folders), split_names(variants), split_names(workloads))
+    found = history.histories(extracts)
+    if as_json:
+        _write_json([comparisons.history_data(one) for one in found])
+    else:
+        _print_documents([comparisons.history_document(one) for one in found], markdown)
+
+
+def show_hosts(folder: Path, markdown: bool) -> None:
+    """Print a summary of each kind of host over all experiments in a folder."""
+    found = cohorts.kind_summaries(read_extracts(store.experiments_in(folder)))
+    _print_documents([comparisons.hosts_document(one) for one in found], markdown)
+
+
+def experiments_named(name: str, results: Path | None) -> list[Path]:
+    """Return the experiments in the folder with this path, or with this name in results/ or results/reference/.
+
+    UsageError if there is no such folder.
+    """
+    if Path(name).is_dir():
+        return store.experiments_in(Path(name))
+    under = results or ProjectPaths.find().results
+    for folder in (under / name, under / "reference" / name):
+        if folder.is_dir():
+            return store.experiments_in(folder)
+    raise UsageError(
+        key=name,
+        found=f"is neither a folder nor a name in {under} or {under / 'reference'}",
+        todo=f"List the names: ls {under}",
+    )
+
+
+def _selected(
+    extracts: Sequence[Extract], variants: Sequence[str] | None, workloads: Sequence[str] | None
+) -> list[Extract]:
+    """Return the extracts reduced to these variants (and modes) and workloads.
+
+    UsageError for a name that no experiment has.
+    """
+    known_workloads = {place[0] for one in extracts for place in one.measured}
+    known_variants = {label for one in extracts for measured in one.measured.values() for label in measured.points}
+    _check_known("variant", variants, known_variants)
+    _check_known("workload", workloads, known_workloads)
+    return [
+        replace(
+            one,
+            measured={
+                place: replace(
+                    measured,
+                    points={name: point for name, point in measured.points.items() if not variants or name in variants},
+                )
+                for place, measured in one.measured.items()
+                if not workloads or place[0] in workloads
+            },
+        )
+        for one in extracts
+    ]
+
+
+def _check_known(kind: str, names: Sequence[str] | None, known: set[str]) -> None:
+    """Raise UsageError for a name that no experiment has."""
+    for name in names or []:
+        if name not in known:
+            found = f"no experiment has a ratio of the {kind} '{name}'"
+            raise UsageError(key=f"--{kind}s", found=found, todo=nearest(name, known))
+
+
+def _write_json(found: Sequence[comparisons.Data]) -> None:
+    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+
+
+def _print_documents(documents: Sequence[comparisons.Document], markdown: bool) -> None:
+    if markdown:
+        sys.stdout.write(comparisons.markdown(documents))
+    else:
+        console.print(comparisons.terminal(documents))
+
+
+def export_command(
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="EXPERIMENT", help="Folders or names of experiments (default: all in results/)."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="parquet or csv (default: as --output ends, else parquet)."),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Write only this table; --output is then its file.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="PLACE", help="Folder of the tables (default: export/); with --table a file."),
+    ] = None,
+    results: Results = None,
+) -> None:
+    """Write experiments as Parquet or CSV tables.
+
+    docs/results.md explains each table and column.
+    """
+    with _report_extra():
+        from interlock.report import export_files  # noqa: PLC0415  no other command has to wait for pyarrow
+
+    chosen = _export_format(kind, output)
+    paths = _export_paths(table, output, chosen)
+    named = [one for name in folders or [] for one in experiments_named(name, results)]
+    found = named or store.experiments_in(results or ProjectPaths.find().results)
+    counts = export_files.write_tables(paths, chosen, export_files.rows_of_experiments(found))
+    if output is None and table is None:
+        store.write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
+    for name, path in paths.items():
+        console.print(Text(f"{name:12}{counts[name]:>9,} rows  {path}"), soft_wrap=True)
+
+
+def _export_format(kind: str | None, output: Path | None) -> str:
+    """Return the format that the options select; UsageError if they contradict each other."""
+    ending = output.suffix.lstrip(".") if output else ""
+    chosen = kind or (ending if ending in FORMATS else FORMATS[0])
+    if chosen not in FORMATS:
+        raise UsageError(key="--format", found=f"unknown format '{chosen}'", todo=f"Choose {' or '.join(FORMATS)}.")
+    if ending in FORMATS and ending != chosen:
+        found = f"is {chosen}, but --output names a {ending} file"
+        raise UsageError(key="--format", found=found, todo="Leave out --format, or change the ending of --output.")
+    return chosen
+
+
+def _export_paths(table: str | None, output: Path | None, kind: str) -> dict[str, Path]:
+    """Return the file of each table to write; UsageError if --table or --output cannot be right."""
+    if table is not None:
+        if table not in TABLES:
+            raise UsageError(key="--table", found=f"unknown table '{table}'", todo=nearest(table, TABLES))
+        return {table: output or Path(f"{table}.{kind}")}
+    folder = output or EXPORT
+    if folder.suffix.lstrip(".") in FORMATS:
+        found = f"'{folder}' is one file, but there are {len(TABLES)} tables"
+        raise UsageError(key="--output", found=found, todo="Name a folder, or one table with --table.")
+    return {name: folder / f"{name}.{kind}" for name in TABLES}
+
+
+def report_command(
+    folder: Folder = None,
+    markdown: Markdown = False,
+    html: Annotated[bool, typer.Option("--html", help="Write a page with charts, report.html in the folder.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="File for the page of --html.")
+    ] = None,
+    charts: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", file_okay=False, help="Folder to write each chart into (SVG, PNG).")
+    ] = None,
+    results: Results = None,
+) -> None:
+    """Show the tables of an experiment.
+
+    Summarises each kind of host if the folder has several experiments.
+    """
+    folder = experiment_folder(folder, results)
+    if output and not html:
+        raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
+    if store.has_several_experiments(folder):
+        if html or charts:
+            raise UsageError(
+                file=str(folder), found="holds several experiments", todo="Give the folder of one of them."
+            )
+        show_hosts(folder, markdown)
+        return
+    written = [write_page(folder, output)] if html else []
+    written += write_charts(folder, charts) if charts else []
+    for path in written:
+        console.print(Text(str(path)), soft_wrap=True)
+    if markdown:
+        sys.stdout.write(report.markdown(*load_experiment(folder)))
+    elif not written:
+        console.print(report.terminal(*load_experiment(folder)))
+
+
+def claims_command(
+    folder: Folder = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--claims",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="File of the claims (default: workloads/claims.toml).",
+        ),
+    ] = None,
+    as_json: Json = False,
+    markdown: Markdown = False,
+    results: Results = None,
+) -> None:
+    """Check published claims against an experiment.
+
+    Exits with 1 if a required claim is refuted.
+    """
+    published = loading.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
+    folder = experiment_folder(folder, results)
+    described = store.read_experiment(folder)
+    found = claims.evaluate(published, described, *store.read_cells(folder, described))
+    if as_json:
+        sys.stdout.write(findings.as_json(described, found) + "\n")
+    elif markdown:
+        sys.stdout.write(findings.markdown(described, found))
+    else:
+        console.print(Text(report.headline(described)[0], style="dim"), findings.terminal(found), sep="\n")
+    findings.check_required(folder, found)
+
+
+PAGE_FILE = "report.html"
+
+
+ReportData = tuple[Experiment, list[comparison.Table], list[claims.Finding]]
+
+
+def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table]]:
+    """Return an experiment and its tables."""
+    described = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, described)
+    return described, comparison.tables(described, values, profiles)
+
+
+def write_report(folder: Path) -> Experiment:
+    """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print the tables."""
+    data = _report_data(folder)
+    described, tables, _ = data
+    store.write_atomically(folder / "report.md", report.markdown(described, tables))
+    console.print(report.terminal(described, tables))
+    # A fleet's host has no charts: the fleet's controller writes the page.
+    written = _write_page(data, folder / PAGE_FILE) if find_spec("altair") else folder / "report.md"
+    console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
+    return described
+
+
+def write_page(folder: Path, path: Path | None = None) -> Path:
+    """Write the report as one HTML file, report.html in the experiment's folder or `path`, and return its path."""
+    return _write_page(_report_data(folder), path or folder / PAGE_FILE)
+
+
+def _write_page(data: ReportData, path: Path) -> Path:
+    with _report_extra():
+        from interlock.report.html import page  # noqa: PLC0415  Altair takes a third of a second to load
+
+    store.write_atomically(path, page.page(*data))
+    return path
+
+
+def write_charts(folder: Path, into: Path) -> list[Path]:
+    """Write each chart of the report as SVG and PNG, and return the paths."""
+    with _report_extra():
+        from interlock.report.html import page  # noqa: PLC0415
+
+    written = []
+    for name, content in page.pictures(*_report_data(folder)):
+        store.write_atomically(into / name, content)
+        written.append(into / name)
+    return written
+
+
+@contextmanager
+def _report_extra() -> Iterator[None]:
+    """Turn the import of a library that is not installed into a UsageError: the extra 'report' has them all."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        todo = "Install what reports need: pip install 'interlock[report]'"
+        raise UsageError(found=f"{error.name} is not installed", todo=todo) from None
+
+
+def _published_claims() -> list[Claim]:
+    """Return the claims of the project around the current folder, none outside a project."""
+    try:
+        root = ProjectPaths.find().root
+    except UsageError:
+        return []
+    return loading.load_claims(root) if (root / loading.CLAIMS).is_file() else []
+
+
+def _report_data(folder: Path) -> ReportData:
+    """Return an experiment, its tables, and its verdicts on the claims of the project."""
+    described = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, described)
+    found = claims.evaluate(_published_claims(), described, values, profiles)
+    return described, comparison.tables(described, values, profiles), found

@@ -1,0 +1,296 @@
+"""The command that changes the Python image in a file, changes it back and checks it: swap."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from interlock.catalog import loading
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.types import MOUNT, split_label
+from interlock.catalog.variants import Mode
+from interlock.cli.build import build_options
+from interlock.cli.options import Release, profile_name
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.registry.digests import find_tagged, registry_digest
+from interlock.errors import (
+    BuildError,
+    EngineError,
+    RegistryError,
+    StoreError,
+    SwapError,
+    UsageError,
+    missing_option,
+    nearest,
+)
+from interlock.results.experiments import Built, Outcome, State
+from interlock.swap import files, user_files
+from interlock.swap.caveats import Caveat
+from interlock.swap.edits import SwapResult
+from interlock.swap.image_names import NewImage, new_image, parse_name
+
+# A diff goes to standard output alone, so that `patch` can read it.
+notes = Console(stderr=True)
+DEFAULT = Path("Dockerfile")
+OTHERS = ("Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
+
+
+def swap_command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Dockerfile, compose file, Kubernetes manifest or devcontainer.json (default: ./Dockerfile).",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="VARIANT", help="Variant to use, plain or in a mode (A+MODE).")
+    ] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Stage, service or container to change (default: all with the same image)."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the file; without it the change is only shown.")
+    ] = False,
+    revert: Annotated[bool, typer.Option("--revert", help="Restore what was there before the first swap.")] = False,
+    check_only: Annotated[
+        bool,
+        typer.Option("--check", help="Exit with 1 if a line has another image than --to, or an old digest."),
+    ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Change versions in paths, commands and wheel names too.")
+    ] = False,
+    release: Release = False,
+) -> None:
+    """Change the Python image in a Dockerfile or manifest, and back.
+
+    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
+    """
+    _check_options(to, write, revert, check_only, paths)
+    path = _path(file)
+    text = user_files.read(path)
+    if revert:
+        _apply(path, text, _reverted(path, text, stage), write, lambda: None)
+    elif check_only:
+        _check(path, text, to, stage, release)
+    else:
+        image, caveats = _resolve(str(to), release)
+        swapped = files.swapped_file(str(path), text, image, stage, paths=paths)
+        _apply(path, text, swapped.text, write, lambda: _print_caveats(path, [*caveats, *swapped.warnings], swapped))
+
+
+def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, paths: bool) -> None:
+    """Raise UsageError for options that exclude each other."""
+    if revert and (to or check_only or paths):
+        raise UsageError(
+            key="--revert", found="cannot be combined with --to, --check or --paths", todo="Leave those out."
+        )
+    if check_only and (write or paths):
+        raise UsageError(key="--check", found="cannot be combined with --write or --paths", todo="Leave those out.")
+    if to is None and not revert and not check_only:
+        raise missing_option("--to", "Name a variant: --to cpython-3.14 (`interlock pick` recommends one).")
+
+
+def _path(file: Path | None) -> Path:
+    path = file or DEFAULT
+    if path.is_dir():
+        raise StoreError(file=str(path), found="is a folder", todo=f"Give a file: interlock swap {path / DEFAULT}")
+    if not path.exists():
+        others = [name for name in OTHERS if file is None and Path(name).exists()]
+        todo = f"Give the file: interlock swap {others[0]}" if others else "Give the file to change."
+        raise StoreError(file=str(path), found="no such file", todo=todo)
+    return path
+
+
+def _reverted(path: Path, text: str, stage: str | None) -> str:
+    before = files.reverted_file(str(path), text, stage)
+    if before == text:
+        raise SwapError(
+            file=str(path), found="no line has a comment 'interlock: was'", todo="Nothing has to be reverted."
+        )
+    return before
+
+
+def _apply(path: Path, before: str, after: str, write: bool, print_caveats: Callable[[], None]) -> None:
+    """Show the diff and its caveats, and write the file with --write."""
+    if before == after:
+        print_caveats()
+        notes.print(Text(f"{path}: has that image already."), soft_wrap=True)
+        return
+    _print_diff(path, before, after)
+    print_caveats()
+    if not write:
+        notes.print("Not written; --write applies it.", highlight=False)
+        return
+    user_files.replace(path, after)
+    notes.print(Text(f"Written: {path}. `interlock swap {path} --revert --write` reverts it."), soft_wrap=True)
+
+
+def _print_diff(path: Path, before: str, after: str) -> None:
+    """Print a unified diff in the bytes of the file."""
+    lines = difflib.unified_diff(_lines(before), _lines(after), str(path), str(path))
+    ended = [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+    sys.stdout.flush()
+    sys.stdout.buffer.write("".join(ended).encode("utf-8", "surrogateescape"))
+    sys.stdout.flush()
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds alone, as the other functions of swap do."""
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def _print_caveats(path: Path, caveats: Sequence[Caveat], swapped: SwapResult) -> None:
+    for one in caveats:
+        where = f"{path}:{one.line}: " if one.line else ""
+        notes.print(Text(f"warning  {where}{one.text}", style="yellow"), soft_wrap=True)
+    for found in swapped.paths:
+        state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
+        notes.print(Text(f"path     {path}:{found.line}: {found.old} -> {found.new} ({state})"), soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The variant, mode and profile that --to and --release name."""
+
+    known: Catalog
+    project_paths: ProjectPaths
+    name: str
+    mode: Mode | None
+    profile: str
+
+    @property
+    def tag(self) -> str:
+        return self.known.variants[self.name].image_tag(self.profile)
+
+
+def _target(to: str, release: bool) -> _Target:
+    project_paths = ProjectPaths.find_or_installed()
+    known = loading.load(project_paths.root)
+    name, mode_name = split_label(to)
+    if name not in known.variants:
+        raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))
+    variant, profile = known.variants[name], profile_name(release)
+    modes = {mode.name: mode for mode in variant.modes}
+    if mode_name is not None and mode_name not in modes:
+        raise UsageError(key="--to", found=f"{name} has no mode '{mode_name}'", todo=nearest(mode_name, modes))
+    if profile not in variant.profiles:
+        raise BuildError(key=name, found=f"has no profile '{profile}'", todo="Leave out --release.")
+    return _Target(known, project_paths, name, modes.get(mode_name or ""), profile)
+
+
+def _resolve(to: str, release: bool) -> tuple[NewImage, list[Caveat]]:
+    """Return the image to swap in, with its digest where it is known, and caveats."""
+    target = _target(to, release)
+    built, caveats = _built(target, release)
+    reference = built.reference if built else target.tag
+    mode = [Caveat(0, text) for text in _of_mode(target.mode)]
+    return new_image(target.known.variants[target.name], target.profile, reference), [*mode, *caveats]
+
+
+def _of_mode(mode: Mode | None) -> list[str]:
+    """Return what the user has to set for a mode, which no image contains."""
+    if mode is None:
+        return []
+    if any(MOUNT in value for value in mode.environment.values()):
+        return [f"mode {mode.name} needs a library that only the measuring instruments have"]
+    environment = [f"ENV {name}={value}" for name, value in mode.environment.items()]
+    options = [f"the interpreter started with {' '.join(mode.options)}"] if mode.options else []
+    return [f"the image does not set mode {mode.name}: add {' and '.join([*environment, *options])}"]
+
+
+def _built(target: _Target, release: bool) -> tuple[Built | None, list[Caveat]]:
+    """Return the variant's image in this engine, or None and why its digest is unknown."""
+    try:
+        containers = connect()
+    except EngineError as error:
+        return None, [Caveat(0, f"{error.found}: whether {target.tag} is built, and its digest, are unknown")]
+    outcome = Outcome(state=State.OK)
+    named = Built(variant=target.name, profile=target.profile, outcome=outcome, tag=target.tag)
+    here = find_tagged(containers.client, named)
+    if here is None:
+        todo = f"interlock build {target.name}{' --release' if release else ''}"
+        return None, [Caveat(0, f"{target.tag} is not built here: `{todo}`")]
+    (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
+    caveats = []
+    if current.outcome.state is not State.OK:
+        caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `interlock build {target.name}`")
+    if here.digest is not None:
+        caveats += _why_others_may_not_find(containers, here.digest)
+    return here, [Caveat(0, text) for text in caveats]
+
+
+def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]:
+    try:
+        found = registry_digest(containers.client, digest)
+    except RegistryError as error:
+        return [f"{error.found}: builds on other machines may not find {digest}"]
+    return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
+
+
+def _check(path: Path, text: str, to: str | None, stage: str | None, release: bool) -> None:
+    """Print every line whose image is not the expected one; SwapError if there is one."""
+    expected = _target(to, release).tag if to else None
+    image_lines = files.lines_to_swap(str(path), text, stage) if to or stage else files.swapped_lines(str(path), text)
+    if not image_lines:
+        raise SwapError(
+            file=str(path), found="no line of it was swapped", todo="Give the expected variant with --to VARIANT."
+        )
+    swapped = {one.line for one in files.swapped_lines(str(path), text)}
+    ours = [one.image for one in image_lines if files.interlock_tag(one.image, swapped=one.line in swapped)]
+    problems = files.outdated_lines(image_lines, expected, _digests(ours), swapped)
+    for problem in problems:
+        notes.print(Text(f"{path}:{problem}"), soft_wrap=True)
+    if problems:
+        variant = to or "VARIANT"
+        raise SwapError(
+            file=str(path),
+            found=f"{len(problems)} of {len(image_lines)} image lines have another image",
+            todo=f"Update them: interlock swap {path} --to {variant} --write",
+        )
+    notes.print(
+        Text(f"{path}: {', '.join(dict.fromkeys(one.image for one in image_lines))}: up to date."), soft_wrap=True
+    )
+
+
+def _digests(images: Sequence[str]) -> dict[str, str | None]:
+    """Return the digest of each name and tag now: of its registry, else of this engine.
+
+    RegistryError if a registry does not answer and this engine does not have what the lines are pinned to.
+    """
+    names = dict.fromkeys(map(files.name_with_tag, images))
+    pins = {parse_name(image).digest for image in images}
+    try:
+        containers = connect()
+    except EngineError:
+        if any(pins):
+            raise
+        notes.print("warning  no engine answers: only names and tags were compared, not digests", style="yellow")
+        return dict.fromkeys(names)
+    return {name: _digest(containers, name, pins) for name in names}
+
+
+def _digest(containers: DockerEngine, name: str, pins: Collection[str | None]) -> str | None:
+    named = Built(variant="", profile="", outcome=Outcome(state=State.OK), tag=name)
+    here = find_tagged(containers.client, named)
+    digest = here.digest.partition("@")[2] if here and here.digest else None
+    if not parse_name(name).registry:
+        return digest
+    try:
+        return registry_digest(containers.client, name) or digest
+    except RegistryError as error:
+        if digest is None or digest not in pins:
+            raise
+        notes.print(f"warning  {error.found}: {name} was compared with this engine's alone", style="yellow")
+        return digest

@@ -1,0 +1,253 @@
+"""The parent image: from a registry by digest, or, where none answers, an equal root file system by mmdebstrap."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.images import Image
+
+from interlock.catalog.variants import Base
+from interlock.engine.build.image import tar_of
+from interlock.engine.client import engine_words
+from interlock.errors import EngineError
+from interlock.results.experiments import BaseImage
+
+LABEL = "interlock.base"
+MADE: Final = "mmdebstrap"
+# What debian's own slim images leave out. These settings of dpkg stay in the image, and so hold for later packages.
+LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
+DPKG = (*(f"path-exclude={path}" for path in LEFT_OUT), "path-include=/usr/share/doc/*/copyright", "force-unsafe-io")
+# As debian's own images have it: no translations of package lists, and lists that stay compressed.
+APT = ('Acquire::Languages "none"', 'Acquire::GzipIndexes "true"', 'Apt::AutoRemove::SuggestsImportant "false"')
+# This machine's name and name servers; engines mount their own over them.
+DROP_FILES_OF_THIS_MACHINE = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"'
+RECIPE = (
+    "--variant=minbase",
+    "--format=tar",
+    "--skip=output/dev",
+    *(f"--dpkgopt={line}" for line in DPKG),
+    *(f"--aptopt={line}" for line in APT),
+    f"--customize-hook={DROP_FILES_OF_THIS_MACHINE}",
+)
+# The time of what mmdebstrap writes. Any fixed time makes one and the same tar twice; this is trixie's release.
+SOURCE_DATE_EPOCH = 1754697600
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Where dpkg and the OCI image specification differ.
+ARCHITECTURES = {"i386": "386", "armhf": "arm", "ppc64el": "ppc64le"}
+INSTALL = "Install it (apt-get install {}), or make the registry reachable."
+# What to do by what mmdebstrap says; the last one holds for everything else.
+REMEDIES = {
+    "NO_PUBKEY": "Install the keys that Debian signs its mirrors with: apt-get install debian-archive-keyring",
+    "is not signed": "Configure apt with a mirror that Debian signed, or set INTERLOCK_DEBIAN_MIRROR to its URL.",
+    "": "Make the registry or the Debian mirror reachable. A user other than root also needs the package uidmap and "
+    "ids: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER",
+}
+
+
+def ensure_base(
+    client: DockerClient, base: Base, cache: Path, say: Callable[[str], None], *, bootstraps: bool = True
+) -> BaseImage:
+    """The base that is here already; else from its registry; else made by mmdebstrap (about 20 s)."""
+    found = find_base(client, base)
+    if found is not None:
+        return found
+    say(f"pulling {base.reference}")
+    try:
+        return pull(client, base.reference)
+    except (APIError, NotFound) as error:
+        reason = engine_words(error)
+        if not bootstraps:
+            raise EngineError(
+                found=f"{base.reference} is not here and cannot be pulled ({reason})",
+                todo="Push from the machine that has it: `interlock push` brings a base that was made there.",
+            ) from None
+        say(f"no registry has it ({reason}): mmdebstrap makes {base.suite}")
+        return _make(client, base, cache, reason)
+
+
+def pull(client: DockerClient, reference: str) -> BaseImage:
+    """An image that its registry has; docker's own error if there is none."""
+    client.api.pull(reference)
+    return _described(client.images.get(reference), reference, "registry")
+
+
+def find_pulled(client: DockerClient, reference: str) -> BaseImage | None:
+    """An image that came from a registry if this engine has it."""
+    try:
+        return _described(client.images.get(reference), reference, "registry")
+    except ImageNotFound:
+        return None
+
+
+def find_base(client: DockerClient, base: Base) -> BaseImage | None:
+    """The base if this engine has it, without asking anybody else."""
+    pulled = find_pulled(client, base.reference)
+    if pulled is not None:
+        return pulled
+    tag = local_tag(base)
+    try:
+        image = client.images.get(tag)
+    except ImageNotFound:
+        return None
+    if image.labels.get(LABEL) != base.reference:
+        return None
+    return _described(image, tag, MADE)
+
+
+def _described(image: Image, reference: str, origin: Literal["registry", "mmdebstrap"]) -> BaseImage:
+    layers = image.attrs["RootFS"].get("Layers") or []
+    return BaseImage(
+        reference=reference,
+        origin=origin,
+        image_id=image.id,
+        chain_id=chain_id(layers),
+        size_bytes=image.attrs["Size"],
+    )
+
+
+def chain_id(diff_ids: Sequence[str]) -> str:
+    """Return the OCI image specification's ChainID of these layers; of one layer it is the layer's own diff id.
+
+    An image's id also depends on when it was made and on how its engine stores it; this depends on the files alone.
+    """
+    chained = ""
+    for diff_id in diff_ids:
+        chained = f"sha256:{hashlib.sha256(f'{chained} {diff_id}'.encode()).hexdigest()}" if chained else diff_id
+    return chained
+
+
+def local_tag(base: Base) -> str:
+    """Return the tag of the base that is made here: another pin or another recipe makes another base."""
+    identity = json.dumps([base.reference, *RECIPE, SOURCE_DATE_EPOCH])
+    return f"interlock/base:{base.suite}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+
+
+def _make(client: DockerClient, base: Base, cache: Path, pull_error: str) -> BaseImage:
+    cannot = f"{base.reference} cannot be pulled ({pull_error})"
+    try:
+        require_mmdebstrap()
+    except EngineError as error:
+        raise EngineError(found=f"{cannot}, and {error.found}", todo=error.todo) from None
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="base-", dir=cache) as folder:
+        layer = Path(folder) / "layer.tar"
+        make_layer(base, layer, cannot)
+        return _described(_load(client, base, layer), local_tag(base), MADE)
+
+
+def require_mmdebstrap() -> None:
+    """EngineError if mmdebstrap is not installed, or nothing with which this user may run it."""
+    if shutil.which("mmdebstrap") is None:
+        raise EngineError(found="mmdebstrap is not installed", todo=INSTALL.format("mmdebstrap"))
+    if os.geteuid() != 0 and not any(map(shutil.which, ("newuidmap", "fakechroot"))):
+        raise EngineError(
+            found="mmdebstrap needs root or the package uidmap, which is not installed",
+            todo=INSTALL.format("uidmap"),
+        )
+
+
+def make_layer(base: Base, layer: Path, cannot: str) -> None:
+    """Write the root file system as a tar: the same bytes whenever and by whomever, if the mirror has not changed.
+
+    EngineError says why mmdebstrap failed; `cannot` is what made it necessary.
+    """
+    command = ["mmdebstrap", *RECIPE, base.suite, "-", *_sources(base)]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH)}
+    with layer.open("wb") as file:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise _failed(done.stderr, cannot)
+
+
+def _failed(said: str, cannot: str) -> EngineError:
+    errors = list(dict.fromkeys(line for line in said.splitlines() if line.startswith("E: ")))
+    found = f"{cannot} and mmdebstrap failed: {' / '.join(errors[:2]) or said.strip()}"
+    return EngineError(found=found, todo=next(todo for word, todo in REMEDIES.items() if word in said))
+
+
+def _sources(base: Base) -> list[str]:
+    mirror, security = debian_mirrors()
+    lines = [f"deb {mirror} {base.suite} main", f"deb {mirror} {base.suite}-updates main"]
+    return [*lines, f"deb {security} {base.suite}-security main"] if security else lines
+
+
+def debian_mirrors() -> tuple[str, str | None]:
+    """The Debian mirror that apt is configured with, and that of its security updates if there is one."""
+    override = os.environ.get("INTERLOCK_DEBIAN_MIRROR")
+    if override:
+        return override, None
+    listing = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    by_label: dict[str, str] = {}
+    for line in listing.splitlines():
+        origin, label, uri = line.split("|")
+        if origin == "Debian":
+            by_label.setdefault(label, uri)
+    if "Debian" not in by_label:
+        raise EngineError(
+            found="apt is configured with no Debian mirror whose lists are here, so mmdebstrap has no source",
+            todo="Run `apt-get update`, or set INTERLOCK_DEBIAN_MIRROR to a Debian mirror's URL.",
+        )
+    return by_label["Debian"], by_label.get("Debian-Security")
+
+
+def _load(client: DockerClient, base: Base, layer: Path) -> Any:
+    """The layer as an image whose id is fixed by its content: an import would put the time of today into it."""
+    with layer.open("rb") as file:
+        diff_id = hashlib.file_digest(file, "sha256").hexdigest()
+    config = json.dumps(_configuration(base, diff_id), sort_keys=True).encode()
+    name = f"{hashlib.sha256(config).hexdigest()}.json"
+    manifest = [{"Config": name, "RepoTags": [local_tag(base)], "Layers": [layer.name]}]
+    archive = layer.with_name("image.tar")
+    archive.write_bytes(tar_of({name: config, "manifest.json": json.dumps(manifest).encode()}).read())
+    with tarfile.open(archive, "a") as tar:
+        tar.add(layer, layer.name)
+    try:
+        with archive.open("rb") as file:
+            client.images.load(file)
+        return client.images.get(local_tag(base))
+    except DockerException as error:
+        raise EngineError(
+            found=f"the engine cannot load the base that mmdebstrap made: {engine_words(error)}",
+            todo="See the engine's log.",
+        ) from None
+
+
+def _configuration(base: Base, diff_id: str) -> dict[str, object]:
+    """The image's configuration as the OCI image specification has it."""
+    made = datetime.fromtimestamp(SOURCE_DATE_EPOCH, UTC).isoformat().replace("+00:00", "Z")
+    architecture = subprocess.run(
+        ["dpkg", "--print-architecture"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    return {
+        "architecture": ARCHITECTURES.get(architecture, architecture),
+        "os": "linux",
+        "created": made,
+        "config": {"Cmd": ["bash"], "Env": [f"PATH={PATH}"], "Labels": {LABEL: base.reference}},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{diff_id}"]},
+        "history": [{"created": made, "created_by": f"mmdebstrap {base.suite}"}],
+    }

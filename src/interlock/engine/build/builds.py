@@ -1,0 +1,399 @@
+"""Builds variants into what an engine runs them from: what is unchanged is left alone, the rest is built and proved."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shlex
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Protocol, TypeVar
+
+from docker import DockerClient
+from docker.errors import DockerException
+
+from interlock import __version__
+from interlock.catalog import loading, rendering
+from interlock.catalog.catalog import Catalog, Texts
+from interlock.catalog.variants import Base, SourceKind, Variant
+from interlock.engine import machine
+from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull
+from interlock.engine.build.image import (
+    ImagePlan,
+    Plan,
+    ask_facts,
+    build_aside,
+    build_image,
+    content_hash,
+    describe_image,
+    find_image,
+    read_context,
+    take_tag,
+)
+from interlock.engine.build.proof import require_proof
+from interlock.engine.build.sources import find_prefix, identity, packed_files
+from interlock.engine.client import HASH_LABEL, engine_words
+from interlock.engine.protocol import BuildOptions, Engine, Say
+from interlock.engine.registry.transfer import pull as pull_built
+from interlock.engine.registry.transfer import pull_base
+from interlock.errors import BuildError, InterlockError, SourceUnavailableError
+from interlock.results import store
+from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
+
+# Two stages that all variants share: built once before the variants are built side by side.
+SHARED_STAGES = ("toolchain", "runtime")
+NOT_BUILT = "not built, or built from an older file"
+Planned = TypeVar("Planned", bound=Plan)
+
+
+class Builder(Protocol[Planned]):
+    """How one engine builds: a plan says what would be built now, and identifies it."""
+
+    @property
+    def known(self) -> Catalog: ...
+
+    @property
+    def options(self) -> BuildOptions: ...
+
+    @property
+    def say(self) -> Say: ...
+
+    def plan(self, variant: Variant) -> Planned:
+        """Return what would be built now; SourceUnavailableError says what is not here."""
+        ...
+
+    def find(self, plan: Planned) -> Built | None:
+        """Return what was built by this very plan, if it is here."""
+        ...
+
+    def fetch(self, plan: Planned) -> Built | None:
+        """Return what a team's registry has of this plan."""
+        ...
+
+    def make(self, plan: Planned) -> Built:
+        """Build and prove it; BuildError if that fails."""
+        ...
+
+    def workers(self, plans: Sequence[Planned]) -> int:
+        """Prepare what the plans share, and return how many of them can be built at the same time."""
+        ...
+
+
+def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
+    """Build every named variant; failures and missing sources are outcomes, not exceptions.
+
+    `say(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
+    itself, or the base that all need, is missing.
+    """
+    results: dict[str, Built] = {}
+    todo: list[Planned] = []
+    for name in names:
+        found = _plan_or_found(builder, builder.known.variants[name])
+        if isinstance(found, Built):
+            results[name] = found
+        else:
+            todo.append(found)
+    # What shares another's build comes after it: the engine then has that build in its cache.
+    for borrows in (False, True):
+        wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
+        for result in _build_wave(builder, wave):
+            results[result.variant] = result
+    return [results[name] for name in names]
+
+
+def _plan_or_found(builder: Builder[Planned], variant: Variant) -> Planned | Built:
+    """Return the plan of what has to be built; or what is there already, or why it cannot be built."""
+    plan = plan_or_end(builder, variant)
+    if isinstance(plan, Built) or builder.options.rebuild:
+        return plan
+    try:
+        found = builder.find(plan) or builder.fetch(plan)
+    except BuildError as error:
+        found = ended(variant, builder.options.profile, State.FAILED, str(error))
+    if found is None:
+        return plan
+    state = found.outcome.state
+    builder.say(variant.name, state.value if state is not State.OK else "pulled" if found.pulled_from else "unchanged")
+    return found
+
+
+def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
+    """Return what the variants have now; of the others why there is nothing. Nothing is built."""
+    return [_look_up(builder, builder.known.variants[name]) for name in names]
+
+
+def _look_up(builder: Builder[Planned], variant: Variant) -> Built:
+    plan = plan_or_end(builder, variant)
+    if isinstance(plan, Built):
+        return plan
+    try:
+        found = builder.find(plan)
+    except BuildError as error:
+        return ended(variant, builder.options.profile, State.UNAVAILABLE, error.found)
+    return found or ended(variant, builder.options.profile, State.UNAVAILABLE, NOT_BUILT)
+
+
+def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
+    """Return what would be built now, or why the variant ends before anything is."""
+    profile = builder.options.profile
+    if profile not in variant.profiles:
+        return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
+    try:
+        return builder.plan(variant)
+    except SourceUnavailableError as error:
+        builder.say(variant.name, State.UNAVAILABLE.value)
+        return ended(variant, profile, State.UNAVAILABLE, error.found)
+
+
+def ended(variant: Variant, profile: str, state: State, reason: str) -> Built:
+    """Return what is recorded of a variant that was not built."""
+    return Built(variant=variant.name, profile=profile, outcome=Outcome(state=state, reason=reason))
+
+
+def worker_count(plans: int) -> int:
+    """Return how many builds run at the same time.
+
+    Configure and install use one core, so two builds fill two cores better than one.
+    """
+    return max(1, min(plans, os.cpu_count() or 1, 4))
+
+
+def make_jobs() -> int:
+    """Return make's -j, the same for every build: it is a part of what the engine's cache knows a build by."""
+    return os.cpu_count() or 1
+
+
+def _build_wave(builder: Builder[Planned], plans: Sequence[Planned]) -> Iterator[Built]:
+    if not plans:
+        return
+    workers = builder.workers(plans)
+    if workers > 1:
+        yield from _build_side_by_side(builder, plans, workers)
+        return
+    for plan in plans:
+        yield build_one(builder, plan)
+
+
+def _build_side_by_side(builder: Builder[Planned], plans: Sequence[Planned], workers: int) -> Iterator[Built]:
+    """Build in daemon threads, so that Ctrl-C ends the process; the engine cancels a build whose client is gone."""
+    todo = deque(plans)
+    done: SimpleQueue[Built | BaseException] = SimpleQueue()
+
+    def work() -> None:
+        while todo:
+            try:
+                plan = todo.popleft()
+            except IndexError:
+                return
+            try:
+                done.put(build_one(builder, plan))
+            except BaseException as error:
+                done.put(error)
+
+    for _ in range(workers):
+        threading.Thread(target=work, daemon=True).start()
+    for _ in plans:
+        yield _next(done)
+
+
+def _next(done: SimpleQueue[Built | BaseException]) -> Built:
+    while True:
+        # A wait without limit would not be interrupted by Ctrl-C on every platform.
+        with suppress(Empty):
+            item = done.get(timeout=0.5)
+            if isinstance(item, BaseException):
+                raise item
+            return item
+
+
+def build_one(builder: Builder[Planned], plan: Planned) -> Built:
+    """Build and prove one variant; what goes wrong with it alone is its outcome."""
+    started = time.monotonic()
+    name = plan.variant.name
+    builder.say(name, "starting")
+    try:
+        result = builder.make(plan)
+    except SourceUnavailableError as error:
+        result = ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
+    except BuildError as error:
+        result = ended(plan.variant, plan.profile, State.FAILED, str(error))
+    builder.say(name, result.outcome.state.value)
+    return result.model_copy(update={"duration_s": time.monotonic() - started})
+
+
+@dataclass(frozen=True)
+class ImageBuilder:
+    """Builds variants into tagged images of a container engine."""
+
+    client: DockerClient
+    known: Catalog
+    options: BuildOptions
+    say: Say
+
+    @cached_property
+    def texts(self) -> Texts:
+        """What the build contexts are rendered from."""
+        return loading.read_texts(self.options.root)
+
+    def plan(self, variant: Variant) -> ImagePlan:
+        """Return what would be built now. The base is made here if it is missing."""
+        files = rendering.context(variant, self.known, self.texts)
+        parent = self._parent(variant)
+        prefix = find_prefix(variant, variant.prefix) if variant.prefix else None
+        packed = {"prefix": identity(prefix, packed_files(prefix)).encode()} if prefix else {}
+        profile = self.options.profile
+        return ImagePlan(
+            variant=variant,
+            profile=profile,
+            files=files,
+            content_hash=content_hash(files | packed, parent.chain_id, profile),
+            prefix=prefix,
+            base=parent,
+        )
+
+    def _parent(self, variant: Variant) -> BaseImage:
+        client, options = self.client, self.options
+        if variant.image is None:
+            base = self.known.bases[variant.base]
+            found = pull_base(client, base, options.registry, self.say) if options.registry else None
+            return found or ensure_base(
+                client, base, options.cache, lambda text: self.say("base", text), bootstraps=not options.pulls_only
+            )
+        reference = variant.image.reference
+        found = find_pulled(client, reference)
+        if found is not None:
+            return found
+        self.say(variant.name, f"pulling {reference}")
+        try:
+            return pull(client, reference)
+        except DockerException as error:
+            raise SourceUnavailableError(
+                file=f"variants/{variant.name}.toml",
+                key="image.reference",
+                found=f"no registry has {reference}: {engine_words(error).rsplit(': ', 1)[-1]}",
+                todo="Make the registry reachable.",
+            ) from None
+
+    def find(self, plan: ImagePlan) -> Built | None:
+        """Return the image of this plan if its tag carries this very content hash."""
+        image = find_image(self.client, plan.tag, plan.content_hash)
+        return describe_image(plan, image, 0.0, reused=True) if image else None
+
+    def fetch(self, plan: ImagePlan) -> Built | None:
+        """Return the team's image of this plan; one that is not what its name promises is built instead."""
+        registry = self.options.registry
+        if registry is None:
+            return None
+        try:
+            return pull_built(self.client, plan, registry, self.say)
+        except BuildError as error:
+            self.say(plan.variant.name, f"not taken from {registry.name}: {error.found}")
+            return None
+
+    def make(self, plan: ImagePlan) -> Built:
+        """Build, prove and tag one image."""
+        image_id = build_image(self.client, plan, self.options, make_jobs(), self.say)
+        self.say(plan.variant.name, "proving")
+        try:
+            require_proof(plan.variant, ask_facts(self.client, image_id))
+        except InterlockError:
+            self.client.images.remove(image_id, force=True)
+            raise
+        return describe_image(plan, take_tag(self.client, image_id, plan.tag), 0.0, reused=False)
+
+    def workers(self, plans: Sequence[ImagePlan]) -> int:
+        """Build the stages that all variants share, and return how many variants are then built side by side."""
+        compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
+        for stage in SHARED_STAGES if compiled else ():
+            self._build_shared_stage(compiled[0], stage)
+        return worker_count(len(plans))
+
+    def _build_shared_stage(self, plan: ImagePlan, stage: str) -> None:
+        self.say("base", f"preparing the {stage} stage")
+        dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
+        arguments = {"BASE": plan.base.reference}
+        build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
+
+
+def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) -> str:
+    """Return the id of the image of dockerfiles/<name>, built if its content changed."""
+    there = _find_helper(client, root, name, base.chain_id)
+    if there is not None:
+        return there
+    files = helper_context(root, name)
+    return build_aside(
+        client,
+        files,
+        name,
+        f"dockerfiles/{name}/Dockerfile",
+        buildargs={"BASE": base.reference},
+        labels={HASH_LABEL: content_hash(files, base.chain_id, name)},
+        tag=helper_tag(name),
+    )
+
+
+def find_helper(client: DockerClient, root: Path, name: str, base: Base) -> str | None:
+    """Return the id of the image of dockerfiles/<name> as it is now; None if it has to be built."""
+    there = find_base(client, base)
+    return None if there is None else _find_helper(client, root, name, there.chain_id)
+
+
+def _find_helper(client: DockerClient, root: Path, name: str, base_chain_id: str) -> str | None:
+    files = helper_context(root, name)
+    image = find_image(client, helper_tag(name), content_hash(files, base_chain_id, name))
+    return None if image is None else str(image.id)
+
+
+def helper_tag(name: str) -> str:
+    """Return the tag of the image of dockerfiles/<name>."""
+    return f"interlock/{name}:latest"
+
+
+def helper_context(root: Path, name: str) -> dict[str, bytes]:
+    """Return the build context of a helper, with what is generated in it as it would be rendered now."""
+    folder = f"dockerfiles/{name}/"
+    generated = rendering.helper_files(loading.read_texts(root))
+    rendered = {path.removeprefix(folder): text.encode() for path, text in generated.items() if path.startswith(folder)}
+    return read_context(root / folder) | rendered
+
+
+def build_command(names: Sequence[str], everything: bool, profile: str, force: bool) -> str:
+    """Return the command that repeats a build."""
+    words = ["interlock", "build", *(["--all"] if everything else names)]
+    words += ["--release"] if profile == "release" else []
+    return shlex.join([*words, *(["--force"] if force else [])])
+
+
+@dataclass(frozen=True)
+class BuildRun:
+    """One run of `interlock build`: its command, and its start by the calendar and by the monotonic clock."""
+
+    command: str
+    profile: str
+    started: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    clock_s: float = field(default_factory=time.monotonic)
+
+
+def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun) -> Path:
+    """Write builds.json into the folder and return its path."""
+    record = BuildRecord(
+        name=folder.name,
+        tool_version=__version__,
+        command=run.command,
+        started=run.started.isoformat(timespec="seconds"),
+        duration_s=round(time.monotonic() - run.clock_s, 1),
+        profile=run.profile,
+        side_by_side=worker_count(len(built)),
+        host={**machine.facts(), "engine": engine.facts()},
+        builds=built,
+    )
+    path = folder / store.BUILDS_FILE
+    store.write_json(path, record)
+    return path

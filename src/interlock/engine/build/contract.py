@@ -1,0 +1,337 @@
+"""The contract of images: what people rely on in python:X-slim, and whether an image has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import DockerException, ImageNotFound
+from requests.exceptions import RequestException
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from interlock.catalog.variants import Variant
+from interlock.engine.run.cells import remove
+from interlock.errors import BuildError, EngineError
+
+Release = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that an image owes from the release `since` on, up to but not including `until`."""
+
+    name: str
+    promise: str
+    since: Release = (0,)
+    until: Release = (99,)
+
+
+class ContractState(StrEnum):
+    """Whether an image keeps a promise of the contract, and whether its file declares otherwise."""
+
+    OK = "ok"
+    DIFFERENCE = "difference"  # declared, with a reason
+    UNDECLARED = "undeclared"
+    STALE = "stale"  # declared, but there is nothing of it
+
+
+@dataclass(frozen=True)
+class ContractFinding:
+    """What became of one check. `found` is empty if it is kept, `reason` if no difference is declared."""
+
+    check: str
+    verdict: ContractState
+    found: str = ""
+    reason: str = ""
+
+
+# Answered inside the image, by inside/contract.py.
+INSIDE = (
+    Check("command-python", "/usr/local/bin has python and python3 (python2), which run this interpreter"),
+    Check("command-python-release", "/usr/local/bin has pythonX.Y, which venvs and shebangs name"),
+    Check("command-pip", "/usr/local/bin has pip and pip3 (pip2), which answer"),
+    Check("command-pydoc", "/usr/local/bin has pydoc, which answers"),
+    Check("command-pydoc-major", "/usr/local/bin has pydoc3, which answers", since=(3,)),
+    Check("command-python-config", "/usr/local/bin has python-config and python3-config, which answer"),
+    Check("prefix", "The interpreter is installed in /usr/local"),
+    Check("site-packages", "Packages are in /usr/local/lib/pythonX.Y/site-packages, where COPY --from puts them"),
+    Check("headers", "Python.h is where the interpreter tells compilers to look"),
+    Check("libpython", "/usr/local/lib has the shared library libpythonX.Y, for programs that embed the interpreter"),
+    Check("zlib", "zlib compresses and decompresses"),
+    Check("bz2", "bz2 compresses and decompresses"),
+    Check("lzma", "lzma compresses and decompresses", since=(3, 3)),
+    Check("zstd", "compression.zstd compresses and decompresses", since=(3, 14)),
+    Check("sqlite3", "sqlite3 keeps a table in memory"),
+    Check("sqlite3-extensions", "sqlite3 may load extensions", since=(3, 2)),
+    Check("ssl", "ssl makes a context with its ciphers", since=(2, 7, 9)),
+    Check("ca-certificates", "ssl finds CA certificates, and the bundle is in /etc/ssl/certs", since=(2, 7, 9)),
+    Check("hashlib", "hashlib computes by OpenSSL"),
+    Check("ctypes", "ctypes calls the C library and is called back"),
+    Check("readline", "readline keeps a history"),
+    Check("curses", "curses knows the terminal xterm"),
+    Check("dbm-gnu", "dbm.gnu (gdbm) keeps a value"),
+    Check("dbm-ndbm", "dbm.ndbm (dbm) keeps a value"),
+    Check("expat", "xml.etree parses"),
+    Check("threads", "threading runs a thread"),
+    Check("multiprocessing", "multiprocessing has semaphores", since=(2, 6)),
+    Check("utf-8", "File names and text files are UTF-8"),
+    Check("time-zones", "TZ with a zone's name sets the time of day"),
+    Check("zoneinfo", "zoneinfo knows the time zones", since=(3, 9)),
+    Check("services", "The well-known services have their ports"),
+    Check("pip", "pip installs a wheel, which can be imported"),
+    Check("setuptools", "setuptools is installed", until=(3, 12)),
+    Check("wheel", "wheel is installed", until=(3, 12)),
+    Check("venv", "python -m venv makes an environment that has a pip of its own", since=(3, 4)),
+    Check("home", "The home folder can be written to"),
+    Check("no-compiler", "PATH has no compiler, linker or make"),
+    Check("no-package-lists", "apt's package lists and packages are gone"),
+    Check("no-build-tree", "Nothing of the build's folders is left"),
+    Check("no-static-libraries", "No static library (.a) is left in the prefix"),
+)
+
+NO_ANSWER = "no answer: the interpreter did not get that far"
+
+OFFICIAL_VARIABLES = {
+    "PATH",
+    "LANG",
+    "GPG_KEY",
+    "PYTHON_VERSION",
+    "PYTHON_SHA256",
+    "PYTHON_PIP_VERSION",
+    "PYTHON_SETUPTOOLS_VERSION",
+    "PYTHON_GET_PIP_URL",
+    "PYTHON_GET_PIP_SHA256",
+}
+
+
+@dataclass(frozen=True)
+class ImageConfig:
+    """What an image gives to a container that says nothing of its own."""
+
+    environment: Mapping[str, str]
+    command: Sequence[str]
+    entrypoint: Sequence[str]
+    user: str
+    folder: str
+    ports: Sequence[str]
+    volumes: Sequence[str]
+
+
+Answers = Mapping[str, str]  # by a check's name what was found; empty if it is kept
+Runs = Mapping[str, Answers]  # by the words for how the image was run
+
+
+def parse_config(config: Mapping[str, Any]) -> ImageConfig:
+    """The engine's `Config` of an image; it leaves out or sets to null what there is none of."""
+    return ImageConfig(
+        environment=dict(item.split("=", 1) for item in config.get("Env") or []),
+        command=config.get("Cmd") or [],
+        entrypoint=config.get("Entrypoint") or [],
+        user=config.get("User") or "",
+        folder=config.get("WorkingDir") or "",
+        ports=sorted(config.get("ExposedPorts") or {}),
+        volumes=sorted(config.get("Volumes") or {}),
+    )
+
+
+def parse_answers(output: str) -> Answers:
+    """The lines `name=ok` and `name=what was found` of inside/contract.py; other lines are not its."""
+    names = {check.name for check in INSIDE}
+    pairs = (line.split("=", 1) for line in output.split("\n") if "=" in line)
+    return {name: "" if found == "ok" else found or NO_ANSWER for name, found in pairs if name in names}
+
+
+def _path(config: ImageConfig, _: Variant) -> str:
+    path = config.environment.get("PATH", "")
+    return "" if path.startswith("/usr/local/bin:") else f"PATH={path}"
+
+
+def _lang(config: ImageConfig, _: Variant) -> str:
+    return _unless(config.environment.get("LANG", "not set"), "C.UTF-8")
+
+
+def _version(config: ImageConfig, variant: Variant) -> str:
+    return _unless(config.environment.get("PYTHON_VERSION", "not set"), variant.version)
+
+
+def _others(config: ImageConfig, _: Variant) -> str:
+    return " ".join(sorted(set(config.environment) - OFFICIAL_VARIABLES))
+
+
+def _cmd(config: ImageConfig, variant: Variant) -> str:
+    return _unless(" ".join(config.command), f"python{variant.major}")
+
+
+def _unless(found: str, *wanted: str) -> str:
+    """What was found in words that are never empty, or nothing if it is as wanted."""
+    return "" if found in wanted else found or "none"
+
+
+# Answered by the image's configuration.
+CONFIG: tuple[tuple[Check, Callable[[ImageConfig, Variant], str]], ...] = (
+    (Check("env-path", "PATH begins with /usr/local/bin"), _path),
+    # The official images from 3.13 on have none, because the interpreter itself takes UTF-8: see the check utf-8.
+    (Check("env-lang", "LANG is C.UTF-8", until=(3, 13)), _lang),
+    (Check("env-python-version", "PYTHON_VERSION is the interpreter's version"), _version),
+    (Check("env-others", "No variable is set that the official images do not set"), _others),
+    (Check("cmd", 'CMD is ["python3"] (["python2"])'), _cmd),
+    (Check("entrypoint", "There is no ENTRYPOINT"), lambda config, _: " ".join(config.entrypoint)),
+    (Check("user", "USER is root, for others to change"), lambda config, _: _unless(config.user, "", "root", "0")),
+    (Check("workdir", "WORKDIR is /"), lambda config, _: _unless(config.folder, "", "/")),
+    (Check("ports", "No port is exposed"), lambda config, _: " ".join(config.ports)),
+    (Check("volumes", "There is no volume"), lambda config, _: " ".join(config.volumes)),
+)
+CHECKS = (*(check for check, _ in CONFIG), *INSIDE)
+
+
+def promised(version: str) -> list[Check]:
+    """What an image of this version of Python owes."""
+    release = tuple(map(int, re.findall(r"\d+", version)))
+    return [check for check in CHECKS if check.since <= release < check.until]
+
+
+def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFinding]:
+    """A finding for everything that the variant owes, and one for every declared difference that is none."""
+    of_config = {check.name: found(config, variant) for check, found in CONFIG}
+    owed = [check.name for check in promised(variant.version)]
+    findings = []
+    for name in owed:
+        found = of_config[name] if name in of_config else _found(name, runs)
+        findings.append(_finding(name, found, variant.differences.get(name, "")))
+    known = {check.name for check in CHECKS}
+    for name, reason in variant.differences.items():
+        if name not in owed:
+            found = f"Python {variant.version} does not owe it" if name in known else "no check has this name"
+            findings.append(ContractFinding(name, ContractState.STALE, found, reason))
+    return findings
+
+
+def _found(name: str, runs: Runs) -> str:
+    """What was found in all runs, or in each that is not as the others."""
+    found = {run: answers.get(name, NO_ANSWER) for run, answers in runs.items()}
+    if len(set(found.values())) == 1:
+        return next(iter(found.values()))
+    return "; ".join(f"{run}: {text}" for run, text in found.items() if text)
+
+
+def _finding(name: str, found: str, reason: str) -> ContractFinding:
+    match bool(found), bool(reason):
+        case True, True:
+            return ContractFinding(name, ContractState.DIFFERENCE, found, reason)
+        case True, False:
+            return ContractFinding(name, ContractState.UNDECLARED, found)
+        case False, True:
+            return ContractFinding(name, ContractState.STALE, "the image keeps it", reason)
+    return ContractFinding(name, ContractState.OK)
+
+
+def failures(findings: Iterable[ContractFinding]) -> list[ContractFinding]:
+    """What must be mended: undeclared differences and stale declarations."""
+    return [finding for finding in findings if finding.verdict in {ContractState.UNDECLARED, ContractState.STALE}]
+
+
+TODO = {
+    ContractState.UNDECLARED: "Mend the image, or declare the difference with its reason.",
+    ContractState.STALE: "Remove the declaration.",
+}
+
+
+def require(results: Mapping[str, Sequence[ContractFinding]]) -> None:
+    """BuildError for the first failure of the findings by variant."""
+    for variant, findings in results.items():
+        for finding in failures(findings):
+            raise BuildError(
+                file=f"variants/{variant}.toml",
+                key=f"differences.{finding.check}",
+                found=f"{finding.verdict.value}: {finding.found}",
+                todo=TODO[finding.verdict],
+            )
+
+
+def terminal(results: Mapping[str, Sequence[ContractFinding]]) -> RenderableType:
+    """A row for each variant, then every difference with its reason and every failure."""
+    table = Table("variant", "checks", "kept", "differences", "failures", box=None, pad_edge=False)
+    for variant, findings in results.items():
+        kept = sum(finding.verdict is ContractState.OK for finding in findings)
+        declared = sum(finding.verdict is ContractState.DIFFERENCE for finding in findings)
+        failed = len(failures(findings))
+        counts = (str(count) for count in (len(findings), kept, declared, failed))
+        table.add_row(variant, *counts, style="red" if failed else "")
+    lines = [_line(variant, finding) for variant, findings in results.items() for finding in findings]
+    return Group(table, *(line for line in lines if line))
+
+
+def _line(variant: str, finding: ContractFinding) -> Text | None:
+    match finding.verdict:
+        case ContractState.OK:
+            return None
+        case ContractState.DIFFERENCE:
+            return Text(f"{variant}: {finding.check}: {finding.reason}", style="dim")
+    return Text(f"{variant}: {finding.check}: {finding.verdict.value}: {finding.found}", style="red")
+
+
+PROGRAM = files("interlock.engine").joinpath("inside/contract.py").read_text(encoding="utf-8")
+# Whichever name the interpreter still has: that one is missing is for the program to say.
+START = 'exec "$(command -v python || command -v python3 || command -v python2)" -c "$0"'
+DEADLINE_S = 300  # pip and venv without byte code take seconds; minutes where builds fill every core
+
+
+@dataclass(frozen=True)
+class Run:
+    """A way in which people start a container of the image."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+# As it comes, and as a cluster with a strict policy starts it: nobody's user, and nothing to write to but /tmp.
+RUNS = (
+    Run("as the image is"),
+    Run(
+        "as user 1000 on a read-only root",
+        {"user": "1000:1000", "read_only": True, "tmpfs": {"/tmp": "exec"}, "environment": {"HOME": "/tmp"}},  # noqa: S108
+    ),
+)
+
+
+def examine(client: DockerClient, variant: Variant, image_id: str) -> list[ContractFinding]:
+    """Every finding about the image; EngineError if the engine has no such image or cannot run it."""
+    try:
+        attributes = client.images.get(image_id).attrs
+    except ImageNotFound:
+        raise EngineError(
+            key=variant.name, found=f"there is no image {image_id}", todo=f"Run `interlock build {variant.name}`."
+        ) from None
+    config = parse_config(attributes["Config"])
+    runs = {run.name: parse_answers(_answer(client, image_id, run)) for run in RUNS}
+    return judge(variant, config, runs)
+
+
+def _answer(client: DockerClient, image_id: str, run: Run) -> str:
+    """What the program printed; less than all of it if the interpreter broke down or was too slow."""
+    try:
+        container = client.containers.create(
+            image_id,
+            ["sh", "-c", START, PROGRAM],
+            entrypoint=[],
+            network_mode="none",
+            labels={"interlock.proof": "1"},
+            **run.options,
+        )
+        try:
+            container.start()
+            with suppress(RequestException):  # at the deadline, what was said until then counts
+                container.wait(timeout=DEADLINE_S)
+            return str(container.logs(stdout=True, stderr=False).decode(errors="replace"))
+        finally:
+            remove(container)
+    except DockerException as error:
+        raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo="See the engine's log.") from None

@@ -1,0 +1,296 @@
+"""One image: its plan and context, its build with log and labels, the question what it is, and its tag."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.models.images import Image
+
+from interlock import __version__
+from interlock.catalog.variants import SourceKind, Variant
+from interlock.engine.build.proof import QUESTION, no_answer, parse_facts
+from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
+from interlock.engine.client import HASH_LABEL, no_space, put_tag
+from interlock.engine.protocol import BuildOptions, Say
+from interlock.engine.registry.digests import known_digest
+from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
+from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State
+
+# What a Dockerfile calls its parent image.
+BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind in SourceKind}
+# Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
+UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
+STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
+TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
+POOL = "/pool/"
+EXIT_CODE = "interlock: exit code {}"
+# A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
+TRACKED_FILE = "variants/bases.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to build: every file that the build reads except the sources, and the hash that identifies the result."""
+
+    variant: Variant
+    profile: str
+    files: Mapping[str, bytes]
+    content_hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagePlan(Plan):
+    """An image to build, and what it is built from."""
+
+    base: BaseImage
+    prefix: Path | None = None  # of this machine, if the variant is packed from one
+
+    @property
+    def tag(self) -> str:
+        return self.variant.image_tag(self.profile)
+
+
+def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, say: Say) -> str:
+    """Build an image and return its id; it is not proved yet and has no tag. A failed build raises its reason."""
+    arguments = {
+        BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
+        "PROFILE": plan.profile,
+        "JOBS": str(jobs),
+        MIRROR: mirror_url(),
+        "REBUILD": options.rebuild,
+    }
+    packed = {"prefix.tar": pack(plan.prefix, packed_files(plan.prefix))} if plan.prefix else {}
+    name = plan.variant.name
+    log: list[str] = []
+    image_id = run_build(
+        client,
+        {**plan.files, **local_files(plan.variant, options.cache), **packed},
+        log,
+        lambda step: say(name, step),
+        buildargs=arguments,
+        labels={HASH_LABEL: plan.content_hash, **provenance_labels(options.root, plan.base)},
+    )
+    path = keep_log(options.cache, f"{name}-{plan.profile}", log)
+    if image_id is None:
+        raise build_failure("".join(log), plan.variant, str(path))
+    return image_id
+
+
+def run_build(
+    client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
+) -> str | None:
+    """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`."""
+    image_id = None
+    try:
+        stream = client.api.build(
+            fileobj=tar_of(files), custom_context=True, rm=True, forcerm=True, decode=True, **options
+        )
+        for event in stream:
+            text = event.get("stream") or event.get("error", "")
+            log.append(text if text.endswith("\n") or "stream" in event else text + "\n")
+            for step in STEP.findall(text):
+                on_step(step)
+            if "error" in event:
+                code = event.get("errorDetail", {}).get("code")
+                log.append(f"{EXIT_CODE.format(code)}\n" if code else "")
+                return None
+            image_id = event.get("aux", {}).get("ID", image_id)
+    except DockerException as error:
+        log.append(f"{error}\n")
+        return None
+    return image_id
+
+
+def find_image(client: DockerClient, tag: str, content_hash: str) -> Image | None:
+    """Return the image with this tag if it was built from this content, else None."""
+    try:
+        image = client.images.get(tag)
+    except ImageNotFound:
+        return None
+    return image if image.labels.get(HASH_LABEL) == content_hash else None
+
+
+def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, dockerfile: str, **options: Any) -> str:
+    """Build a shared stage or a helper image and return its id; BuildError or EngineError if that fails."""
+    log: list[str] = []
+    image_id = run_build(client, files, log, lambda _: None, **options)
+    if image_id is None:
+        raise engine_failure("".join(log), what, dockerfile)
+    return image_id
+
+
+def ask_facts(client: DockerClient, image_id: str) -> Facts:
+    """Return what the interpreter in the image says of itself; BuildError if it does not start."""
+    try:
+        output = client.containers.run(
+            image_id, ["python", "-c", QUESTION], remove=True, network_mode="none", labels={"interlock.proof": "1"}
+        )
+        return parse_facts(output.decode())
+    except (DockerException, ValueError) as error:
+        raise no_answer(getattr(error, "stderr", b"") or str(error).encode(), image_id) from None
+
+
+def content_hash(files: Mapping[str, bytes], parent: str, profile: str) -> str:
+    """Return the SHA-256 over the context's files, what identifies the parent (a base's chain id) and the profile."""
+    parts = {
+        "base": parent,
+        "profile": profile,
+        "files": {path: hashlib.sha256(data).hexdigest() for path, data in sorted(files.items())},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def read_context(folder: Path) -> dict[str, bytes]:
+    """Return the files of a build context, by path below its folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:
+    """Return a tar with fixed owners and times, so that equal files give equal bytes."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for path, data in sorted(files.items()):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(data), mode
+            tar.addfile(entry, io.BytesIO(data))
+    stream.seek(0)
+    return stream
+
+
+def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
+    """Return the error of a variant's failed build; `path` is where its log is kept."""
+    file = f"variants/{variant.name}.toml"
+    places = dict.fromkeys(f"{_host_of(url)}: {said}" for url, said in TRIED.findall(log))
+    tried = "; ".join(places) or "no place could be asked"
+    if no_space(log):
+        return engine_failure(log, variant.name, path)
+    if EXIT_CODE.format(UNAVAILABLE) in log:
+        return SourceUnavailableError(
+            file=file, key="places", found=tried, todo=f"Set {MIRROR} to a URL or folder that has the file."
+        )
+    if EXIT_CODE.format(WRONG_SUM) in log:
+        return BuildError(
+            file=file,
+            key="sha256",
+            found=f"no place has the source with this sum. Tried: {tried}",
+            todo=f"Correct the sum or the places, or put the right file into a folder and set {MIRROR} to it.",
+        )
+    if EXIT_CODE.format(WRONG_SIGNATURE) in log:
+        return BuildError(
+            file=file,
+            key="signature",
+            found=f"the source has the declared sum, but its signature does not hold: {tried}",
+            todo="Find out who made the signature before you use the source; correct the key or the sum.",
+        )
+    return engine_failure(log, variant.name, path)
+
+
+def _host_of(url: str) -> str:
+    """Return the host of a URL, or the text itself if it has none; Debian's mirror is called apt's."""
+    return "apt's mirror" if POOL in url else urlsplit(url).netloc or url
+
+
+def engine_failure(log: str, what: str, path: str) -> InterlockError:
+    """Return the error of any failed build: a full disk, or the last lines of its log."""
+    if no_space(log):
+        return EngineError(
+            found=f"building {what}: no space left on the engine's disk", todo="Free some (`docker system df`)."
+        )
+    last = [line for line in log.splitlines() if line.strip() and not line.startswith("interlock: exit")][-4:]
+    return BuildError(
+        file=path, found=f"building {what} failed: {' / '.join(last)}", todo=f"Read the whole log: {path}"
+    )
+
+
+def keep_log(cache: Path, name: str, log: Iterable[str]) -> Path:
+    """Write a log below the cache and return its path; a log that cannot be kept does not lose the build."""
+    path = cache / "logs" / f"{name}.log"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(log), encoding="utf-8")
+    return path
+
+
+def provenance_labels(root: Path, base: BaseImage) -> dict[str, str]:
+    """Return the OCI image specification's revision, base.name and base.digest, and Interlock's version.
+
+    A base that mmdebstrap made has no digest in any registry: the local image's id takes its place.
+    """
+    name, _, digest = base.reference.partition("@")
+    commit = project_revision(root)
+    return {
+        **({"org.opencontainers.image.revision": commit} if commit else {}),
+        "org.opencontainers.image.base.name": name,
+        "org.opencontainers.image.base.digest": digest or base.image_id,
+        "interlock.version": __version__,
+    }
+
+
+def project_revision(root: Path) -> str | None:
+    """Return the project's commit, with `-dirty` if files were changed since; None outside git."""
+    commit = _git(root, "rev-parse", "HEAD")
+    if commit is None or _git(root, "ls-files", "--error-unmatch", "--", TRACKED_FILE) is None:
+        return None
+    return f"{commit}-dirty" if _git(root, "status", "--porcelain", "--", ".") else commit
+
+
+def _git(root: Path, *words: str) -> str | None:
+    """Return git's output in this folder; None if git fails or is not installed."""
+    command = ["git", "-C", str(root), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def take_tag(client: DockerClient, image_id: str, tag: str) -> Image:
+    """Give the image the tag and remove the image that had it, unless something still uses that one."""
+    replaced = id_of_tag(client, tag)
+    image = client.images.get(image_id)
+    put_tag(image, tag)
+    if replaced not in {None, image.id}:
+        with suppress(APIError):
+            client.images.remove(replaced)
+    return client.images.get(image_id)
+
+
+def id_of_tag(client: DockerClient, tag: str) -> str | None:
+    """Return the id of the image that has the tag now, or None."""
+    try:
+        return str(client.images.get(tag).id)
+    except ImageNotFound:
+        return None
+
+
+def describe_image(
+    plan: ImagePlan, image: Image, duration_s: float, *, reused: bool, pulled_from: str | None = None
+) -> Built:
+    """Return the record of the image that has a plan's tag."""
+    return Built(
+        variant=plan.variant.name,
+        profile=plan.profile,
+        outcome=Outcome(state=State.OK),
+        tag=plan.tag,
+        image_id=image.id,
+        digest=known_digest(image),
+        content_hash=plan.content_hash,
+        size_bytes=image.attrs["Size"],
+        base=plan.base,
+        duration_s=duration_s,
+        reused=reused,
+        pulled_from=pulled_from,
+    )

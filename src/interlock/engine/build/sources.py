@@ -1,0 +1,258 @@
+"""Files that a build takes from this machine: sources, wheels and installed interpreters, packed as tar streams."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from interlock.catalog.variants import Download, Prefix, Variant
+from interlock.errors import EngineError, RequirementsError, SourceUnavailableError
+
+# Of a project's folder: what was installed or made there is no part of it.
+LEFT_OUT = {"__pycache__", "node_modules", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+OF_A_VENV = "pyvenv.cfg"
+MIRROR = "INTERLOCK_SOURCE_MIRROR"
+PIP = "pip/"
+# What follows the version in a wheel's name (PEP 425: the first where it names several), and pip's options for it.
+WHEEL = re.compile(r"-[a-z]+([0-9]+)[^-]*-([^-.]+)[^-]*-([^-.]+)[^-]*\.whl$")
+TAGS = ("--python-version", "--abi", "--platform")
+PREFIX, LIBRARIES = "usr/local", "opt/interlock"
+# What the image has to bring itself: libc is one with the kernel's loader, which is not packed.
+LIBC = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|anl|crypt|stdc\+\+|gcc_s))\.so(\.|$)")
+# Here an interpreter lies among everything else that is installed.
+SYSTEM = (Path("/"), Path("/usr"))
+NOT_PACKED = re.compile(
+    r"(^|/)(__pycache__|tests?|idlelib|turtledemo|tkinter|lib-tk)(/|$)"
+    r"|(^|/)_tkinter[^/]*\.so$|\.(a|pyc|pyo)$|^bin/idle|^share/(man|doc|info)(/|$)"
+)
+ELF, SCRIPT = b"\x7fELF", b"#!"
+SAID = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
+
+
+def tar_of_paths(places: Mapping[str, Path | bytes]) -> IO[bytes]:
+    """A tar, on disk, of each file, folder or text at its absolute place; all of it belongs to root.
+
+    RequirementsError names what cannot be read.
+    """
+    stream = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for place, content in sorted(places.items()):
+            name = place.lstrip("/")
+            if isinstance(content, bytes):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar.addfile(_owned_by_root(entry), io.BytesIO(content))
+                continue
+            try:
+                _add(tar, content.resolve(), name)
+            except OSError as error:
+                raise RequirementsError(
+                    file=str(error.filename or content),
+                    found=f"the file cannot be read ({(error.strerror or str(error)).lower()})",
+                    todo="Make it readable for this user.",
+                ) from None
+    stream.seek(0)
+    return stream
+
+
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    if not path.is_dir():
+        tar.add(path, name, filter=_owned_by_root)
+        return
+    tar.add(path, name, recursive=False, filter=_owned_by_root)
+    for inner in sorted(path.iterdir()):
+        if inner.name in LEFT_OUT or (inner / OF_A_VENV).is_file():
+            continue
+        if inner.is_symlink():
+            tar.add(inner, f"{name}/{inner.name}", recursive=False, filter=_owned_by_root)
+        elif inner.is_dir() or inner.is_file():
+            _add(tar, inner, f"{name}/{inner.name}")
+
+
+def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    return entry
+
+
+def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
+    """What fetch.sh finds beside the scripts, by path in the build context.
+
+    From the folder that INTERLOCK_SOURCE_MIRROR names, and from pip's index, asked with this machine's settings.
+    """
+    folder = _mirror_folder()
+    files = {}
+    groups: dict[str, Sequence[Download]] = {
+        "sources": variant.parts,
+        "finish-sources": variant.finish.downloads if variant.finish else [],
+    }
+    for place, downloads in groups.items():
+        for download in downloads:
+            data = _from_folder(folder, download) or _from_pip(download, cache)
+            if data is not None:
+                files[f"{place}/{download.file}"] = data
+            signature = folder / f"{download.file}.asc" if folder else None
+            if signature and signature.is_file():
+                files[f"{place}/{signature.name}"] = signature.read_bytes()
+    return files
+
+
+def mirror_url() -> str:
+    """What builds are told of INTERLOCK_SOURCE_MIRROR: nothing if it is a folder of this machine."""
+    mirror = os.environ.get(MIRROR, "")
+    return mirror if "://" in mirror else ""
+
+
+def _mirror_folder() -> Path | None:
+    mirror = os.environ.get(MIRROR, "")
+    if not mirror or "://" in mirror:
+        return None
+    folder = Path(mirror)
+    if not folder.is_dir():
+        raise EngineError(
+            key=MIRROR, found=f"'{mirror}' is neither a URL nor a directory", todo="Correct it or unset it."
+        )
+    return folder
+
+
+def _from_folder(folder: Path | None, download: Download) -> bytes | None:
+    if folder is None or not (folder / download.file).is_file():
+        return None
+    return (folder / download.file).read_bytes()
+
+
+def _from_pip(download: Download, cache: Path) -> bytes | None:
+    """The wheel if pip's index has it with the declared sum; whatever goes wrong is left to the build to say."""
+    releases = [place.removeprefix(PIP) for place in download.places if place.startswith(PIP)]
+    kept, tags = cache / "downloads" / download.sha256, _tags(download.file)
+    if not releases or not tags:
+        return None
+    if kept.is_file():
+        return kept.read_bytes()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder]
+        subprocess.run([*command, *tags, releases[0]], capture_output=True, check=False)
+        data = _from_folder(Path(folder), download)
+        if data is None or hashlib.sha256(data).hexdigest() != download.sha256:
+            return None
+        (Path(folder) / download.file).replace(kept)
+    return data
+
+
+def _tags(file: str) -> list[str]:
+    """pip's options for the interpreter that a wheel is for, which is not the one that runs pip; none if it is none."""
+    found = WHEEL.search(file)
+    return [word for pair in zip(TAGS, found.groups(), strict=True) for word in pair] if found else []
+
+
+def find_prefix(variant: Variant, prefix: Prefix) -> Path:
+    """The first of the prefix' places that exists here.
+
+    SourceUnavailableError names all places if none does, or the one that is the system's own.
+    """
+    found = f"not installed on this machine: {', '.join(prefix.places)}"
+    for place in prefix.places:
+        folder = Path(os.path.expandvars(place)).expanduser().resolve()
+        if folder in SYSTEM:
+            found = f"{place} is the system's own folder: with the interpreter the whole system would be packed"
+            break
+        if (folder / "bin").is_dir():
+            return folder
+    raise SourceUnavailableError(
+        file=f"variants/{variant.name}.toml",
+        key="prefix.places",
+        found=found,
+        todo="Install it into a folder of its own and name that.",
+    )
+
+
+def packed_files(prefix: Path) -> list[Path]:
+    """What of the prefix goes into an image, below it and sorted: no tests, no static libraries, no byte code."""
+    found = []
+    for folder, folders, files in os.walk(prefix):
+        below = Path(folder).relative_to(prefix)
+        folders[:] = sorted(name for name in folders if not NOT_PACKED.search(str(below / name)))
+        links = [name for name in folders if (prefix / below / name).is_symlink()]
+        found += [below / name for name in (*links, *files) if not NOT_PACKED.search(str(below / name))]
+    return sorted(found)
+
+
+def identity(prefix: Path, files: list[Path]) -> str:
+    """What tells whether the prefix changed: names, sizes and times, so that nothing is read for it."""
+    lines = []
+    for path in files:
+        status = (prefix / path).lstat()
+        lines.append(f"{path} {status.st_mode:o} {status.st_size} {status.st_mtime_ns}")
+    return "\n".join(lines)
+
+
+def pack(prefix: Path, files: list[Path]) -> bytes:
+    """A tar of usr/local and opt/interlock (the libraries), with root's owner and the files' own times, sorted."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", dereference=False) as tar:
+        for path in files:
+            _add_file(tar, prefix, path)
+        for library in libraries(prefix, files):
+            entry = tar.gettarinfo(str(library.resolve()), f"{LIBRARIES}/{library.name}")
+            with library.open("rb") as data:
+                tar.addfile(_plain(entry), data)
+    return stream.getvalue()
+
+
+def _add_file(tar: tarfile.TarFile, prefix: Path, path: Path) -> None:
+    entry = _plain(tar.gettarinfo(str(prefix / path), f"{PREFIX}/{path}"))
+    if not entry.isreg():
+        if entry.issym() and entry.linkname.startswith(f"{prefix}/"):
+            entry.linkname = entry.linkname.replace(f"{prefix}/", f"/{PREFIX}/", 1)
+        tar.addfile(entry)
+        return
+    # A hard link's data would be missing if its first name is left out.
+    entry.type, entry.linkname = tarfile.REGTYPE, ""
+    data = _moved((prefix / path).read_bytes(), prefix)
+    entry.size = len(data)
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _moved(data: bytes, prefix: Path) -> bytes:
+    """A script's first line names its interpreter where the image has it."""
+    if not data.startswith(SCRIPT):
+        return data
+    line, newline, rest = data.partition(b"\n")
+    return line.replace(f"{prefix}/".encode(), f"/{PREFIX}/".encode()) + newline + rest
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    entry.mode = 0o755 if entry.mode & 0o111 else 0o644
+    return entry
+
+
+def libraries(prefix: Path, files: list[Path]) -> list[Path]:
+    """The shared libraries outside the prefix that its programs and modules link, libc's own left out, by name."""
+    said = "".join(
+        subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
+        for path in _elf_files(prefix, files)
+    )
+    found = {name: Path(place) for name, place in SAID.findall(said) if not LIBC.match(name)}
+    return [place for _, place in sorted(found.items()) if not place.is_relative_to(prefix)]
+
+
+def _elf_files(prefix: Path, files: list[Path]) -> Iterator[Path]:
+    for path in files:
+        full = prefix / path
+        if full.is_symlink() or not full.is_file():
+            continue
+        with full.open("rb") as data:
+            if data.read(len(ELF)) == ELF:
+                yield full

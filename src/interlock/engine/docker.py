@@ -1,0 +1,147 @@
+"""Docker, and Podman by the same API, as the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import DockerException
+
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import Base
+from interlock.engine import client as connection
+from interlock.engine.build import builds, verify
+from interlock.engine.build.base import ensure_base, find_base
+from interlock.engine.build.builds import ImageBuilder, ensure_helper, find_helper
+from interlock.engine.build.image import ImagePlan
+from interlock.engine.client import Address, docker_address
+from interlock.engine.packages.installer import Installer
+from interlock.engine.protocol import BuildOptions, Needs, Say
+from interlock.engine.run import cells, services, user_builds
+from interlock.engine.run.services import ServiceNetwork
+from interlock.engine.run.workspace import ContainerWorkspace
+from interlock.errors import BuildError
+from interlock.results.experiments import BaseImage, Built, EngineName
+from interlock.results.trials import TrialSettings
+
+INSTRUMENTS, HELPERS = "instruments", ("server", "limits", "load")
+
+
+def connect(engine: EngineName | None = None) -> DockerEngine:
+    """Return the container engine that answers; EngineError says why none does and what to do."""
+    return DockerEngine(*connection.open_client(engine))
+
+
+@dataclass(frozen=True)
+class DockerEngine:
+    """A container engine that answers."""
+
+    client: DockerClient
+    address: Address = field(default_factory=docker_address)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        return self.address.is_elsewhere
+
+    @property
+    def name(self) -> EngineName:
+        return connection.name_of(self.client)
+
+    def facts(self) -> dict[str, Any]:
+        return connection.engine_facts(self.client)
+
+    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[Built]:
+        built = builds.build(self._builder(known, options, say), names)
+        if not options.verifies:
+            return built
+        return [verify.verify(self.client, known, name, replace(options, rebuild=""), say) for name in names]
+
+    def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
+        return builds.look_up(self._builder(known, options, lambda *_: None), names)
+
+    def plans(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[ImagePlan | Built]:
+        """Return what would be built now, or why a variant ends before anything is."""
+        builder = self._builder(known, options, say)
+        return [builds.plan_or_end(builder, known.variants[name]) for name in names]
+
+    def _builder(self, known: Catalog, options: BuildOptions, say: Say) -> ImageBuilder:
+        return ImageBuilder(self.client, known, options, say)
+
+    def set_up(self, owner: str, needs: Needs) -> ContainerWorkspace:
+        base = next((image.base for image in needs.built if image.base is not None), None)
+        if base is None:
+            raise BuildError(found="no variant has an image", todo="Run `interlock build`.")
+        instruments = self.ensure_helper(needs.root, INSTRUMENTS, base)
+        return ContainerWorkspace(
+            self.client,
+            owner,
+            instruments,
+            cells.create_instruments_volume(self.client, owner, instruments, needs.programs),
+            {name: self.ensure_helper(needs.root, name, base) for name in HELPERS if getattr(needs, name)},
+            is_elsewhere=self.is_elsewhere,
+        )
+
+    def find_workspace(self, owner: str, root: Path, base: Base) -> ContainerWorkspace | None:
+        """Return one in which probes can be tried, without building anything; None if the instruments are missing."""
+        instruments = find_helper(self.client, root, INSTRUMENTS, base)
+        return None if instruments is None else ContainerWorkspace(self.client, owner, instruments)
+
+    def ensure_helper(self, root: Path, name: str, base: BaseImage) -> str:
+        """Return the id of the image of dockerfiles/<name>, built if its content changed."""
+        return ensure_helper(self.client, root, name, base)
+
+    def ensure_base(self, base: Base, cache: Path, say: Say) -> BaseImage:
+        """Return the base that is here, or pull or make it."""
+        return ensure_base(self.client, base, cache, lambda text: say("base", text))
+
+    def find_base(self, base: Base) -> BaseImage | None:
+        """Return the base if this engine has it, without asking a registry."""
+        return find_base(self.client, base)
+
+    def registry_has(self, reference: str) -> bool:
+        """Whether a registry answers that it has this image."""
+        try:
+            self.client.images.get_registry_data(reference)
+        except DockerException:
+            return False
+        return True
+
+    def set_up_trial(
+        self, owner: str, root: Path, base: BaseImage, settings: TrialSettings, *, instruments: bool
+    ) -> ServiceNetwork:
+        """Make what services of a trial share; the instruments only where a mode or the profiler needs them."""
+        client, image_id, volume = self.client, None, None
+        if instruments:
+            image_id = self.ensure_helper(root, INSTRUMENTS, base)
+            volume = cells.create_instruments_volume(client, owner, image_id, {})
+        network = settings.network or services.open_network(client, owner)
+        load_image = self.ensure_helper(root, "load", base)
+        loader = services.start_loader(client, owner, load_image, network, settings.load_cpus)
+        workspace = ContainerWorkspace(client, owner, image_id, volume, is_elsewhere=self.is_elsewhere)
+        return ServiceNetwork(
+            workspace, network, workspace.sandbox(loader, network), settings.service_cpus, settings.memory
+        )
+
+    def exposed_ports(self, image_id: str) -> list[str]:
+        """Return what an image EXPOSEs, as in 8000/tcp."""
+        return services.exposed_ports(self.client, image_id)
+
+    def tag(self, image_id: str, name: str) -> None:
+        """Give an image another name."""
+        connection.put_tag(self.client.images.get(image_id), name)
+
+    def remove_untagged(self, image_ids: Sequence[str]) -> None:
+        """Remove those of the images that have no tag and that nothing needs."""
+        user_builds.remove_images(self.client, image_ids)
+
+    def installer(self, known: Catalog, root: Path, say: Say) -> Installer:
+        return Installer(self.client, known, root, say)
+
+    def owners(self) -> set[str]:
+        return cells.owners(self.client)
+
+    def clean_up(self, owner: str) -> None:
+        cells.clean_up(self.client, owner)

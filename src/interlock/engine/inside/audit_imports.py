@@ -1,0 +1,154 @@
+"""Runs inside an image, on any interpreter from 3.6 on: imports modules in fresh processes, as another user.
+
+    python audit_imports.py JOBS.json UID   the file's jobs one after the other; a JSON object on a line for each module
+    python audit_imports.py --one NAME...   these modules in this very process, with what came of each
+
+A job is {"modules": [...], "deadline_s": ...}: its modules are imported in one process, and what is left after a module that
+ended it, or that switched the GIL on, in another; all within the deadline. Of each module that was reached: `error`, and
+`by`: the extension module that switched the GIL on; empty if there was none. Whatever a module prints goes elsewhere. The first
+line says what the bare interpreter's GIL is: on, off, or null where there is no such question.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+
+ERROR_LENGTH = 300
+# What CPython says when it switches the GIL on (PEP 703); the module's name stands in quotes before that.
+SWITCHED = "(GIL) has been enabled to load module '"
+
+
+def gil():
+    """None where the interpreter has no such question."""
+    ask = getattr(sys, "_is_gil_enabled", None)
+    if ask is not None:
+        return "on" if ask() else "off"
+    nogil = getattr(sys.flags, "nogil", None)  # of the nogil-3.9 fork
+    return None if nogil is None else "off" if nogil else "on"
+
+
+def watch(switchers):
+    """Appends each extension module that switches the GIL on: as CPython names it, or by looking before and after.
+
+    A package may silence warnings; and while a module of the old kind is being made, the GIL is on for a moment, so that
+    a look after each of those that it imports meanwhile tells nothing. Neither of the two would do alone.
+    """
+    from importlib.machinery import ExtensionFileLoader
+
+    create, shown = ExtensionFileLoader.create_module, warnings.showwarning
+
+    def create_module(self, spec):
+        before = gil()
+        module = create(self, spec)
+        if (before, gil()) == ("off", "on"):
+            switchers.append(spec.name)
+        return module
+
+    def showwarning(message, category, filename, lineno, file=None, line=None):
+        text = str(message)
+        if SWITCHED in text:
+            switchers.append(text.split(SWITCHED)[1].split("'", maxsplit=1)[0])
+        shown(message, category, filename, lineno, file, line)
+
+    ExtensionFileLoader.create_module = create_module
+    warnings.showwarning = showwarning
+    warnings.simplefilter("always", RuntimeWarning)
+
+
+def import_here(names):
+    """Prints what happens to each module, before and after; the process may not survive it."""
+    report = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if place != here]
+
+    switchers = []
+    watch(switchers)
+    for name in names:
+        before, error = gil(), ""
+        del switchers[:]
+        try:
+            __import__(name)
+        except BaseException as raised:
+            error = traceback.format_exception_only(type(raised), raised)[-1].strip() or type(raised).__name__
+        came_back = (before, gil()) == ("off", "on")
+        # Who is named by neither way is a part of what was imported.
+        by = (switchers + [name])[0] if came_back else ""
+        report.write(json.dumps({"module": name, "error": error[:ERROR_LENGTH], "by": by}) + "\n")
+        report.flush()
+        if came_back:
+            break  # from now on nobody can tell who else would
+    os._exit(0)  # what a module starts at its import must not keep the process
+
+
+def become(user):
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+
+
+def run(names, deadline_s, user):
+    """What the process told of its modules, and how it ended: empty if as it should."""
+    environment = dict(os.environ, HOME="/tmp", PYTHONDONTWRITEBYTECODE="1")
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, os.path.abspath(__file__), "--one"] + names,
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=said,
+            env=environment,
+            cwd="/tmp",
+            preexec_fn=None if user == os.getuid() else lambda: become(user),
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=deadline_s)
+            ended = "" if process.returncode == 0 else how(process.returncode)
+        except subprocess.TimeoutExpired:
+            ended = "did not end within %g s" % deadline_s
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        process.wait()
+        last = [line.strip() for line in lines_of(said) if line.strip()][-1:] if ended else []
+        lines = [json.loads(line) for line in lines_of(told) if line.endswith("}\n")]
+    return lines, ": ".join([ended] + [line[:ERROR_LENGTH] for line in last])
+
+
+def lines_of(file):
+    file.seek(0)
+    return file.read().decode("utf-8", "replace").splitlines(True)
+
+
+def how(code):
+    return "ended with exit code %d" % code if code > 0 else "ended by %s" % signal.Signals(-code).name
+
+
+def do(job, user):
+    """One line for each module of the job, in its order."""
+    left, end = list(job["modules"]), time.time() + job["deadline_s"]
+    while left and (left == job["modules"] or time.time() < end):
+        answers, ended = run(left, max(end - time.time(), 1), user)
+        left = left[len(answers) :]
+        if left and not (answers and answers[-1]["by"]):  # the first one left did not let the process go on
+            answers.append({"module": left.pop(0), "error": ended or "ended its process", "by": ""})
+        for answer in answers:
+            print(json.dumps(answer))
+    sys.stdout.flush()
+
+
+if sys.argv[1] == "--one":
+    import_here(sys.argv[2:])
+else:
+    with open(sys.argv[1]) as file:
+        jobs = json.load(file)
+    print(json.dumps({"bare": gil()}))
+    for each in jobs:
+        do(each, int(sys.argv[2]))

@@ -1,0 +1,70 @@
+"""What this machine is: read from /proc and /sys, recorded with every experiment and shown by doctor.
+
+It needs nothing but Python: a fleet runs this file on its hosts before anything of Interlock is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any
+
+SYS_CPU = Path("/sys/devices/system/cpu")
+
+
+def facts() -> dict[str, Any]:
+    """Return processor, memory, kernel, system, frequency settings and load; what cannot be read is left out."""
+    found = {
+        "name": platform.node(),
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_bytes": memory_bytes(),
+        "kernel": platform.release(),
+        "system": operating_system(),
+        "architecture": platform.machine(),
+        "governor": _text(SYS_CPU / "cpu0/cpufreq/scaling_governor"),
+        "no_turbo": _text(SYS_CPU / "intel_pstate/no_turbo"),
+        "smt": _text(SYS_CPU / "smt/active"),
+        "load_1min": round(os.getloadavg()[0], 2),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def cpu_model() -> str:
+    for line in (_text(Path("/proc/cpuinfo")) or "").splitlines():
+        if line.lower().startswith(("model name", "cpu model")):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return the free space of the nearest folder that exists; None if there is none (on a remote engine)."""
+    for candidate in (folder, *folder.parents):
+        if candidate.exists():
+            return shutil.disk_usage(candidate).free
+    return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+if __name__ == "__main__":
+    print(json.dumps(facts()))

@@ -1,0 +1,1 @@
+"""Python packages for variants: requirements, pip's answers, builders, and audits of what was installed."""

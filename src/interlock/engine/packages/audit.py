@@ -1,0 +1,385 @@
+"""Install requirements into variants, import what they bring, and say how it got there and what switches the GIL on."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import DockerException
+from packaging.utils import canonicalize_name
+
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import Gil
+from interlock.engine.packages import workbench
+from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
+from interlock.engine.packages.pip_settings import AUDIT, PipSettings, gather
+from interlock.engine.packages.requirements import Line, Requirements, display_text
+from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
+from interlock.engine.packages.workbench import Workbench, ensure_builder
+from interlock.engine.protocol import Say
+from interlock.engine.run import cells
+from interlock.errors import BuildError, EngineError
+from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.experiments import Built, Outcome, State
+
+# Parts of module names that only the package's own developers use.
+FOR_DEVELOPERS = re.compile(
+    r"^(tests?|testing|conftest|test_.*|.*_tests?|_test.*|examples?|docs?|benchmarks?|setup|noxfile|tasks)$"
+)
+SOURCE, EXTENSION = ".py", ".so"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """An installed package and the paths of its files, relative to the folder that it is installed in."""
+
+    name: str
+    version: str
+    files: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        return canonicalize_name(self.name)
+
+
+def parse(output: str) -> list[Distribution]:
+    """Parse the output of inside/audit_distributions.py: a JSON object per line."""
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [Distribution(one["name"], one["version"], one["files"]) for one in lines]
+
+
+def top_modules(files: Sequence[str]) -> list[str]:
+    """Return the top-level modules that people import; of a namespace package, those of this distribution.
+
+    Private modules (a leading underscore) and those for the package's developers are left out.
+    """
+    modules = dict(_modules(files))
+    packages = {name for name, path in modules.items() if path.stem.split(".")[0] == "__init__"}
+    found = [name for name in modules if not any(parent in packages for parent in _parents(name))]
+    return sorted(name for name in found if _is_public(name))
+
+
+def extension_modules(files: Sequence[str]) -> list[str]:
+    """Return the extension modules, private ones included (each may switch the GIL on), without those for tests."""
+    found = [name for name, path in _modules(files) if path.suffix == EXTENSION]
+    return sorted(name for name in dict.fromkeys(found) if not _is_for_developers(name))
+
+
+def owners(distributions: Iterable[Distribution]) -> dict[str, str]:
+    """Return the canonical name of the distribution that each module belongs to."""
+    return {name: one.key for one in distributions for name, _ in _modules(one.files)}
+
+
+def owner_of(module: str, owned: Mapping[str, str]) -> str:
+    """Return the distribution of a module or of its nearest parent; empty if there is none."""
+    return next((owned[name] for name in (module, *reversed(_parents(module))) if name in owned), "")
+
+
+def _modules(files: Sequence[str]) -> Iterator[tuple[str, PurePosixPath]]:
+    """Yield the name and the file of each module; a package's file is its __init__."""
+    for file in files:
+        path = PurePosixPath(file)
+        if path.suffix not in {SOURCE, EXTENSION} or path.is_absolute():
+            continue
+        # An extension module's name ends at the first dot: the rest says for which interpreter it was built.
+        names = [*path.parent.parts, path.name.split(".")[0]]
+        names = names[:-1] if names[-1] == "__init__" else names
+        if names and all(name.isidentifier() for name in names):
+            yield ".".join(names), path
+
+
+def _parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _is_for_developers(module: str) -> bool:
+    return any(FOR_DEVELOPERS.match(part) for part in module.split("."))
+
+
+def _is_public(module: str) -> bool:
+    parts = module.split(".")
+    return not any(part.startswith("_") or FOR_DEVELOPERS.match(part) for part in parts)
+
+
+INSTALL_S, LIST_S = 900, 60
+# Deadlines of one module's process, and of all processes for a package's extension modules together.
+IMPORT_S, EXTENSIONS_S = 60.0, 120.0
+JOBS = f"{AUDIT}/jobs.json"
+NORMAL_USER = 1000
+PROGRAMS = {name: f"{AUDIT}/{name}.py" for name in ("audit_distributions", "audit_imports")}
+
+
+@dataclass(frozen=True)
+class ImportJob:
+    """Modules of a package to import one after the other; `package` is empty for modules that --import names."""
+
+    package: str
+    modules: list[str]
+    deadline_s: float
+    is_sweep: bool = False  # a sweep over extension modules, which asks about the GIL alone
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """The result of importing one module: an error or none, and the module that switched the GIL on."""
+
+    module: str
+    error: str
+    by: str
+
+
+def install(bench: Workbench, wheels: Sequence[Wheel]) -> dict[str, str]:
+    """Install wheels; return the reason for each that failed, by its package's canonical name."""
+    if not wheels:
+        return {}
+    words = ["install", "--quiet", "--no-index", "--no-deps", "--no-cache-dir", *(wheel.path for wheel in wheels)]
+    said = bench.pip(*words, deadline_s=INSTALL_S)
+    if said.ok:
+        return {}
+    if len(wheels) > 1:
+        return {key: reason for wheel in wheels for key, reason in install(bench, [wheel]).items()}
+    reason = f"did not end within {INSTALL_S} s" if said.late else last_words(said.output)
+    return {wheels[0].package.key: f"cannot be installed: {reason}"}
+
+
+def distributions(bench: Workbench) -> list[Distribution]:
+    """Return everything that is installed now, the image's own pip included."""
+    _put_programs(bench)
+    return parse(_must(bench, ["python", PROGRAMS["audit_distributions"]], LIST_S))
+
+
+def run_jobs(bench: Workbench, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
+    """Return the bare interpreter's GIL (on, off, or None where it cannot say) and the results of each job."""
+    asked = [{"modules": job.modules, "deadline_s": job.deadline_s} for job in jobs]
+    bench.put({JOBS: json.dumps(asked).encode()})
+    # A second for each process to start and end, which its deadline does not include.
+    limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
+    output = _must(bench, ["python", PROGRAMS["audit_imports"], JOBS, str(NORMAL_USER)], limit_s)
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return lines[0]["bare"], _by_job(lines[1:], jobs)
+
+
+def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> list[list[ImportResult]]:
+    """Group the answers by job; they are in the order of the jobs, and a sweep may have run out of time."""
+    found: list[list[ImportResult]] = []
+    rest = list(lines)
+    for job in jobs:
+        answers = []
+        for module in job.modules:
+            if rest and rest[0]["module"] == module:
+                line = rest.pop(0)
+                answers.append(ImportResult(module, line["error"], line["by"]))
+        found.append(answers)
+    return found
+
+
+def _put_programs(bench: Workbench) -> None:
+    inside = files("interlock.engine").joinpath("inside")
+    bench.put({place: inside.joinpath(f"{name}.py").read_bytes() for name, place in PROGRAMS.items()})
+
+
+def _must(bench: Workbench, argv: list[str], deadline_s: float) -> str:
+    said = bench.run(argv, deadline_s)
+    if not said.ok:
+        found = f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
+        raise EngineError(key=argv[-1], found=found, todo="This is a bug in Interlock: please report it.")
+    return said.output
+
+
+# The dynamic loader's message for a library that the image lacks.
+LACKS_LIBRARY = "cannot open shared object file"
+
+
+def import_jobs(
+    there: Sequence[Distribution], wheels: Sequence[Wheel], gil: Gil, further: Sequence[str]
+) -> list[ImportJob]:
+    """Return a job for each top-level module, and one for all extension modules of a package.
+
+    Extension modules are swept where the GIL is off, because a plain import may not reach them, and for packages that
+    were built here, because the builder has libraries that the image may lack.
+    """
+    wanted = {wheel.package.key: wheel for wheel in wheels if wheel.path}
+    jobs: list[ImportJob] = []
+    for one in there:
+        if one.key in wanted:
+            is_swept = gil is Gil.OFF or wanted[one.key].build_s is not None
+            jobs += _jobs(one, is_swept=is_swept)
+    return [*jobs, *(ImportJob("", [module], IMPORT_S) for module in further)]
+
+
+def _jobs(one: Distribution, *, is_swept: bool) -> Iterator[ImportJob]:
+    modules = top_modules(one.files)
+    for module in modules:
+        yield ImportJob(one.key, [module], IMPORT_S)
+    extensions = [name for name in extension_modules(one.files) if name not in modules]
+    if is_swept and extensions:
+        yield ImportJob(one.key, extensions, EXTENSIONS_S, is_sweep=True)
+
+
+def imports_by_package(
+    jobs: Sequence[ImportJob], answers: Sequence[Sequence[ImportResult]], owned: Mapping[str, str]
+) -> dict[str, list[ModuleImport]]:
+    """Return the imports to report, by package.
+
+    A sweep's import error counts only if a library is missing: few extension modules can be imported by themselves.
+    """
+    found: dict[str, list[ModuleImport]] = {}
+    for job, row in zip(jobs, answers, strict=True):
+        kept = [one for one in row if not job.is_sweep or one.by or LACKS_LIBRARY in one.error]
+        found.setdefault(job.package, []).extend(_imported(one, job, owned) for one in kept)
+    return found
+
+
+def _imported(one: ImportResult, job: ImportJob, owned: Mapping[str, str]) -> ModuleImport:
+    owner = (owner_of(one.by, owned) or job.package) if one.by else ""
+    error = one.error if not job.is_sweep or LACKS_LIBRARY in one.error else ""
+    return ModuleImport(module=one.module, error=error, gil_by=one.by, gil_package=owner)
+
+
+def package_rows(
+    resolution: Resolution,
+    wheels: Sequence[Wheel],
+    reasons: Mapping[str, str],
+    imports: Mapping[str, list[ModuleImport]],
+) -> list[PackageAudit]:
+    """Return a row for each package, sorted by name; `reasons` has the wheels that could not be installed."""
+    lines = {package.key: line for package, line in resolution.packages}
+    rows = [_row(wheel, lines[wheel.package.key], reasons, imports) for wheel in wheels]
+    rows += [_failed(failure) for failure in resolution.failures]
+    return sorted(rows, key=lambda row: row.name)
+
+
+def _row(
+    wheel: Wheel, line: Line | None, reasons: Mapping[str, str], imports: Mapping[str, list[ModuleImport]]
+) -> PackageAudit:
+    package = wheel.package
+    reason = wheel.reason or reasons.get(package.key, "")
+    origin = Origin.WHEEL if package.is_wheel else Origin.BUILT
+    return PackageAudit(
+        name=package.key,
+        version=package.version,
+        requirement=display_text(line),
+        needed_by=package.needed_by,
+        origin=Origin.FAILED if reason else origin,
+        build_s=wheel.build_s,
+        reason=reason,
+        imports=[] if reason else imports.get(package.key, []),
+    )
+
+
+def _failed(failure: Failure) -> PackageAudit:
+    return PackageAudit(
+        name=failure.name,
+        version=failure.version,
+        requirement=display_text(failure.line),
+        needed_by=failure.needed_by,
+        origin=Origin.FAILED,
+        reason=failure.words,
+    )
+
+
+ASK_S = 60
+
+
+def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
+    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Requirements, say: Say
+) -> list[VariantAudit]:
+    """Install and import the requirements in each image; an audit that is impossible says why in its outcome.
+
+    `say(variant, step)` is called for each step. Raises EngineError if the engine fails or pip's index cannot be
+    reached, RequirementsError if a file that a line names cannot be read. All containers and volumes but the cache are
+    removed afterwards, also after an interruption.
+    """
+    settings = gather(wanted.variables, [*wanted.options, *(line.text for line in wanted.lines)])
+    return [_audit_one(_Task(client, catalog, root, image, wanted, settings, say)) for image in images]
+
+
+@dataclass(frozen=True)
+class _Task:
+    client: DockerClient
+    catalog: Catalog
+    root: Path
+    image: Built
+    wanted: Requirements
+    settings: PipSettings
+    say: Say
+
+    def step(self, text: str) -> None:
+        self.say(self.image.variant, text)
+
+
+def _audit_one(task: _Task) -> VariantAudit:
+    name = task.image.variant
+    if task.image.outcome.state is not State.OK:
+        return VariantAudit(variant=name, outcome=task.image.outcome)
+    owner = f"audit-{uuid.uuid4().hex[:12]}"
+    try:
+        return _work(task, owner)
+    except BuildError as error:  # of this variant's builder; the others go on
+        return VariantAudit(variant=name, outcome=Outcome(state=State.FAILED, reason=str(error)))
+    except DockerException as error:
+        raise EngineError(
+            key=name, found=f"the engine failed during the audit: {error}", todo="Read the engine's log."
+        ) from None
+    finally:
+        cells.clean_up(task.client, owner)
+
+
+def _work(task: _Task, owner: str) -> VariantAudit:
+    variant = task.catalog.variants[task.image.variant]
+    workbench.create_wheels_volume(task.client, owner)
+    own = workbench.open_image(task.client, owner, task.image.image_id)
+    unsupported = _unsupported(own)
+    if unsupported:
+        outcome = Outcome(state=State.UNSUPPORTED, reason=unsupported)
+        return VariantAudit(variant=variant.name, outcome=outcome)
+    task.step("preparing the builder")
+    builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
+    bench = workbench.open_builder(task.client, owner, builder_id, task.settings)
+    resolver = Resolver(bench, task.wanted, task.step)
+    resolution = resolver.resolve()
+    wheel_builder = WheelBuilder(bench, resolver.options(), builder_id, task.step)
+    wheels = wheel_builder.get([package for package, _ in resolution.packages])
+    cells.remove(bench.container)
+    return _install_and_import(task, own, resolution, wheels)
+
+
+def _unsupported(own: workbench.Workbench) -> str:
+    """Return why the variant's pip cannot write a report; empty if it can."""
+    said = own.pip("--version", deadline_s=ASK_S)
+    version = pip_version(said.output)
+    if version is None:
+        return "it has no pip"
+    least = ".".join(map(str, LEAST_PIP))
+    return (
+        ""
+        if version >= LEAST_PIP
+        else f"its pip {version[0]}.{version[1]} writes no installation report (new in pip {least})"
+    )
+
+
+def _install_and_import(
+    task: _Task, own: workbench.Workbench, resolution: Resolution, wheels: Sequence[Wheel]
+) -> VariantAudit:
+    task.step("installing")
+    reasons = install(own, [wheel for wheel in wheels if wheel.path])
+    there = distributions(own)
+    jobs = import_jobs(there, wheels, task.catalog.variants[task.image.variant].proof.gil, task.wanted.modules)
+    task.step(f"importing {sum(len(job.modules) for job in jobs)} modules")
+    bare, answers = run_jobs(own, jobs)
+    imports = imports_by_package(jobs, answers, owners(there))
+    return VariantAudit(
+        variant=task.image.variant,
+        outcome=Outcome(state=State.OK),
+        gil=Gil(bare) if bare else None,
+        packages=package_rows(resolution, wheels, reasons, imports),
+        further=imports.get("", []),
+    )

@@ -1,0 +1,210 @@
+"""Packages that workloads require, installed by a variant's own pip before anything is measured, into a volume.
+
+The image and the requirement lines name the volume, so that the next experiment finds it. A volume is complete once it
+has its record, which is written last: an interrupted installation leaves a volume that the next one fills.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, NotFound
+from packaging.utils import canonicalize_name
+
+from interlock.catalog.catalog import Catalog
+from interlock.engine.client import OWNER_LABEL
+from interlock.engine.packages import workbench
+from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
+from interlock.engine.packages.pip_settings import AUDIT, PipSettings, gather
+from interlock.engine.packages.workbench import WHEELS, Workbench, ensure_builder
+from interlock.engine.protocol import Say
+from interlock.engine.run import cells
+from interlock.errors import BuildError, EngineError
+from interlock.results.experiments import Built, Outcome, PackageSet, State
+
+# Label of a volume: the id of the image that its packages are for.
+IMAGE_LABEL = "interlock.packages"
+FOLDER = "/packages"
+REQUIREMENTS = f"{AUDIT}/requirements.txt"
+ASK_S, FILL_S, INSTALL_S = 300, 3600, 900
+# Before this pip, a project without pyproject.toml is built with what is installed, and old images lack `wheel`.
+GETS_WHEEL_ITSELF = (23, 1)
+# Another process may have installed the same packages meanwhile; then its files stay.
+MOVE = 'mv -T "$1" "$2" 2>/dev/null || { test -d "$2" && rm -rf "$1"; }'
+# Compiled at the path that cells see: byte code with another path is patched at every import. Some packages have
+# files for other versions of Python, which do not compile.
+COMPILE = 'python -m compileall -q "$1" >/dev/null 2>&1; chmod -R a+rX "$1"'
+
+
+@dataclass(frozen=True)
+class Installer:
+    """Installs packages for the variants of a project; `say(variant, step)` is called for each step."""
+
+    client: DockerClient
+    catalog: Catalog
+    root: Path
+    say: Say
+
+    def tidy(self) -> None:
+        """Remove volumes of images that no longer exist."""
+        remove_stale_volumes(self.client)
+
+    def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
+        """Return the packages, installed before or now; if they cannot be installed, the outcome says why."""
+        packages = planned(image.image_id, lines)
+        try:
+            versions = _recorded(self.client, image.image_id, packages)
+            if versions is None:
+                versions = self._install(image, lines, packages)
+            return packages.model_copy(update={"versions": versions})
+        except (BuildError, EngineError) as error:  # of this variant or its index; the others go on
+            return packages.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
+        except _CannotError as error:
+            return packages.model_copy(update={"outcome": Outcome(state=error.state, reason=str(error))})
+        except DockerException as error:
+            found = f"the engine failed during the installation: {error}"
+            raise EngineError(key=image.variant, found=found, todo="Read the engine's log.") from None
+
+    def _install(self, image: Built, lines: Sequence[str], packages: PackageSet) -> dict[str, str]:
+        owner = f"packages-{uuid.uuid4().hex[:12]}"
+        try:
+            self.client.volumes.create(packages.volume, labels={IMAGE_LABEL: image.image_id})
+            workbench.create_wheels_volume(self.client, owner)
+            own = workbench.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
+            pip = _pip_of(own, image.variant)
+            self.say(image.variant, "preparing the builder")
+            builder_id = ensure_builder(self.client, self.root, image, self.catalog)
+            bench = workbench.open_builder(self.client, owner, builder_id, _settings(lines))
+            self.say(image.variant, f"fetching {', '.join(lines)}")
+            wheels = _fetch_wheels(bench, lines, pip)
+            cells.remove(bench.container)
+            self.say(image.variant, f"installing {len(wheels)} packages")
+            return _install_offline(own, wheels, packages, owner)
+        finally:
+            cells.clean_up(self.client, owner)
+
+
+class _CannotError(Exception):
+    """Why packages cannot be installed, and the state of the cells that need them."""
+
+    def __init__(self, state: State, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+
+
+def planned(image_id: str, lines: Iterable[str]) -> PackageSet:
+    """Return the volume and the folder, which depend on the image and the lines alone."""
+    known_by = json.dumps([image_id, MOVE, COMPILE, *lines])
+    key = hashlib.sha256(known_by.encode()).hexdigest()[:16]
+    return PackageSet(volume=f"interlock-packages-{key}", mount_path=f"{FOLDER}/{key}")
+
+
+def remove_stale_volumes(client: DockerClient) -> None:
+    """Remove volumes of images that no longer exist, unless something still mounts them."""
+    there = {image["Id"] for image in client.api.images(all=True)}
+    for volume in client.volumes.list(filters={"label": IMAGE_LABEL}):
+        if volume.attrs["Labels"][IMAGE_LABEL] not in there:
+            with suppress(APIError):
+                volume.remove()
+
+
+def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict[str, str] | None:
+    """Return the installed versions; None without a volume, or with one that is incomplete."""
+    try:
+        client.volumes.get(packages.volume)
+    except NotFound:
+        return None
+    container = client.containers.create(
+        image_id,
+        ["true"],
+        entrypoint=[],
+        volumes={packages.volume: {"bind": packages.mount_path, "mode": "ro"}},
+        labels={OWNER_LABEL: "packages"},
+    )
+    try:
+        stream, _ = container.get_archive(_record(packages))
+        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
+            member = tar.extractfile(tar.getmembers()[0])
+            return dict(json.loads(member.read())) if member else None
+    except NotFound:
+        return None
+    finally:
+        cells.remove(container)
+
+
+def _record(packages: PackageSet) -> str:
+    return f"{packages.mount_path}/interlock.json"
+
+
+def _pip_of(own: Workbench, variant: str) -> tuple[int, int]:
+    said = own.pip("--version", deadline_s=ASK_S)
+    if said.late:
+        raise _CannotError(State.FAILED, f"`pip --version` did not end within {ASK_S} s")
+    version = pip_version(said.output)
+    if version is None:
+        raise _CannotError(State.UNSUPPORTED, f"{variant} has no pip to install packages with")
+    return version
+
+
+def _settings(lines: Sequence[str]) -> PipSettings:
+    return gather([], lines)
+
+
+def _fetch_wheels(bench: Workbench, lines: Sequence[str], pip: tuple[int, int]) -> list[str]:
+    """Download or build the wheels and return their paths in the builder."""
+    if pip < GETS_WHEEL_ITSELF:
+        said = bench.pip("install", "wheel", deadline_s=INSTALL_S)
+        if not said.ok:
+            raise _CannotError(State.FAILED, _reason(explain_failure(bench, said, INSTALL_S, []), ["wheel"]))
+    bench.put({REQUIREMENTS: requirements_file(lines)})
+    said = bench.pip("wheel", "--wheel-dir", WHEELS, "-r", REQUIREMENTS, deadline_s=FILL_S)
+    if not said.ok:
+        raise _CannotError(State.FAILED, _reason(explain_failure(bench, said, FILL_S, []), lines))
+    return sorted(_must(bench, ["find", WHEELS, "-name", "*.whl"]).split())
+
+
+def _reason(found: Blame, lines: Sequence[str]) -> str:
+    version = "" if found.made_up else f" {found.version}"
+    subject = f"{found.name}{version}".strip() if found.name else ", ".join(lines)
+    return f"{subject} cannot be installed: {found.words}"
+
+
+def _install_offline(own: Workbench, wheels: Sequence[str], packages: PackageSet, owner: str) -> dict[str, str]:
+    """Install the wheels without a network, then write the record; return the versions."""
+    new = f"{packages.mount_path}/.{owner}"
+    if wheels:
+        words = ["install", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--target", new]
+        said = own.pip(*words, *wheels, deadline_s=INSTALL_S)
+        if not said.ok:
+            names = ", ".join(versions_of(wheels))
+            raise _CannotError(State.FAILED, f"{names} cannot be installed: {last_words(said.output)}")
+    else:
+        _must(own, ["mkdir", new])
+    _must(own, ["sh", "-c", MOVE, "sh", new, packages.site])
+    _must(own, ["sh", "-c", COMPILE, "sh", packages.site])
+    versions = versions_of(wheels)
+    own.put({f"{packages.mount_path}/.{owner}.json": json.dumps(versions).encode()})
+    _must(own, ["mv", f"{packages.mount_path}/.{owner}.json", _record(packages)])
+    return versions
+
+
+def _must(bench: Workbench, argv: list[str]) -> str:
+    said = bench.run(argv, INSTALL_S)
+    if not said.ok:
+        raise _CannotError(State.FAILED, f"packages cannot be installed: {last_words(said.output)}")
+    return said.output
+
+
+def versions_of(wheels: Iterable[str]) -> dict[str, str]:
+    """Return versions by canonical name, from wheels' file names (NAME-VERSION-TAGS, PEP 427)."""
+    parts = [place.rpartition("/")[2].split("-") for place in wheels]
+    return {canonicalize_name(name): version for name, version, *_ in parts}

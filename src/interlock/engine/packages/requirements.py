@@ -1,0 +1,310 @@
+"""Requirements files as pip reads them. Pure: files are read through functions that are passed in."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from interlock.errors import RequirementsError
+
+COMMENT = re.compile(r"(^|\s+)#.*$")
+EXTRAS = re.compile(r"^(.*?)(\[[^\]]*\])?$", re.DOTALL)
+EGG = re.compile(r"[#&]egg=([A-Za-z0-9._-]+)")
+ARCHIVE = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Return numbered lines without comments and blank lines; continued lines are joined at the first one's number."""
+    joined: list[str] = []
+    first = 1
+    for number, line in enumerate(text.splitlines(), 1):
+        first = first if joined else number
+        is_comment = COMMENT.match(line) is not None
+        # A comment ends a continued line, whatever its last character.
+        if line.endswith("\\") and not is_comment:
+            joined.append(line.strip("\\"))
+            continue
+        whole = COMMENT.sub("", "".join([*joined, " " + line if is_comment and joined else line])).strip()
+        joined = []
+        if whole:
+            yield first, whole
+    rest = COMMENT.sub("", "".join(joined)).strip()
+    if rest:
+        yield first, rest
+
+
+def name_of_url(text: str) -> str:
+    """Return the package name in a URL: egg=NAME, or the part before the version in an archive's name."""
+    egg = EGG.search(text)
+    file = unquote(urlsplit(text.split(maxsplit=1)[0]).path).rpartition("/")[2]
+    if egg is not None:
+        return canonicalize_name(egg[1])
+    if not file.endswith(ARCHIVE):
+        return ""
+    return canonicalize_name(file.split("-")[0] if file.endswith(".whl") else file.rpartition("-")[0])
+
+
+def plain_path(value: str) -> Path:
+    """Return the path of a file: URL or of a path, without a fragment."""
+    if value.startswith("file:"):
+        return Path(unquote(urlsplit(value).path))
+    return Path(value.partition("#")[0])
+
+
+def fragment(url: str) -> str:
+    return f"#{found}" if (found := urlsplit(url).fragment) else ""
+
+
+def split_marker(text: str) -> tuple[str, str]:
+    bare, semicolon, marker = text.partition(";")
+    return (bare.strip(), f" ; {marker.strip()}") if semicolon else (text.strip(), "")
+
+
+def split_extras(text: str) -> tuple[str, str]:
+    found = EXTRAS.match(text)
+    return (found[1].strip(), found[2] or "") if found else (text, "")
+
+
+def unquoted(value: str) -> str:
+    """Return a value as pip's option parser reads it, which splits words as a shell does."""
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        return value
+    return " ".join(words)
+
+
+OPTION = re.compile(r"(--[a-z-]+|-[a-z])(?:\s*=\s*|\s+|$)?(.*)$", re.DOTALL)
+# A requirement's own options start at the first word that is one.
+OWN_OPTIONS = re.compile(r"\s+(?=--?[A-Za-z])")
+VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+NAMED_URL = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*@\s*(\S+)(.*)$", re.DOTALL)
+PASSWORD = re.compile(r"://[^/@\s]+@")
+# Options for all requirements of a file, and whether a value follows.
+GLOBAL = {
+    "--index-url": True,
+    "--extra-index-url": True,
+    "--no-index": False,
+    "--no-binary": True,
+    "--only-binary": True,
+    "--prefer-binary": False,
+    "--require-hashes": False,
+    "--pre": False,
+    "--trusted-host": True,
+    "--use-feature": True,
+}
+SHORT = {"-r": "--requirement", "-c": "--constraint", "-e": "--editable", "-f": "--find-links", "-i": "--index-url"}
+
+ReadText = Callable[[Path], str]
+Exists = Callable[[Path], bool]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A requirement or constraint. If it names a file or folder of this machine, `text` has {path} instead of it."""
+
+    text: str
+    file: str
+    number: int
+    name: str = ""  # canonical; empty if only a build can tell it
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """The requirements, constraints and options of all files together."""
+
+    files: list[str]  # as the user named them
+    lines: list[Line] = field(default_factory=list)
+    constraints: list[Line] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)  # for all lines, in pip's syntax
+    links: list[Path] = field(default_factory=list)  # paths of this machine that --find-links names
+    modules: list[str] = field(default_factory=list)  # further modules to import, from --import
+
+    @property
+    def hashed(self) -> bool:
+        """Return whether pip checks hashes, which it does for every line if one line or an option asks for it."""
+        return "--require-hashes" in self.options or any("--hash" in line.text for line in self.lines)
+
+    @property
+    def variables(self) -> list[str]:
+        """Return the environment variables that the files name and pip expands."""
+        texts = [*self.options, *(line.text for line in (*self.lines, *self.constraints))]
+        return sorted({name for text in texts for name in VARIABLE.findall(text)})
+
+
+def read(names: Sequence[str], read_text: ReadText, exists: Exists) -> Requirements:
+    """Read the named files and all files that they include.
+
+    `exists` distinguishes a path from a package's name. Raises RequirementsError with the file and the line.
+    """
+    reader = _Reader(read_text, exists)
+    for name in names:
+        reader.file(Path(name), "", is_constraint=False)
+    found = reader.found
+    if not found.lines:
+        raise RequirementsError(
+            file=", ".join(names), found="no requirement", todo="Add requirements, or name another file."
+        )
+    return replace(found, files=list(names))
+
+
+class _Reader:
+    """Collects the lines of the files in order; a file that is included twice is read twice, as pip does."""
+
+    def __init__(self, read_text: ReadText, exists: Exists) -> None:
+        self._read_text, self._exists = read_text, exists
+        self._open: list[Path] = []
+        self.found = Requirements([])
+
+    def file(self, path: Path, asked_by: str, *, is_constraint: bool) -> None:
+        if path in self._open:
+            raise RequirementsError(file=asked_by, found=f"{path} includes itself", todo="Remove one of the -r lines.")
+        self._open.append(path)
+        for number, text in logical_lines(self._text(path, asked_by)):
+            self._line(path, number, text, is_constraint)
+        self._open.pop()
+
+    def _text(self, path: Path, asked_by: str) -> str:
+        named = {"file": str(path)} if not asked_by else {"file": asked_by, "key": str(path)}
+        try:
+            return self._read_text(path).removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            raise RequirementsError(**named, found="the file is not UTF-8", todo="Save it as UTF-8.") from None
+        except OSError as error:
+            said = (error.strerror or str(error)).lower()
+            raise RequirementsError(
+                **named, found=f"the file cannot be read ({said})", todo="Name an existing requirements file."
+            ) from None
+
+    def _line(self, path: Path, number: int, text: str, is_constraint: bool) -> None:
+        line = Line(text, str(path), number)
+        if not text.startswith("-"):
+            self._add(self._requirement(line), is_constraint)
+            return
+        option, value = self._option(line)
+        if option in {"--requirement", "--constraint"}:
+            self._include(line, value, is_constraint=is_constraint or option == "--constraint")
+        elif option == "--editable":
+            # An editable install is audited as a wheel.
+            self._add(self._requirement(replace(line, text=value)), is_constraint)
+        elif option == "--find-links":
+            self._find_links(line, value)
+        else:
+            self.found.options.append(f"{option} {value}".strip())
+
+    def _add(self, line: Line, is_constraint: bool) -> None:
+        (self.found.constraints if is_constraint else self.found.lines).append(line)
+
+    def _option(self, line: Line) -> tuple[str, str]:
+        found = OPTION.match(line.text)
+        option = SHORT.get(found[1], found[1]) if found else ""
+        value = (found[2] if found else "").strip()
+        if option not in GLOBAL and option not in SHORT.values():
+            raise _wrong(line, f"'{line.text}' is not an option of requirements files", "Take it out, or correct it.")
+        if GLOBAL.get(option, True) != bool(value):
+            said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
+            raise _wrong(line, f"{option} {said}", "Correct the line.")
+        return option, value if option == "--editable" else unquoted(value)
+
+    def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
+        if "://" in value:
+            raise _wrong(line, f"'{value}' is at another place", "Fetch the file, and name the copy.")
+        self.file(Path(line.file).parent / value, f"{line.file}:{line.number}", is_constraint=is_constraint)
+
+    def _find_links(self, line: Line, value: str) -> None:
+        if "://" in value and not value.startswith("file:"):
+            self.found.options.append(f"--find-links {value}")
+            return
+        path = self._on_this_machine(line, plain_path(value))
+        if path is None:
+            raise _wrong(line, f"'{value}' is neither a URL nor a folder", "Correct the line.")
+        self.found.links.append(path)
+
+    def _requirement(self, line: Line) -> Line:
+        """Return a line with its name and path; RequirementsError if it is neither a requirement, a URL nor a path."""
+        head, *options = OWN_OPTIONS.split(line.text, maxsplit=1)
+        named = NAMED_URL.match(head)
+        if named is not None and not named[3].startswith("file:"):
+            return replace(line, name=canonicalize_name(named[1]))
+        if named is not None:
+            bare = f"{named[1]}{named[2] or ''} @ file://{{path}}{fragment(named[3])}{named[4]}"
+            return self._local(line, named[3], " ".join([bare, *options]), canonicalize_name(named[1]))
+        if "://" in head and not head.startswith("file:"):
+            return replace(line, name=name_of_url(head))
+        where, marker = split_marker(head)
+        bare, extras = split_extras(where)
+        if self._is_path(line, bare):
+            place = f"file://{{path}}{fragment(bare)}" if bare.startswith("file:") else "{path}"
+            return self._local(line, bare, " ".join([f"{place}{extras}{marker}", *options]), "")
+        try:
+            return replace(line, name=canonicalize_name(Requirement(head).name))
+        except InvalidRequirement as error:
+            said = str(error).splitlines()[0]
+            raise _wrong(line, f"'{head}' is not a requirement ({said})", "Correct the line.") from None
+
+    def _local(self, line: Line, value: str, text: str, name: str) -> Line:
+        path = self._on_this_machine(line, plain_path(value))
+        if path is None:
+            raise _wrong(line, f"there is no '{value}'", "Correct the path.")
+        return replace(line, text=text, path=path, name=name)
+
+    def _is_path(self, line: Line, text: str) -> bool:
+        """Return whether pip takes the text for a path: a slash, a leading dot, or an existing archive's name."""
+        if "/" in text or text.startswith((".", "file:")):
+            return True
+        return text.endswith(ARCHIVE) and self._on_this_machine(line, Path(text)) is not None
+
+    def _on_this_machine(self, line: Line, path: Path) -> Path | None:
+        """Return the path below the current folder, where pip looks, or else below the folder of the file."""
+        for place in (path, Path(line.file).parent / path):
+            if self._exists(place):
+                return place
+        return None
+
+
+def _wrong(line: Line, found: str, todo: str) -> RequirementsError:
+    return RequirementsError(file=line.file, key=f"line {line.number}", found=found, todo=todo)
+
+
+def local_places(wanted: Requirements, folder: str) -> dict[Path, str]:
+    """Return the path in a container, below `folder`, of each path of this machine; files keep their names."""
+    paths = dict.fromkeys(line.path for line in (*wanted.lines, *wanted.constraints) if line.path)
+    return {
+        path: f"{folder}/{number}" + (f"/{path.name}" if path.name.endswith(ARCHIVE) else "")
+        for number, path in enumerate(paths)
+    }
+
+
+def pip_lines(lines: Iterable[Line], places: Mapping[Path, str]) -> list[str]:
+    """Return the lines for pip in a container, with paths of the container."""
+    return [line.text.replace("{path}", places[line.path]) if line.path else line.text for line in lines]
+
+
+def line_for(wanted: Requirements, name: str, place: str, places: Mapping[Path, str]) -> Line | None:
+    """Return the first line that asks for a package by its name or its path; None if none does."""
+    for line in wanted.lines:
+        if line.name:
+            if line.name == canonicalize_name(name):
+                return line
+        elif line.path is not None:
+            if place.removeprefix("file://") == places[line.path]:
+                return line
+        elif place and place in line.text:
+            return line
+    return None
+
+
+def display_text(line: Line | None) -> str:
+    """Return 'file:line text' without hashes and passwords; empty without a line."""
+    if line is None:
+        return ""
+    text = line.text.partition(" --hash")[0].replace("{path}", str(line.path))
+    return f"{line.file}:{line.number} {PASSWORD.sub('://****@', text.strip())}"

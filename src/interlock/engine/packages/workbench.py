@@ -1,0 +1,236 @@
+"""Containers for packages: a builder with a network to fetch and build them, the bare image without one to install."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.models.containers import Container
+
+from interlock.catalog import loading, rendering
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import SourceKind
+from interlock.engine.build.image import build_aside, content_hash, find_image
+from interlock.engine.build.sources import tar_of_paths
+from interlock.engine.client import HASH_LABEL, OWNER_LABEL, no_space
+from interlock.engine.packages.pip_settings import AUDIT, PipSettings
+from interlock.engine.run import cells
+from interlock.errors import EngineError
+from interlock.results.experiments import Built
+
+# Kept between audits: pip's downloads, and wheels built from pinned sources.
+CACHE_VOLUME, CACHE = "interlock-pip-cache", "/cache"
+WHEELS = f"{AUDIT}/wheels"
+IDLE = ["sleep", "infinity"]
+# timeout of coreutils ends the process and its children; the container stays.
+UNTIL = 'limit=$1; shift; exec timeout --kill-after=10 "$limit" "$@"'
+TIMED_OUT, KILLED = 124, 137
+OUT_OF_MEMORY = "\nERROR: killed: most likely it needed more memory than the container has\n"
+# If a process outlives even that, the container is killed.
+GRACE_S = 60
+# Of two clocks of one machine.
+CLOCKS_DIFFER_S = 0.1
+PROCESSES = 4096
+SHARE_OF_MEMORY = 0.75
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """How a program in a container ended: its exit code, its output, and whether its deadline passed."""
+
+    code: int
+    output: str
+    late: bool
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """A container that sleeps until a program is run in it."""
+
+    client: DockerClient
+    container: Container
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def put(self, places: Mapping[str, Path | bytes]) -> None:
+        """Copy files, folders and texts to absolute paths in the container."""
+        if places:
+            with tar_of_paths(places) as stream:
+                self.container.put_archive("/", stream)
+
+    def run(self, argv: list[str], deadline_s: float, **environment: str) -> CommandResult:
+        """Run a program; its standard output and errors are joined in their order.
+
+        Raises EngineError if it cannot be stopped at the deadline, or the engine's disk is full.
+        """
+        command = ["sh", "-c", f"exec 2>&1; {UNTIL}", "sh", f"{deadline_s:g}", *argv]
+        started = time.monotonic()
+        ended = cells.run_process(
+            self.client, self.container, command, deadline_s + GRACE_S, {**self.environment, **environment}
+        )
+        if ended.exit_code is None:
+            raise EngineError(key=argv[0], found="it cannot be stopped in a container", todo="Read the engine's log.")
+        if ended.exit_code and no_space(ended.stdout):
+            raise EngineError(found="no space left on the engine's disk", todo="Free space: docker system df.")
+        late = was_late(ended.exit_code, time.monotonic() - started, deadline_s)
+        output = ended.stdout + (OUT_OF_MEMORY if ended.exit_code == KILLED and not late else "")
+        return CommandResult(ended.exit_code, output, late)
+
+    def pip(self, *words: str, deadline_s: float, **environment: str) -> CommandResult:
+        return self.run(["python", "-m", "pip", *words], deadline_s, **environment)
+
+
+def was_late(exit_code: int, took_s: float, deadline_s: float) -> bool:
+    """Return whether `timeout` ended a program, and not the program itself with such an exit code.
+
+    The container's clock for timers and this process's differ: `timeout 3` was seen to take 2.99999 s.
+    """
+    return exit_code in {TIMED_OUT, KILLED} and took_s >= deadline_s - CLOCKS_DIFFER_S
+
+
+def open_builder(client: DockerClient, owner: str, image_id: str, settings: PipSettings) -> Workbench:
+    """Start a builder with this machine's pip settings, a network and the cache."""
+    environment = {
+        **settings.environment,
+        "PYTHONUNBUFFERED": "1",  # otherwise errors are printed before the output that led to them
+        "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
+    }
+    bench = _open(
+        client,
+        owner,
+        image_id,
+        environment,
+        volumes={CACHE_VOLUME: {"bind": CACHE, "mode": "rw"}, wheels_volume(owner): {"bind": WHEELS, "mode": "rw"}},
+        # pip would reuse its own built wheels, and builds would take no time.
+        tmpfs={f"{CACHE}/pip/wheels": ""},
+        network_mode="host" if settings.host_network else "bridge",
+    )
+    bench.put(dict(settings.files))
+    return bench
+
+
+def open_image(
+    client: DockerClient, owner: str, image_id: str, more_volumes: Mapping[str, str] = MappingProxyType({})
+) -> Workbench:
+    """Start the variant's own image as in production, without a network, with the wheels at WHEELS.
+
+    `more_volumes` has paths in the container by volume name.
+    """
+    volumes = {name: {"bind": place, "mode": "rw"} for name, place in more_volumes.items()}
+    volumes[wheels_volume(owner)] = {"bind": WHEELS, "mode": "ro"}
+    environment = {
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_ROOT_USER_ACTION": "ignore",
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    }
+    return _open(client, owner, image_id, environment, volumes=volumes, network_mode="none")
+
+
+def create_wheels_volume(client: DockerClient, owner: str) -> None:
+    client.volumes.create(wheels_volume(owner), labels={OWNER_LABEL: owner})
+
+
+def wheels_volume(owner: str) -> str:
+    return f"interlock-{owner}-wheels"
+
+
+def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[str, str], **options: Any) -> Workbench:
+    try:
+        memory = int(client.info()["MemTotal"] * SHARE_OF_MEMORY)
+        container = client.containers.run(
+            image_id,
+            IDLE,
+            entrypoint=[],
+            user="root",
+            init=True,
+            detach=True,
+            mem_limit=memory,
+            memswap_limit=memory,
+            pids_limit=PROCESSES,
+            labels={OWNER_LABEL: owner},
+            **options,
+        )
+    except DockerException as error:
+        raise EngineError(
+            found=f"the engine cannot start a container: {error}", todo="Read the engine's log."
+        ) from None
+    return Workbench(client, container, environment)
+
+
+# setuptools-scm asks git for a project's version, and pip clones git URLs.
+GIT = "git"
+INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
+# A variant built from source is entirely in /usr/local, which is copied onto the toolchain stage that variants share.
+ON_TOOLCHAIN = f"""\
+ARG TOOLCHAIN
+ARG VARIANT
+FROM ${{VARIANT}} AS variant
+FROM ${{TOOLCHAIN}}
+{INSTALL.format(GIT)}
+COPY --from=variant /usr/local /usr/local
+RUN ldconfig
+ENV LANG=C.UTF-8 PATH=/usr/local/bin:$PATH
+"""
+ON_IMAGE = f"""\
+ARG VARIANT
+FROM ${{VARIANT}}
+USER root
+{INSTALL.format("{}")}
+"""
+
+
+def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalog) -> str:
+    """Return the id of the builder of a variant's image, which is built if this image has none."""
+    variant = known.variants[image.variant]
+    base, compiled = known.bases[variant.base], variant.kind is SourceKind.SOURCE
+    context = rendering.context(variant, known, loading.read_texts(root)) if compiled else {}
+    dockerfile = ON_TOOLCHAIN if context else ON_IMAGE.format(" ".join([*base.build_packages, GIT]))
+    known_by = content_hash({**context, "builder": dockerfile.encode()}, image.image_id, image.profile)
+    tag = f"interlock/builder:{image.tag.rpartition(':')[2]}"
+    found = find_image(client, tag, known_by)
+    if found is not None:
+        return str(found.id)
+    arguments = {"VARIANT": image.image_id, **_toolchain(client, context, image)}
+    replaced = _id_of(client, tag)
+    image_id = build_aside(
+        client,
+        {"Dockerfile": dockerfile.encode()},
+        f"the builder of {variant.name}",
+        f"dockerfiles/{variant.name}/Dockerfile",
+        buildargs=arguments,
+        labels={HASH_LABEL: known_by},
+        tag=tag,
+    )
+    if replaced not in {None, image_id}:
+        with suppress(APIError):  # something still uses it
+            client.images.remove(replaced)
+    return image_id
+
+
+def _toolchain(client: DockerClient, context: dict[str, bytes], image: Built) -> dict[str, str]:
+    """Return the build argument for the toolchain stage, cached by the engine if the variant was built here."""
+    if not context:
+        return {}
+    arguments = {"BASE": image.base.reference} if image.base else {}
+    file = f"dockerfiles/{image.variant}/Dockerfile"
+    return {
+        "TOOLCHAIN": build_aside(client, context, "the toolchain stage", file, buildargs=arguments, target="toolchain")
+    }
+
+
+def _id_of(client: DockerClient, tag: str) -> str | None:
+    try:
+        return str(client.images.get(tag).id)
+    except ImageNotFound:
+        return None

@@ -1,0 +1,245 @@
+"""What measuring, building and trials ask of an engine, whichever it is: Docker, Podman or this machine itself.
+
+What an engine cannot do it says itself: UnsupportedHereError, whose `found` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.registry.names import Registry
+from interlock.results.experiments import Built, EngineName, PackageSet
+from interlock.results.profiles import Method
+
+# What a sandbox has at most, swap included. What it writes to a tmpfs counts.
+MEMORY_BYTES = 2**30
+# Where a load has its script for a fixed rate.
+FIXED_RATE = "/usr/local/share/interlock/fixed-rate.lua"
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+# Called with a variant's name and the step that it is at.
+Say = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Where to build from and how."""
+
+    root: Path
+    cache: Path
+    profile: str = "standard"
+    # A new one builds again what is unchanged; the same for all variants, so that a shared build is done once.
+    rebuild: str = ""
+    # Where a team keeps what it has built: what it has is pulled instead of built.
+    registry: Registry | None = None
+    pulls_only: bool = False  # what would have to be made here is missing then
+    verifies: bool = False  # build everything a second time and compare
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process in a sandbox ended. One that timed out or had no memory left took its sandbox with it."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    timed_out: bool
+    out_of_memory: bool = False
+
+    @property
+    def took_sandbox(self) -> bool:
+        return self.timed_out or self.out_of_memory
+
+
+@dataclass(frozen=True)
+class CpuUsed:
+    """CPU time of all processes of a sandbox since it was opened, in seconds."""
+
+    user_s: float
+    sys_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.user_s + self.sys_s
+
+    def since(self, before: CpuUsed) -> CpuUsed:
+        """Return what was used after `before` was read."""
+        return CpuUsed(self.user_s - before.user_s, self.sys_s - before.sys_s)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a service answered, and its HTTP status: 0 if nothing came."""
+
+    body: str
+    status: int
+
+    @property
+    def is_good(self) -> bool:
+        return 200 <= self.status < 300
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an experiment needs besides its variants."""
+
+    root: Path
+    built: Sequence[Built]
+    programs: Mapping[str, bytes]  # of the workloads, by path below workloads/
+    server: bool = False
+    limits: bool = False
+    load: bool = False
+
+
+class Counting(Protocol):
+    """A profiler at work; `text` is what it printed, once `stop` has returned."""
+
+    text: str
+
+    def stop(self) -> None: ...
+
+
+class Sandbox(Protocol):
+    """Where processes of one variant run until it is closed: a container, or a folder of this machine."""
+
+    @property
+    def id(self) -> str: ...
+
+    def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
+        """Run a command line to its end or the deadline. A process that had to be killed takes the sandbox with it."""
+        ...
+
+    def count(self, method: Method) -> AbstractContextManager[Counting]:
+        """Count what happens in the sandbox from the first line of the block on, until `stop`."""
+        ...
+
+    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+        """Mark what happens in the block as work, for a profiler that tells phases apart."""
+        ...
+
+    def cpu_used(self) -> CpuUsed: ...
+
+    def address(self) -> str:
+        """Return the address at which services in the sandbox answer."""
+        ...
+
+    def stop_service(self, folder: str) -> None:
+        """Send SIGTERM to the service whose process id is in folder/service.pid, if it still runs."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """What one workload is measured in: its sandboxes, and the server or the load that they talk to."""
+
+    @property
+    def url(self) -> str | None:
+        """The server's URL, or the address of the database that services use; None if the workload has neither."""
+        ...
+
+    @property
+    def helper_ids(self) -> Sequence[str]:
+        """The containers besides sandboxes, whose CPU time is the experiment's too."""
+        ...
+
+    def open_sandbox(
+        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+    ) -> Sandbox:
+        """Open a sandbox of a variant; `packages` are the places of volumes with packages, by their names."""
+        ...
+
+    def open_limits_sandbox(self) -> Sandbox:
+        """Open a sandbox for commands that show what the machine can do without an interpreter."""
+        ...
+
+    def ask(self, url: str) -> Answer:
+        """Ask a service for about a second until its answer is 2xx; return the last one."""
+        ...
+
+    def put_load(self, words: Sequence[str], limit_s: float) -> str:
+        """Run a load generator to its end and return what it printed; WorkloadError unless it ended well in time."""
+        ...
+
+
+class Workspace(Protocol):
+    """What an engine has set up for one experiment. `Engine.clean_up` removes it."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether cells run on another machine, whose other processes cannot be seen from here."""
+        ...
+
+    def network(self, server: Mapping[str, str] | None, *, load: bool) -> AbstractContextManager[Network]:
+        """Start a workload's server with this environment, or its load; both end with the block."""
+        ...
+
+    def open_tools_sandbox(self, *, unconfined: bool = False) -> Sandbox:
+        """Open a sandbox that has the instruments alone, to try probes in."""
+        ...
+
+
+class Installer(Protocol):
+    """Installs the packages that workloads require, for the variants of a project."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    def tidy(self) -> None:
+        """Remove packages of what is gone."""
+        ...
+
+    def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
+        """Return the packages, installed now if they were not; what cannot be had says so in its outcome."""
+        ...
+
+
+class Engine(Protocol):
+    """What builds and runs variants."""
+
+    @property
+    def name(self) -> EngineName: ...
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is on another machine, which cannot be watched from here."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an experiment records of the engine."""
+        ...
+
+    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[Built]:
+        """Build every named variant. Failures and missing sources are outcomes; EngineError ends the build.
+
+        UsageError for an option that is of images, on an engine that has none.
+        """
+        ...
+
+    def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
+        """Return what the variants have now, and of the others why there is nothing. Nothing is built."""
+        ...
+
+    def set_up(self, owner: str, needs: Needs) -> Workspace:
+        """Make what all sandboxes of an experiment share."""
+        ...
+
+    def installer(self, known: Catalog, root: Path, say: Say) -> Installer: ...
+
+    def owners(self) -> set[str]:
+        """Return the owners of everything that experiments have left in this engine."""
+        ...
+
+    def clean_up(self, owner: str) -> None:
+        """Remove everything of this owner; EngineError names what stays."""
+        ...

@@ -1,0 +1,93 @@
+"""Names of registries, HOST[:PORT]/NAMESPACE, and of images in them. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from interlock.errors import UsageError
+
+SHAPE = "Write HOST[:PORT]/NAMESPACE, such as registry.example:5000/team."
+# The grammar of github.com/distribution/reference, with which engines read names.
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
+HOST = re.compile(rf"{LABEL}(\.{LABEL})*")
+PART = r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
+NAMESPACE = re.compile(rf"{PART}(/{PART})*")
+LONGEST_NAME = 255
+LAST_PORT = 65535
+# What names without a host mean: Docker Hub, whose names engines shorten.
+HUB = ("docker.io", "index.docker.io")
+OURS = "interlock/"
+# Digits of a content hash in a tag: as many as Docker shows of an id.
+HASH_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry and the namespace in it where a team keeps its images."""
+
+    host: str  # with the port, if there is one
+    namespace: str
+
+    @property
+    def name(self) -> str:
+        """Return the name that people use: HOST[:PORT]/NAMESPACE."""
+        return f"{self.host}/{self.namespace}"
+
+    @property
+    def prefix(self) -> str:
+        """Return the start of the names that the engine gives to images of this registry."""
+        return self.namespace if self.host in HUB else self.name
+
+    def repository_of(self, local_tag: str) -> str:
+        """Return the repository as the registry's API names it, without a host or a tag."""
+        return f"{self.namespace}/{local_tag.removeprefix(OURS).partition(':')[0]}"
+
+    def name_of(self, local_tag: str) -> str:
+        """Return the name in this registry of a local tag such as `interlock/python:3.14t-trixie`."""
+        return f"{self.prefix}/{local_tag.removeprefix(OURS)}"
+
+    def hashed(self, local_tag: str, content_hash: str) -> str:
+        """Return the name of the image with exactly this content, which stays when the tag moves."""
+        return f"{self.name_of(local_tag).rpartition(':')[0]}:hash-{content_hash[:HASH_DIGITS]}"
+
+
+def parse_registry(text: str, option: str) -> Registry:
+    """Parse `HOST[:PORT]/NAMESPACE`; raise UsageError for anything that engines would read differently."""
+    if "@" in text:
+        # The text is not shown: it may hold a password.
+        raise UsageError(
+            key=option,
+            found="contains '@'",
+            todo=f"{SHAPE} Store passwords with `docker login HOST`; leave digests out.",
+        )
+    scheme = text.partition("://")[0] if "://" in text else ""
+    if scheme:
+        raise _wrong(option, text, f"starts with {scheme}://; engines choose the scheme")
+    address, _, namespace = text.partition("/")
+    host, colon, port = address.partition(":")
+    if not HOST.fullmatch(host):
+        raise _wrong(option, text, f"has no valid host before the first slash ('{host}')")
+    if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) <= LAST_PORT):
+        raise _wrong(option, text, f"has port '{port}', which is not between 1 and {LAST_PORT}")
+    if not colon and "." not in host and host != "localhost":
+        raise _wrong(option, text, f"has no host: engines read '{host}' as a part of a Docker Hub name")
+    if not NAMESPACE.fullmatch(namespace):
+        raise _wrong(option, text, _wrong_namespace(namespace))
+    if len(text) > LONGEST_NAME - len("/python"):
+        raise _wrong(option, text, f"is too long: an image's name has at most {LONGEST_NAME} characters")
+    return Registry(address, namespace)
+
+
+def _wrong_namespace(namespace: str) -> str:
+    if not namespace:
+        return "has no namespace"
+    if ":" in namespace:
+        return "has a tag; each variant sets its own"
+    if namespace != namespace.lower():
+        return "has capital letters in its namespace, which registries refuse"
+    return f"has an invalid namespace ('{namespace}')"
+
+
+def _wrong(option: str, text: str, found: str) -> UsageError:
+    return UsageError(key=option, found=f"'{text}' {found}", todo=SHAPE)

@@ -1,0 +1,1 @@
+"""Containers that run: cells of an experiment, services of users, loads, and the profiler beside them."""

@@ -1,0 +1,444 @@
+"""Containers of an experiment: cells, what a process in them printed and used, the server, and their end."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, NotFound
+from docker.models.containers import Container
+from docker.models.networks import Network
+from docker.models.volumes import Volume
+from docker.types import Mount
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
+
+from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
+from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.build.image import tar_of
+from interlock.engine.client import OWNER_LABEL, no_space
+from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
+from interlock.errors import EngineError, WorkloadError
+
+IDLE = [f"{MOUNT}/launch", "--idle"]
+SERVER_PORT = 8080
+SERVER_FILES = "/srv/files"
+SERVER_READY_S = 60
+CONFLICT = 409
+# Of a workload's cell and server together at most 2 GiB.
+SCRATCH_BYTES = SERVER_FILES_BYTES = 768 * 2**20
+PREFIX_BYTES = 512 * 2**20
+# How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
+OUT_OF_MEMORY = (
+    "sed -n 's/^oom_kill //p' /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"
+)
+REMOVAL_S = 30
+# A frame of the engine's output: the stream, and how many bytes of it follow.
+HEADER = struct.Struct(">BxxxL")
+STDOUT, STDERR = 1, 2
+LAST_LINES = 3
+CPU_FILES = [
+    "/sys/fs/cgroup/cpu.stat",
+    "/sys/fs/cgroup/cpuacct/cpuacct.usage_user",
+    "/sys/fs/cgroup/cpuacct/cpuacct.usage_sys",
+]
+MEMORY_FILES = ["/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"]
+# cgroup v1 and v2 have different words for what belongs to processes and not to files.
+OF_PROCESSES = ("total_rss", "anon")
+
+
+def memory_limits() -> dict[str, int]:
+    """Return the memory limits of a container; swap is included, because a cell that swaps measures the disk."""
+    return {"mem_limit": MEMORY_BYTES, "memswap_limit": MEMORY_BYTES}
+
+
+def _labels(experiment: str) -> dict[str, str]:
+    return {OWNER_LABEL: experiment}
+
+
+def create_instruments_volume(
+    client: DockerClient, experiment: str, image_id: str, programs: Mapping[str, bytes]
+) -> str:
+    """Make a volume with the instruments image's files and the workload programs; cells mount it read-only."""
+    name = f"interlock-{experiment}-instruments"
+    client.volumes.create(name, labels=_labels(experiment))
+    # An empty volume takes over what the image has at the mount point: with Docker when a container is made, with
+    # Podman when it starts.
+    carrier = client.containers.create(
+        image_id, ["true"], volumes={name: {"bind": MOUNT, "mode": "rw"}}, labels=_labels(experiment)
+    )
+    try:
+        carrier.start()
+        carrier.wait()
+        files = {f"workloads/{path}": data for path, data in programs.items()}
+        carrier.put_archive(MOUNT, tar_of(files).getvalue())
+    finally:
+        carrier.remove(force=True)
+    return name
+
+
+def create_network(client: DockerClient, experiment: str) -> str:
+    """Make a network without access to the outside and return its name."""
+    name = f"interlock-{experiment}"
+    client.networks.create(name, driver="bridge", internal=True, labels=_labels(experiment))
+    return name
+
+
+def start_server(
+    client: DockerClient, experiment: str, image_id: str, network: str, environment: dict[str, str]
+) -> Container:
+    """Start the server and wait until its files are ready; it is pinned to CPU 0 if there are several."""
+    container = client.containers.run(
+        image_id,
+        detach=True,
+        init=True,
+        network=network,
+        environment=environment,
+        tmpfs={SERVER_FILES: f"size={SERVER_FILES_BYTES}"},
+        **memory_limits(),
+        cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
+        labels=_labels(experiment),
+    )
+    limit = time.monotonic() + SERVER_READY_S
+    while not _serves(container):
+        container.reload()
+        if container.status == "exited" or time.monotonic() > limit:
+            log = " / ".join(container.logs(tail=3).decode(errors="replace").strip().splitlines())
+            remove(container)
+            found = f"the server did not start: {log or 'its log is empty'}"
+            raise WorkloadError(key="server", found=found, todo="Fix dockerfiles/server/serve.sh or nginx.conf.")
+        time.sleep(0.2)
+    return container
+
+
+def _serves(container: Container) -> bool:
+    """Whether the server's files are ready; False too if its container has ended."""
+    try:
+        return bool(container.exec_run(["test", "-f", f"{SERVER_FILES}/manifest"]).exit_code == 0)
+    except APIError:
+        return False
+
+
+def address_of(client: DockerClient, container: Container, network: str) -> str:
+    """Return the IP address of a container, so that no name is looked up while timing."""
+    return str(client.api.inspect_container(container.id)["NetworkSettings"]["Networks"][network]["IPAddress"])
+
+
+def server_url(client: DockerClient, container: Container, network: str) -> str:
+    return f"http://{address_of(client, container, network)}:{SERVER_PORT}"
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """What a cell is given: who owns it, the volume of instruments, its network and its surroundings."""
+
+    experiment: str
+    volume: str | None
+    network: str | None
+    surroundings: Surroundings = PRODUCTION
+    packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
+
+
+def start_idle(client: DockerClient, experiment: str, image_id: str, security: list[str]) -> Container:
+    """Start a container of the instruments' own image, in which probes are tried."""
+    try:
+        idle = client.containers.create(
+            image_id, IDLE, network_mode="none", security_opt=security, labels=_labels(experiment)
+        )
+        idle.start()
+    except DockerException as error:
+        raise EngineError(
+            found=f"the engine cannot start a container: {error}", todo="Look for the cause in the engine's log."
+        ) from None
+    return idle
+
+
+def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Container:
+    """Start a container that idles; `run_process` starts processes in it."""
+    try:
+        on = {"image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
+        container = on[options.surroundings.interpreter](client, image_id, options)
+        if options.surroundings.scratch == "image":
+            _must_work(container, ["mkdir", "-p", SCRATCH])
+        return container
+    except DockerException as error:
+        todo = "Free some (`docker system df`)." if no_space(str(error)) else "See the engine's log."
+        raise EngineError(found=f"the engine cannot start a cell: {error}", todo=todo) from None
+
+
+def _run_with_prefix_on_volume(client: DockerClient, image_id: str, options: CellOptions) -> Container:
+    """Start a container with a copy of the image's /usr/local on the engine's own file system, bind-mounted.
+
+    A volume that is new takes over what the image has at its place; one without a name goes with the container.
+    """
+    return _run(client, image_id, options, Mount(PREFIX, None))
+
+
+def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mount) -> Container:
+    """Start a container without an init process: the launcher is one, and makes no system call while it idles."""
+    network = _online(options.network) if options.network else {"network_mode": "none"}
+    places = {**({options.volume: MOUNT} if options.volume else {}), **options.packages}
+    read_only = {name: {"bind": place, "mode": "ro"} for name, place in places.items()}
+    surroundings = options.surroundings
+    return client.containers.run(
+        image_id,
+        IDLE,
+        entrypoint=[],
+        detach=True,
+        volumes=read_only,
+        # Without a name it goes with the container.
+        mounts=[Mount(DISK, None), *volumes],
+        tmpfs={SCRATCH: f"size={SCRATCH_BYTES}"} if surroundings.scratch == "tmpfs" else {},
+        security_opt=["seccomp=unconfined"] if surroundings.seccomp == "unconfined" else [],
+        labels=_labels(options.experiment),
+        **memory_limits(),
+        **network,
+    )
+
+
+def _online(network: str) -> dict[str, Any]:
+    """Return a container's options in this network, where no name server answers: a lookup fails after 1 s, not 10.
+
+    A server that listens at all addresses may look up their name, so that one is known.
+    """
+    known = {"all-addresses": "0.0.0.0"}  # noqa: S104
+    return {"network": network, "dns_opt": ["timeout:1", "attempts:1"], "extra_hosts": known}
+
+
+def _run_with_prefix_in_memory(client: DockerClient, image_id: str, options: CellOptions) -> Container:
+    """Start a container with a copy of the image's /usr/local on a tmpfs.
+
+    The engine's tmpfs mounts start empty and cannot be copied into from outside. A volume that is a tmpfs keeps its
+    content as long as any container mounts it: one fills it and holds it until the cell mounts it as well.
+    """
+    tmpfs = {"type": "tmpfs", "device": "tmpfs", "o": f"size={PREFIX_BYTES}"}
+    volume = client.volumes.create(driver="local", driver_opts=tmpfs, labels=_labels(options.experiment))
+    holder = _run(client, image_id, options, Mount("/prefix", volume.name))
+    try:
+        _must_work(holder, ["cp", "-a", f"{PREFIX}/.", "/prefix/"])
+        return _run(client, image_id, options, Mount(PREFIX, volume.name))
+    finally:
+        remove(holder)
+
+
+def _must_work(container: Container, argv: list[str]) -> None:
+    done = run_in(container, argv)
+    if done.exit_code != 0:
+        said = (done.stdout + done.stderr).strip()
+        raise EngineError(
+            found=f"{argv[0]} failed in a cell: {said}", todo="Correct the condition in workloads/conditions.toml."
+        )
+
+
+def run_process(
+    client: DockerClient,
+    container: Container,
+    argv: list[str],
+    deadline_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run argv in the container to its end.
+
+    At the deadline the container is killed: nothing in it survives. Nor does one that had no memory left.
+    """
+    late = threading.Event()
+
+    def kill() -> None:
+        late.set()
+        with suppress(APIError):
+            container.kill()
+
+    timer = threading.Timer(deadline_s, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        done = execute(client, container.id, argv, environment)
+    except DockerException as error:
+        if not late.is_set():
+            raise EngineError(
+                found=f"a process could not be started: {error}", todo="Look for the cause in the engine's log."
+            ) from None
+        done = Done(None, "", "")
+    finally:
+        timer.cancel()
+    starved = not late.is_set() and done.exit_code != 0 and _ran_out_of_memory(container)
+    if late.is_set() or starved:
+        remove(container)
+    return Ended(done.exit_code, done.stdout, done.stderr, late.is_set(), starved)
+
+
+def _ran_out_of_memory(container: Container) -> bool:
+    """Whether the kernel killed a process of the container for lack of memory; False if the container is gone."""
+    try:
+        counted = run_in(container, ["sh", "-c", OUT_OF_MEMORY])
+    except DockerException:
+        return False
+    return any(int(count) > 0 for count in counted.stdout.split() if count.isdigit())
+
+
+def remove(container: Container) -> None:
+    """Remove a container and its own volumes; one that is already removed, or being removed, is fine."""
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        # A removal that was interrupted goes on in the engine.
+        with suppress(APIError, RequestException):
+            container.wait(condition="removed", timeout=REMOVAL_S)
+
+
+def remove_network(client: DockerClient, name: str) -> None:
+    with suppress(NotFound):
+        client.networks.get(name).remove()
+
+
+def owners(client: DockerClient) -> set[str]:
+    """Return the owners of all containers, networks and volumes that experiments have left."""
+    owned = {"label": OWNER_LABEL}
+    return {
+        *(one.labels[OWNER_LABEL] for one in client.containers.list(all=True, ignore_removed=True, filters=owned)),
+        *(one.attrs["Labels"][OWNER_LABEL] for one in client.networks.list(filters=owned)),
+        *(one.attrs["Labels"][OWNER_LABEL] for one in client.volumes.list(filters=owned)),
+    }
+
+
+def clean_up(client: DockerClient, experiment: str) -> None:
+    """Remove every container, network and volume of the experiment; EngineError names what stays, if anything does."""
+    owned = {"label": f"{OWNER_LABEL}={experiment}"}
+    found = [
+        *((container, remove) for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
+        *((network, _remove) for network in client.networks.list(filters=owned)),
+        *((volume, _remove_volume) for volume in client.volumes.list(filters=owned)),
+    ]
+    stays = []
+    for one, gone in found:
+        try:
+            gone(one)
+        except DockerException as error:
+            stays.append(f"{one.id} ({error})")
+    if stays:
+        raise EngineError(
+            found=f"cannot be removed: {'; '.join(stays)}",
+            todo="Remove it with `docker rm -f`, `docker network rm` or `docker volume rm`.",
+        )
+
+
+def _remove(network: Network) -> None:
+    with suppress(NotFound):
+        network.remove()
+
+
+def _remove_volume(volume: Volume) -> None:
+    with suppress(NotFound):
+        volume.remove(force=True)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A process that has ended; what it printed is text, whatever its bytes."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+
+
+def execute(
+    client: DockerClient, container_id: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Done:
+    """Run argv in a container to its end; errors are docker's own."""
+    execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}))["Id"]
+    stdout, stderr = run_to_end(client, execution)
+    code = client.api.exec_inspect(execution)["ExitCode"]
+    return Done(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+
+
+def run_in(container: Container, argv: Sequence[str]) -> Done:
+    """Run argv in a container to its end, by the client that the container came from."""
+    return execute(container.client, container.id, argv)
+
+
+def run_in_workload(container: Container, argv: Sequence[str]) -> Done:
+    """Run argv in a container to its end; WorkloadError if the container is gone, killed at a deadline for instance."""
+    try:
+        return run_in(container, argv)
+    except APIError as error:
+        raise WorkloadError(
+            found=f"its container is gone: {error.explanation}", todo="Raise the deadline, or look in the engine's log."
+        ) from None
+
+
+def run_to_end(client: DockerClient, execution: str) -> tuple[bytes, bytes]:
+    """Start what was created, wait for its end, and return stdout and stderr."""
+    api = client.api
+    start = {"Tty": False, "Detach": False}
+    # Without an upgrade it is an ordinary answer, which ends with its connection.
+    answer = api._post_json(api._url("/exec/{0}/start", execution), data=start, stream=True)
+    api._raise_for_status(answer)
+    try:
+        return demultiplexed(answer.raw.read())
+    except HTTPError as error:
+        raise DockerException(f"the output ended too early: {error}") from None
+
+
+def demultiplexed(frames: bytes) -> tuple[bytes, bytes]:
+    """Split the engine's frames into stdout and stderr; the last frame may be cut short."""
+    streams = {STDOUT: bytearray(), STDERR: bytearray()}
+    at = 0
+    while at + HEADER.size <= len(frames):
+        stream, length = HEADER.unpack_from(frames, at)
+        at += HEADER.size
+        streams[stream] += frames[at : at + length]
+        at += length
+    return bytes(streams[STDOUT]), bytes(streams[STDERR])
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of an output, in words."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"its last lines: {' / '.join(lines[-LAST_LINES:])}" if lines else "it printed nothing"
+
+
+def cpu_used(container: Container) -> CpuUsed:
+    """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
+    return parse_cpu_used(run_in_workload(container, ["cat", *CPU_FILES]).stdout)
+
+
+def memory_bytes(container: Container) -> int:
+    """Return the memory in use now, without files; WorkloadError if the container is gone or shows none."""
+    return parse_memory_bytes(run_in_workload(container, ["cat", *MEMORY_FILES]).stdout)
+
+
+def parse_cpu_used(text: str) -> CpuUsed:
+    """Read names and microseconds (cgroup v2), or two numbers of nanoseconds (v1)."""
+    lines = [line.split() for line in text.splitlines()]
+    named = {line[0]: int(line[1]) for line in lines if len(line) == 2}
+    if "user_usec" in named and "system_usec" in named:
+        return CpuUsed(named["user_usec"] / 1e6, named["system_usec"] / 1e6)
+    numbers = [int(line[0]) for line in lines if len(line) == 1]
+    if len(numbers) == 2:
+        return CpuUsed(numbers[0] / 1e9, numbers[1] / 1e9)
+    raise WorkloadError(
+        found="the kernel shows no CPU time of a container",
+        todo="Mount cgroups in containers: /sys/fs/cgroup has no such file there.",
+    )
+
+
+def parse_memory_bytes(text: str) -> int:
+    """Read the lines `name bytes` of either version of cgroups."""
+    named = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    for name in OF_PROCESSES:
+        if name in named:
+            return int(named[name])
+    raise WorkloadError(
+        found="the kernel shows no memory of a container",
+        todo="Mount cgroups in containers: /sys/fs/cgroup has no such file there.",
+    )

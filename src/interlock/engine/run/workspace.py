@@ -1,0 +1,220 @@
+"""What a container engine sets up for an experiment: its volume of instruments, its networks, its cells' containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+
+from docker import DockerClient
+from docker.errors import DockerException
+from docker.models.containers import Container
+
+from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.client import OWNER_LABEL
+from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended
+from interlock.engine.run import cells, profiler
+from interlock.engine.run.cells import run_in_workload
+from interlock.errors import EngineError, UnsupportedHereError, WorkloadError
+from interlock.results.profiles import Method
+
+FILES = "/usr/local/share/interlock"
+DATABASE_PORT = 5432
+# For a second, or as long as one answer takes, until one is 2xx (with `any`: until there is one). Prints the last one's
+# body, unless $3 says where it goes, and its status: 000 for none.
+ASK = (
+    'until=$(($(date +%s) + 1)); while :; do answer=$(curl -s -m 5 -o "$3" -w " %{http_code}" "$1"); '
+    'case ${answer##* } in 2??) break ;; 000) ;; *) [ "$2" = any ] && break ;; esac; '
+    '[ "$(date +%s)" -gt "$until" ] && break; sleep 0.02; done; printf %s "$answer"'
+)
+# The time by the container's own clock, so that the engine's start of a process is not in it.
+TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); echo "interlock $((end - start))" >&2; exit $code'
+TOOK = "interlock "
+KILL_AFTER_S = 5
+TIMED_OUT, KILLED = 124, 128 + 9  # of coreutils' timeout
+
+
+@dataclass(frozen=True)
+class ContainerSandbox:
+    """A container that idles until a process is started in it."""
+
+    client: DockerClient
+    container: Container
+    owner: str
+    instruments_image_id: str | None
+    network: str | None = None
+
+    @property
+    def id(self) -> str:
+        return str(self.container.id)
+
+    def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
+        return cells.run_process(self.client, self.container, argv, deadline_s, environment)
+
+    def count(self, method: Method) -> AbstractContextManager[profiler.Counting]:
+        if self.instruments_image_id is None:
+            raise UnsupportedHereError(found="nothing was set up to profile with", todo="Run without --no-profile.")
+        return profiler.counting(self.client, self.instruments_image_id, self.owner, self.container, method)
+
+    def mark_work(self, launcher: str) -> AbstractContextManager[None]:
+        return profiler.work_marked(self.client, self.container, launcher)
+
+    def cpu_used(self) -> CpuUsed:
+        return cells.cpu_used(self.container)
+
+    def memory_bytes(self) -> int:
+        """Return the memory of its processes now, without files; WorkloadError if it is gone."""
+        return cells.memory_bytes(self.container)
+
+    def address(self) -> str:
+        return cells.address_of(self.client, self.container, self.network or "")
+
+    def stop_service(self, folder: str) -> None:
+        command = f"kill -TERM $(cat {folder}/service.pid) && rm {folder}/service.pid"
+        with suppress(WorkloadError):
+            run_in_workload(self.container, ["sh", "-c", command])
+
+    def close(self) -> None:
+        cells.remove(self.container)
+
+
+@dataclass(frozen=True)
+class ContainerWorkspace:
+    """What every cell of an experiment shares: a volume of instruments and programs, and the images of its helpers."""
+
+    client: DockerClient
+    owner: str
+    instruments_image_id: str | None = None  # none where nothing is profiled
+    volume: str | None = None  # none where nothing is measured: to try probes, say
+    helper_image_ids: Mapping[str, str] = field(default_factory=dict)  # of those helpers that are needed
+    is_elsewhere: bool = False  # on another machine, whose other processes nobody sees from here
+
+    @contextmanager
+    def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[ContainerNetwork]:
+        """Make a network without access to the outside if the workload has a server or a load, and none if not."""
+        if server is None and not load:
+            yield ContainerNetwork(self, None, None)
+            return
+        client, name = self.client, cells.create_network(self.client, self.owner)
+        helpers: list[Container] = []
+        try:
+            url, loader = None, None
+            if server is not None:
+                helpers.append(cells.start_server(client, self.owner, self._helper("server"), name, dict(server)))
+                url = cells.server_url(client, helpers[-1], name)
+            if load:
+                loader = start_loader(client, self.owner, self._helper("load"), name)
+                helpers.append(loader)
+                # To a service the database is the server.
+                url = f"{cells.address_of(client, loader, name)}:{DATABASE_PORT}"
+            yield ContainerNetwork(self, name, url, loader, [str(one.id) for one in helpers])
+        finally:
+            for one in helpers:
+                cells.remove(one)
+            cells.remove_network(client, name)
+
+    def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
+        if self.instruments_image_id is None:
+            raise UnsupportedHereError(found="nothing was set up to profile with", todo="Run without --no-profile.")
+        security = ["seccomp=unconfined"] if unconfined else []
+        idle = cells.start_idle(self.client, self.owner, self.instruments_image_id, security)
+        return self.sandbox(idle)
+
+    def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
+        return ContainerSandbox(self.client, container, self.owner, self.instruments_image_id, network)
+
+    def _helper(self, name: str) -> str:
+        return self.helper_image_ids[name]
+
+    def open_limits_sandbox(self, network: str | None) -> ContainerSandbox:
+        return self.open_in(self._helper("limits"), network, PRODUCTION, NOTHING)
+
+    def open_in(
+        self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
+    ) -> ContainerSandbox:
+        options = cells.CellOptions(self.owner, self.volume, network, surroundings, packages)
+        return self.sandbox(cells.start_cell(self.client, image_id, options), network)
+
+
+@dataclass(frozen=True)
+class ContainerNetwork:
+    """The network of one workload, with its server or the container that load comes from."""
+
+    workspace: ContainerWorkspace
+    name: str | None
+    url: str | None
+    loader: Container | None = None
+    helper_ids: Sequence[str] = ()
+
+    def open_sandbox(
+        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
+    ) -> ContainerSandbox:
+        return self.workspace.open_in(image_id, self.name, surroundings, packages)
+
+    def open_limits_sandbox(self) -> ContainerSandbox:
+        return self.workspace.open_limits_sandbox(self.name)
+
+    def ask(self, url: str) -> Answer:
+        return ask_service(self._loader(), url)
+
+    def put_load(self, words: Sequence[str], limit_s: float) -> str:
+        return run_load(self.workspace.sandbox(self._loader()), words, limit_s).stdout
+
+    def _loader(self) -> Container:
+        if self.loader is None:
+            raise WorkloadError(key="load", found="the workload has no load", todo="Add [load] to its file.")
+        return self.loader
+
+
+@dataclass(frozen=True)
+class LoadRun:
+    """What a load printed, and its seconds by the clock of its container."""
+
+    stdout: str
+    duration_s: float
+
+
+def ask_service(loader: Container, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
+    """Ask for about a second until the answer is 2xx, or until there is any; return the last one."""
+    words = ["sh", "-c", ASK, "ask", url, "any" if any_answer else "good", "-" if body else "/dev/null"]
+    text, _, status = run_in_workload(loader, words).stdout.rpartition(" ")
+    return Answer(text, int(status) if status.isdigit() else 0)
+
+
+def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key: str = "load") -> LoadRun:
+    """Run a load to its end; WorkloadError if it fails or takes longer than the limit.
+
+    Its container outlives it, because other loads need it, unless the load cannot be ended.
+    """
+    limited = ["timeout", "-k", str(KILL_AFTER_S), f"{limit_s:g}", "sh", "-c", TIMED, "sh", *words]
+    ended = loader.run(limited, limit_s + 4 * KILL_AFTER_S)
+    if ended.timed_out or ended.exit_code in {TIMED_OUT, KILLED}:
+        todo = "Check that the service answers every request, or give the load longer (--deadline of a trial)."
+        raise WorkloadError(key=key, found=f"the load had not ended after {limit_s:g} s", todo=todo)
+    printed = [line for line in ended.stderr.splitlines() if line.strip()]
+    took = [line for line in printed if line.startswith(TOOK)]
+    if ended.exit_code != 0:
+        rest = [line for line in printed + ended.stdout.splitlines() if line.strip() and line not in took]
+        last = rest[-1].strip() if rest else "it printed nothing"
+        found = f"the load ended with exit code {ended.exit_code}: {last}"
+        raise WorkloadError(key=key, found=found, todo="Correct its command, or the service.")
+    return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
+
+
+def start_loader(client: DockerClient, owner: str, image_id: str, network: str) -> Container:
+    """Start the database that services use; load comes from the same container. It has CPU 0 to itself."""
+    try:
+        return client.containers.run(
+            image_id,
+            ["python3", f"{FILES}/database.py", str(DATABASE_PORT)],
+            detach=True,
+            init=True,
+            network=network,
+            cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
+            labels={OWNER_LABEL: owner},
+            **cells.memory_limits(),
+        )
+    except DockerException as error:
+        raise EngineError(
+            found=f"the engine cannot start the load: {error}", todo="Look for the cause in the engine's log."
+        ) from None

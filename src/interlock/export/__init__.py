@@ -1,1 +1,0 @@
-"""Experiments as tidy tables, for programs that read Parquet or CSV."""

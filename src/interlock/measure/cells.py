@@ -1,0 +1,222 @@
+"""Cells of a workload: sandboxes in which its processes run, with its network, server and load around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyperf
+
+from interlock.catalog.variants import Gil
+from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
+from interlock.engine.protocol import Ended, Network, Sandbox, Workspace
+from interlock.measure import adapters, processes
+from interlock.measure.packages import PackageSets
+from interlock.measure.processes import OK, all_reported, judge_process, judge_set_up, output_outcome
+from interlock.results.experiments import Outcome, PackageSet, ProgramOutput, Settings, State, Subject
+from interlock.results.profiles import BenchmarkProfile, Probe
+
+PYTHON_PATH = "PYTHONPATH"
+NOTHING_RUN = Ended(0, "", "", False)
+
+
+@dataclass(frozen=True)
+class ProgressUpdate:
+    """A process that is about to run: `number` of `total` ran before it in this activity."""
+
+    activity: str
+    workload: str
+    subject: str
+    number: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the cells of an experiment share, made once."""
+
+    workspace: Workspace
+    folder: Path
+    host: str
+    probe: Probe | None  # None if nothing is profiled
+    settings: Settings
+    on_progress: Callable[[ProgressUpdate], None]
+    package_sets: PackageSets = field(default_factory=PackageSets)
+    programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
+
+
+@dataclass(frozen=True)
+class Session:
+    """One workload while it is measured, and the network of its cells, with a server or a load if it needs one."""
+
+    resources: Resources
+    workload: Workload
+    network: Network
+
+    def take(self) -> Repetition:
+        """Return how many warm-ups and values a process takes."""
+        return self.workload.quick if self.resources.settings.quick else self.workload.full
+
+
+@dataclass
+class Cell:
+    """A cell while it is measured: its sandbox, and outcome and runs by benchmark."""
+
+    subject: Subject
+    sandbox: Sandbox
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    loops: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, list[pyperf.Run]] = field(default_factory=dict)
+    profiles: dict[str, BenchmarkProfile] = field(default_factory=dict)
+    profile_problem: str = ""
+    notes: list[str] = field(default_factory=list)
+    gil: Gil | None = None  # its state when programs start, as declared or proved
+    limit: Limit | None = None  # what is measured instead of an interpreter
+    ready: set[tuple[str, str]] = field(default_factory=set)  # (sandbox, benchmark) whose set-up has run
+    cold_sandbox: Sandbox | None = None  # a second sandbox, for cold benchmarks
+
+    @property
+    def sandboxes(self) -> list[Sandbox]:
+        return [self.sandbox, *([self.cold_sandbox] if self.cold_sandbox else [])]
+
+    def note(self, text: str) -> None:
+        """Add a note unless it is empty or already there."""
+        if text and text not in self.notes:
+            self.notes.append(text)
+
+    def add(self, benchmark: Benchmark, run: pyperf.Run) -> None:
+        """Add a pyperf run of a benchmark."""
+        self.runs.setdefault(benchmark.name, []).append(run)
+
+    def goes_on(self, benchmark: Benchmark) -> bool:
+        """Return whether the cell takes part in a benchmark and has not failed in it."""
+        if self.limit and benchmark.name not in self.limit.benchmarks:
+            return False
+        return self.outcomes.get(benchmark.name, OK).state is State.OK
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is started in a cell, and how often."""
+
+    argv: list[str]
+    environment: Mapping[str, str]
+    repeat: int = 1
+    parallel: int = 1
+    may_idle: bool = False  # it does no unit of work: what it costs is subtracted from a profile
+    count_instructions: bool = False
+    checks_output: bool = False  # of a command: for the expected texts
+
+
+def open_sandbox(session: Session, subject: Subject) -> Sandbox:
+    """Open a sandbox of the subject's variant, with all packages of the workload; a limit has none of its own."""
+    if subject.image_id is None:
+        return session.network.open_limits_sandbox()
+    needed = session.resources.package_sets.of_workload(subject.variant, session.workload)
+    packages = {one.volume: one.mount_path for one in needed}
+    return session.network.open_sandbox(subject.image_id, subject.surroundings, packages)
+
+
+def interpreter_argv(
+    session: Session, cell: Cell, benchmark: Benchmark, loops: str, take: Repetition | None
+) -> list[str]:
+    """Return the interpreter's command line in this cell, with its mode's options."""
+    argv = processes.interpreter_argv(session.workload, benchmark, _placeholders(session, cell, benchmark), loops, take)
+    return adapters.with_report_descriptor(session.workload, processes.with_options(argv, cell.subject.options))
+
+
+def _placeholders(session: Session, cell: Cell, benchmark: Benchmark) -> Mapping[str, str]:
+    return processes.placeholders(session.network.url, packages_of(session, cell.subject, benchmark).site)
+
+
+def packages_of(session: Session, subject: Subject, benchmark: Benchmark) -> PackageSet:
+    """Return the packages that a benchmark has in a subject, or the outcome that says why not."""
+    return session.resources.package_sets.of(subject.variant, session.workload, benchmark)
+
+
+def _surrounded(
+    session: Session, cell: Cell, benchmark: Benchmark, environment: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the environment with the benchmark's packages on PYTHONPATH, if it has any."""
+    packages = packages_of(session, cell.subject, benchmark)
+    return {**environment, PYTHON_PATH: packages.site} if packages.volume else environment
+
+
+def run_in(
+    session: Session, cell: Cell, benchmark: Benchmark, start: Start
+) -> tuple[Outcome, ProgramOutput | None, Ended]:
+    """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet."""
+    argv = processes.launch_argv(
+        start.argv,
+        benchmark,
+        start.repeat,
+        parallel=start.parallel,
+        count=start.count_instructions,
+        keep_output=start.checks_output,
+    )
+    outcome, ended = _set_up(session, cell, benchmark)
+    if outcome.state is not State.OK:
+        return outcome, None, ended
+    ended = start_in(session, cell, benchmark, argv, start.environment)
+    outcome, output = judge_process(session.workload, benchmark, ended, may_idle=start.may_idle)
+    if outcome.state is State.OK:
+        outcome = all_reported(benchmark, ended, start.repeat)
+    if start.checks_output and outcome.state is State.OK:
+        outcome = output_outcome(benchmark, ended)
+    return outcome, output, ended
+
+
+def _set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome, Ended]:
+    """Run the benchmark's set-up, once in each sandbox; it is not measured."""
+    ready = (sandbox_for(session, cell, benchmark).id, benchmark.name)
+    if not benchmark.set_up or ready in cell.ready:
+        return OK, NOTHING_RUN
+    argv = processes.set_up_argv(benchmark, _placeholders(session, cell, benchmark))
+    argv = processes.with_options(argv, cell.subject.options)
+    ended = start_in(session, cell, benchmark, argv, cell.subject.environment)
+    cell.ready.add(ready)
+    return judge_set_up(session.workload, benchmark, ended), ended
+
+
+def start_in(
+    session: Session, cell: Cell, benchmark: Benchmark, argv: list[str], environment: Mapping[str, str]
+) -> Ended:
+    """Run a command line with the benchmark's packages; a cell whose sandbox had to be killed gets a new one."""
+    ended = sandbox_for(session, cell, benchmark).run(
+        argv,
+        session.workload.deadline_of(benchmark),
+        _surrounded(session, cell, benchmark, environment),
+    )
+    if ended.took_sandbox and benchmark.cold:
+        cell.cold_sandbox = None
+    elif ended.took_sandbox:
+        cell.sandbox = open_sandbox(session, cell.subject)
+    return ended
+
+
+def sandbox_for(session: Session, cell: Cell, benchmark: Benchmark) -> Sandbox:
+    """Return the cell's sandbox; a cold benchmark gets one in which /usr/local is a volume.
+
+    What a storage driver keeps in memory is out of sight, and the files of an image's layers are those of other
+    containers too. A condition that has the interpreter elsewhere keeps it there.
+
+    UnsupportedHereError on an engine that has no cold caches.
+    """
+    if not benchmark.cold:
+        return cell.sandbox
+    if cell.cold_sandbox is None:
+        surroundings = cell.subject.surroundings
+        if surroundings.interpreter == "image":
+            surroundings = surroundings.model_copy(update={"interpreter": "volume"})
+        cell.cold_sandbox = open_sandbox(session, cell.subject.model_copy(update={"surroundings": surroundings}))
+    return cell.cold_sandbox
+
+
+@contextmanager
+def open_session(resources: Resources, workload: Workload) -> Iterator[Session]:
+    """Yield the workload's session, then close it; WorkloadError if its server or load does not start."""
+    environment = None if workload.server is None else workload.server.environment
+    with resources.workspace.network(environment, load=workload.load is not None) as network:
+        yield Session(resources, workload, network)

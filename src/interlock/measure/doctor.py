@@ -1,0 +1,232 @@
+"""Checks of this machine: what it can and cannot do, with a fix for each problem."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from interlock.catalog.variants import Base
+from interlock.engine import machine
+from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.host import toolchain
+from interlock.errors import InterlockError, TracerError
+from interlock.measure import lock
+from interlock.measure.probes import best_probe
+from interlock.results.experiments import PRODUCTS, EngineName
+from interlock.results.profiles import Method, Probe
+
+WANTED_DISK_BYTES = 10 * 10**9
+SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
+PROBES = {
+    Method.BPF: "BPF: every system call with its time, futex operations and waits; does not slow them",
+    Method.TRACEPOINTS: "perf's tracepoints: calls without times; does not slow them",
+    Method.STRACE_FUTEX: "strace by seccomp-bpf: futex calls only; slows what it counts",
+    Method.STRACE: "strace: calls without times; slows what it counts",
+}
+
+
+class CheckState(StrEnum):
+    """Whether a check is fine, makes figures worse, or stops measuring."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of the machine. `fix` is a command or an edit; empty when there is nothing to fix."""
+
+    subject: str
+    state: CheckState
+    found: str
+    fix: str = ""
+    by_playbook: bool = False  # whether playbooks/host.yml fixes it
+
+
+def examine(
+    root: Path, base: Base, results: Path, *, profiled: bool = True, engine: EngineName | None = None
+) -> list[Check]:
+    """Return all checks; without those of the engine if it does not answer, and of the probe if `profiled` is false."""
+    checks = list(_machine(results))
+    try:
+        containers = connect(engine)
+    except InterlockError as error:
+        return [Check("engine", CheckState.PROBLEM, error.found, error.todo, by_playbook=True), *checks]
+    probes = _probes(containers, root, base) if profiled else ()
+    found = containers.facts()
+    return [
+        *_engine(found),
+        *checks,
+        _base(containers, base),
+        *probes,
+        *_engine_disk(found, is_elsewhere=containers.is_elsewhere),
+    ]
+
+
+def examine_host(results: Path, *, profiled: bool = True) -> list[Check]:
+    """Return all checks of a machine that measures without containers."""
+    return [*_host_engine(), *_machine(results), *(_host_probe() if profiled else ())]
+
+
+def _host_engine() -> Iterator[Check]:
+    lost = "networks and memory are not isolated; services, conditions and cold caches need a container engine"
+    yield Check(
+        "engine",
+        CheckState.WARNING,
+        f"this machine itself, without containers: {lost}",
+        "Install Docker or Podman for them (docs/engines.md).",
+    )
+    for subject, needs, state in (
+        ("compiler", toolchain.PROGRAMS, CheckState.PROBLEM),
+        ("libraries", toolchain.LIBRARIES, CheckState.WARNING),
+        ("server", toolchain.SERVER, CheckState.WARNING),
+    ):
+        lacking = toolchain.missing(needs)
+        found = f"no {', '.join(need.what for need in lacking)}" if lacking else "all found"
+        fix = toolchain.install_command(lacking) if lacking else ""
+        yield Check(subject, state if lacking else CheckState.OK, found, fix)
+
+
+def _host_probe() -> Iterator[Check]:
+    lacking = toolchain.missing(toolchain.PROBE)
+    if lacking:
+        yield Check(
+            "probe",
+            CheckState.PROBLEM,
+            "no strace, and no other probe without containers",
+            f"{toolchain.install_command(lacking)}; or measure with --no-profile",
+        )
+    else:
+        yield Check("probe", CheckState.OK, "strace: calls without times; slows what it counts, in a pass of its own")
+
+
+def blocking(checks: list[Check]) -> list[Check]:
+    """Return the checks that stop measuring."""
+    return [check for check in checks if check.state is CheckState.PROBLEM]
+
+
+def _machine(results: Path) -> Iterator[Check]:
+    facts = machine.facts()
+    cores = facts["cores"]
+    yield Check(
+        "cores",
+        CheckState.OK if cores > 1 else CheckState.WARNING,
+        f"{cores} x {facts['cpu']}",
+        "" if cores > 1 else "Use a machine with two cores: here server and client of `download` share one.",
+    )
+    yield from _tuning(facts)
+    yield _disk("disk for results", results)
+
+
+def _tuning(facts: dict[str, Any]) -> Iterator[Check]:
+    governor = facts.get("governor")
+    if governor is None:
+        found = "the processor's frequency is not visible (a virtual machine): other guests may change it"
+        yield Check(
+            "tuning", CheckState.WARNING, found, "Compare within one experiment only, or measure on real hardware."
+        )
+    elif governor != "performance" or facts.get("no_turbo") == "0":
+        found = f"governor {governor}, turbo {'on' if facts.get('no_turbo') == '0' else 'off or unknown'}"
+        yield Check("tuning", CheckState.WARNING, found, "sudo python -m pyperf system tune", by_playbook=True)
+    else:
+        yield Check("tuning", CheckState.OK, f"governor {governor}")
+    load = facts["load_1min"]
+    busy = load > facts["cores"] / 2
+    yield Check(
+        "load",
+        CheckState.WARNING if busy else CheckState.OK,
+        f"{load} over the last minute on {facts['cores']} cores",
+        "Stop other programs (`top` shows them): they widen every interval." if busy else "",
+    )
+
+
+def _disk(subject: str, folder: Path) -> Check:
+    free = machine.free_bytes(folder)
+    if free is None:
+        fix = f"Check on the engine's machine: df -h {folder}"
+        return Check(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
+    found = f"{free / 1e9:.0f} GB free at {folder}"
+    if free >= WANTED_DISK_BYTES:
+        return Check(subject, CheckState.OK, found)
+    fix = f"Free {WANTED_DISK_BYTES / 1e9:.0f} GB: `docker system df` shows what images take."
+    return Check(subject, CheckState.WARNING, found, fix)
+
+
+def _engine(engine: dict[str, Any]) -> Iterator[Check]:
+    product = PRODUCTS[EngineName(engine["name"])]
+    yield Check("engine", CheckState.OK, f"{product}, version {engine['version']}, cgroup v{engine['cgroup_version']}")
+    driver = engine["storage_driver"]
+    slow = driver in SLOW_DRIVERS
+    yield Check(
+        "storage driver",
+        CheckState.WARNING if slow else CheckState.OK,
+        driver,
+        "Configure overlay2, which production hosts use: start-up and import figures contain this driver's cost."
+        if slow
+        else "",
+    )
+
+
+def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[Check]:
+    if engine["data_root"] and not is_elsewhere:
+        yield _disk("disk for images", Path(engine["data_root"]))
+
+
+def _base(engine: DockerEngine, base: Base) -> Check:
+    there = engine.find_base(base)
+    if there is not None:
+        return Check("base image", CheckState.OK, f"{there.reference} is here (from {there.origin})")
+    if engine.registry_has(base.reference):
+        return Check("base image", CheckState.OK, f"the registry has {base.reference}")
+    try:
+        require_mmdebstrap()
+        mirror, _ = debian_mirrors()
+    except InterlockError as error:
+        found = f"no registry answers, and {error.found}"
+        return Check("base image", CheckState.PROBLEM, found, error.todo, by_playbook=True)
+    return Check("base image", CheckState.OK, f"no registry answers; mmdebstrap will make {base.suite} from {mirror}")
+
+
+def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[Check]:
+    # An owner of its own, so that what an interrupted doctor leaves can be told from an experiment's and removed.
+    owner = f"doctor-{uuid.uuid4().hex[:12]}"
+    workspace = engine.find_workspace(owner, root, base)
+    if workspace is None:
+        yield Check("probe", CheckState.OK, "is tried once `interlock matrix` has built the instruments")
+        return
+    who = lock.holder()
+    if who:  # two probes exclude each other, and a probe here would disturb its timing
+        yield Check("probe", CheckState.OK, f"is tried once {who} releases the lock")
+        return
+    try:
+        yield from probe_checks(best_probe(workspace))
+    except TracerError as error:
+        yield Check("probe", CheckState.PROBLEM, error.found, error.todo)
+    except InterlockError as error:
+        yield Check("probe", CheckState.WARNING, error.found, error.todo)
+    finally:
+        engine.clean_up(owner)
+
+
+def probe_checks(probe: Probe) -> Iterator[Check]:
+    """Yield the checks of how system calls are counted, and why not better, and whether instructions can be."""
+    found = PROBES[probe.method]
+    for method, reason in probe.refused.items():
+        found += f"; not {method}: {reason}"
+    fix = "" if not probe.refused else "Let the engine start a container with SYS_ADMIN and the host's PIDs."
+    yield Check("probe", CheckState.WARNING if probe.refused else CheckState.OK, found, fix)
+    if probe.no_instructions:
+        fix = (
+            "sudo sysctl kernel.perf_event_paranoid=2"
+            if "sysctl" in probe.no_instructions
+            else "Measure on real hardware, if you need instructions."
+        )
+        yield Check("counters", CheckState.WARNING, probe.no_instructions, fix)
+    else:
+        yield Check("counters", CheckState.OK, "instructions in user mode can be counted")

@@ -1,0 +1,273 @@
+"""One execution of the matrix: what is measured, on what, and its record (experiment.json)."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interlock import __version__
+from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import EVERYTHING
+from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, split_label
+from interlock.catalog.workloads import Workload
+from interlock.engine import machine
+from interlock.engine.protocol import Engine, Needs
+from interlock.errors import UsageError, nearest
+from interlock.measure import disturbances, lock
+from interlock.measure.cells import ProgressUpdate, Resources
+from interlock.measure.packages import install_required
+from interlock.measure.probes import best_probe
+from interlock.measure.workload import Measured, measure_workload
+from interlock.results import store
+from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject
+from interlock.results.profiles import Probe
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The least number of rounds, the largest, and the half width of each ratio's interval at which they end.
+
+    The half width is a share of the ratio. Without a limit there are exactly `least` rounds.
+    """
+
+    least: int
+    limit: int | None = None
+    half_width: float | None = None
+
+
+# An interval of fewer than five rounds is too narrow: docs/method.md, From values to a statement.
+QUICK, FULL = Rounds(5, 20, 0.025), Rounds(10, 40, 0.01)
+
+
+def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
+    """Return a fixed number of rounds if one is wanted, otherwise as many as the intervals need."""
+    if wanted is not None:
+        return Rounds(wanted)
+    return QUICK if quick else FULL
+
+
+def repeat_command(settings: Settings, everything: bool = False, engine: EngineName | None = None) -> str:
+    """Return the command that repeats an experiment, with its defaults written out.
+
+    Except the number of rounds, which the intervals decide again, and the list of variants if it is `everything`.
+    """
+    variants = EVERYTHING if everything else ",".join(settings.variants)
+    words = ["nox", "-s", "matrix", "--", "--variants", variants]
+    words += ["--workloads", ",".join(settings.workloads)]
+    words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
+    words += ["--quick"] if settings.quick else []
+    words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
+    words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
+    words += [] if settings.profiled else ["--no-profile"]
+    words += ["--engine", engine.value] if engine else []
+    return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What an experiment is to measure, and the command that repeats it."""
+
+    catalog: Catalog
+    root: Path
+    results: Path
+    built: list[Built]
+    settings: Settings
+    command: str
+    name: str | None = None  # None: the date and a letter
+
+    @property
+    def workloads(self) -> dict[str, Workload]:
+        """The chosen workloads, as they are measured."""
+        known, settings = self.catalog.workloads, self.settings
+        return {name: known[name].for_experiment(settings.quick) for name in settings.workloads}
+
+    @property
+    def left_out(self) -> dict[str, list[str]]:
+        """The benchmarks that --quick leaves out, by workload."""
+        known, taken = self.catalog.workloads, self.workloads
+        names = {
+            name: [one.name for one in known[name].benchmarks if one not in taken[name].benchmarks] for name in taken
+        }
+        return {name: some for name, some in names.items() if some}
+
+
+@dataclass
+class Record:
+    """What an experiment has measured so far."""
+
+    name: str
+    started: datetime.datetime
+    clock_s: float = field(default_factory=time.monotonic)
+    probe: Probe | None = None
+    measured: dict[str, Measured] = field(default_factory=dict)
+
+
+def choose_baseline(wanted: str | None, built: list[Built]) -> str:
+    """Return the wanted baseline, or cpython-3.13, or the first variant that has an image; UsageError if none has."""
+    ready = [image.variant for image in built if image.outcome.state is State.OK]
+    if not ready:
+        reasons = "; ".join(f"{image.variant}: {image.outcome.reason}" for image in built)
+        raise UsageError(found=f"no variant could be built ({reasons})", todo="Fix the builds first.")
+    if wanted is not None and wanted not in ready:
+        raise UsageError(
+            key="--baseline",
+            found=f"'{wanted}' is not among the built variants",
+            todo=nearest(wanted, ready),
+        )
+    return wanted or (DEFAULT_BASELINE if DEFAULT_BASELINE in ready else ready[0])
+
+
+def run(engine: Engine, assignment: Assignment, on_progress: Callable[[ProgressUpdate], None]) -> Path:
+    """Measure all cells while no other experiment measures on this machine; return the experiment's folder."""
+    with lock.hold(
+        f"matrix into {assignment.results}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))
+    ):
+        return _run(engine, assignment, on_progress)
+
+
+def _run(engine: Engine, assignment: Assignment, on_progress: Callable[[ProgressUpdate], None]) -> Path:
+    """Measure workload by workload.
+
+    If it is interrupted the complete workloads are kept, and the rest recorded as failed: interrupted; without any, no
+    folder stays. Containers, networks and volumes are removed in any case.
+    """
+    started = datetime.datetime.now(datetime.UTC)
+    folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
+    record = Record(folder.name, started)
+    owner = f"{folder.name}-{started:%H%M%S%f}"
+    try:
+        resources = _set_up(engine, assignment, folder, owner, on_progress)
+        record.probe = resources.probe
+        for name in assignment.settings.workloads:
+            record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
+    finally:
+        try:
+            engine.clean_up(owner)
+        finally:
+            if record.measured:
+                store.write_json(folder / store.EXPERIMENT_FILE, describe(engine, assignment, record))
+            else:
+                store.remove_folder(folder)
+    return folder
+
+
+def subjects(assignment: Assignment) -> list[Subject]:
+    """Return the chosen variants that have an image, then the baseline under each condition and as its twin."""
+    settings, conditions = assignment.settings, assignment.catalog.conditions
+    plain = {
+        image.variant: Subject(variant=image.variant, image_id=image.image_id)
+        for image in assignment.built
+        if image.outcome.state is State.OK
+    }
+    baseline = plain[settings.baseline]
+    chosen = [split_label(label) for label in settings.variants]
+    return [
+        *(_in_mode(assignment.catalog, plain[variant], mode) for variant, mode in chosen if variant in plain),
+        *(baseline.model_copy(update={"mode": key, "surroundings": conditions[key]}) for key in settings.conditions),
+        baseline.model_copy(update={"mode": TWIN}),
+    ]
+
+
+def _in_mode(known: Catalog, plain: Subject, name: str | None) -> Subject:
+    if name is None:
+        return plain
+    mode = next(mode for mode in known.variants[plain.variant].modes if mode.name == name)
+    update = {"mode": name, "environment": mode.environment, "options": mode.options, "gil": mode.gil}
+    return plain.model_copy(update=update)
+
+
+def _set_up(
+    engine: Engine, assignment: Assignment, folder: Path, owner: str, on_progress: Callable[[ProgressUpdate], None]
+) -> Resources:
+    """Return what all cells share: the engine's workspace, the best probe that works in it, and packages."""
+
+    def say(variant: str, step: str) -> None:
+        on_progress(ProgressUpdate("preparing", step, variant, 0, 1))
+
+    say("", "instruments")
+    workloads, programs = list(assignment.workloads.values()), programs_of(assignment.root / "workloads")
+    needs = Needs(
+        assignment.root,
+        assignment.built,
+        programs,
+        server=any(one.server for one in workloads),
+        limits=any(one.limits for one in workloads),
+        load=any(one.load for one in workloads),
+    )
+    workspace = engine.set_up(owner, needs)
+    installer = engine.installer(assignment.catalog, assignment.root, say)
+    return Resources(
+        workspace=workspace,
+        folder=folder,
+        host=host_folder(),
+        probe=best_probe(workspace) if assignment.settings.profiled else None,
+        settings=assignment.settings,
+        on_progress=on_progress,
+        package_sets=install_required(installer, assignment.built, workloads),
+        programs=frozenset(programs),
+    )
+
+
+def programs_of(folder: Path) -> dict[str, bytes]:
+    """Return the workloads' programs and the files of their folders, by path below workloads/."""
+    found = sorted(path for glob in ("*.py", "*/**/*") for path in folder.glob(glob) if path.is_file())
+    names = {path.relative_to(folder): path for path in found}
+    return {str(name): path.read_bytes() for name, path in names.items() if "__pycache__" not in name.parts}
+
+
+def host_folder() -> str:
+    """Return the name of this host's folder in an experiment."""
+    return slug(machine.facts()["name"]) or "host"
+
+
+def describe(engine: Engine, assignment: Assignment, record: Record) -> Experiment:
+    """Return the record, which is complete: a report needs no catalog."""
+    built, settings, known, measured = assignment.built, assignment.settings, assignment.catalog, record.measured
+    return Experiment(
+        name=record.name,
+        tool_version=__version__,
+        command=assignment.command,
+        started=record.started.isoformat(timespec="seconds"),
+        duration_s=round(time.monotonic() - record.clock_s, 1),
+        settings=settings,
+        host={"folder": host_folder(), **machine.facts(), "engine": engine.facts()},
+        images=built,
+        workloads=assignment.workloads | {key: one.workload for key, one in measured.items()},
+        conditions={key: known.conditions[key] for key in settings.conditions},
+        controls={image.variant: control for image in built if (control := known.variants[image.variant].control)},
+        facts={label: facts for one in measured.values() for label, facts in one.facts.items()},
+        cells=[cell for key in settings.workloads for cell in cells_of(key, settings, built, measured.get(key))],
+        limits=[cell for one in measured.values() for cell in one.limits],
+        left_out=assignment.left_out,
+        order={key: one.order for key, one in measured.items()},
+        probe=record.probe,
+        warnings=warnings_of(measured, is_elsewhere=engine.is_elsewhere),
+        measuring_s=round(sum(one.spent.wall_s for one in measured.values()), 3),
+        in_processes_s=round(sum(one.spent.in_processes_s for one in measured.values()), 3),
+    )
+
+
+def warnings_of(measured: Mapping[str, Measured], *, is_elsewhere: bool) -> list[str]:
+    """Return what disturbed the workloads, or that an engine on another machine cannot be watched."""
+    if is_elsewhere:
+        return [disturbances.REMOTE]
+    return [warning for one in measured.values() for warning in one.warnings]
+
+
+def cells_of(workload: str, settings: Settings, built: list[Built], measured: Measured | None) -> list[CellResult]:
+    """Return the workload's cells in the chosen order, including those without an image and those not reached."""
+    done = {cell.label: cell for cell in measured.cells} if measured else {}
+    conditions = [label_of(settings.baseline, name) for name in settings.conditions]
+    outcomes = {image.variant: image.outcome for image in built}
+    interrupted = Outcome(state=State.FAILED, reason="interrupted before it was measured")
+    planned = {}
+    for label in (*settings.variants, *conditions):
+        variant, mode = split_label(label)
+        outcome = outcomes[variant] if outcomes[variant].state is not State.OK else interrupted
+        missing = CellResult(variant=variant, mode=mode, workload=workload, outcome=outcome)
+        planned[label] = done.get(label, missing)
+    return list((planned | done).values())

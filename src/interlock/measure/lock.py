@@ -1,0 +1,107 @@
+"""The lock that lets one experiment or trial at a time measure on a machine; all its users and clones share it."""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from interlock.errors import StoreError
+
+FILE = "interlock.lock"
+# Where the system keeps locks until it restarts; not every system has it.
+LOCKS = Path("/run/lock")
+POLL_S = 0.5
+ANYBODY = 0o666
+
+
+def lock_path() -> Path:
+    """Return the lock's file: in no user's folder, so that all users and clones share it."""
+    return (LOCKS if os.access(LOCKS, os.W_OK) else Path(tempfile.gettempdir())) / FILE
+
+
+@contextmanager
+def hold(what: str, on_wait: Callable[[str], None], path: Path | None = None) -> Iterator[None]:
+    """Run the block with the lock; while another process holds it, wait and pass its name to `on_wait`.
+
+    `what` names the holder for those that wait. The kernel releases the lock of a process that ends, even in a crash.
+    Raise StoreError if the file cannot be opened.
+    """
+    descriptor = _open(path or lock_path())
+    try:
+        reported = None
+        while not _taken(descriptor):
+            holder = _read(descriptor)
+            if holder != reported:
+                reported = holder
+                on_wait(f"waiting for the lock that {holder or 'another measurement'} holds")
+            time.sleep(POLL_S)
+        _write(descriptor, _myself(what))
+        try:
+            yield
+        finally:
+            _write(descriptor, "")
+    finally:
+        os.close(descriptor)
+
+
+def holder(path: Path | None = None) -> str:
+    """Return who holds the lock, in words; empty if nobody does. The lock is not taken."""
+    descriptor = _open(path or lock_path())
+    try:
+        return "" if _taken(descriptor) else _read(descriptor) or "another measurement"
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """Open the file or create it. Linux may refuse O_CREAT alone for another user's file in a shared folder."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with suppress(FileExistsError):
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, ANYBODY)
+            os.fchmod(descriptor, ANYBODY)  # whatever this user's umask is
+            return descriptor
+        return os.open(path, flags)
+    except OSError as error:
+        raise StoreError(
+            file=str(path),
+            found=f"the lock that lets one experiment at a time measure cannot be opened: {error.strerror}",
+            todo=f"Run `sudo rm {path}`; the next measurement creates it again.",
+        ) from None
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
+
+
+def _write(descriptor: int, text: str) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, text.encode(), 0)
+
+
+def _myself(what: str) -> str:
+    return f"{what} (process {os.getpid()} of {_user()}, since {datetime.now():%H:%M})"  # local time, for a person
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}"

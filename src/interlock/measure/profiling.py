@@ -1,0 +1,322 @@
+"""Profiles, taken after all timing of a workload: system calls under a probe, then the processor's instructions."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pydantic import ValidationError
+
+from interlock.catalog.types import TWIN
+from interlock.catalog.variants import Surroundings
+from interlock.catalog.workloads import Benchmark
+from interlock.engine.protocol import Counting
+from interlock.errors import InterlockError, WorkloadError
+from interlock.measure import processes
+from interlock.measure.cells import (
+    Cell,
+    ProgressUpdate,
+    Session,
+    Start,
+    interpreter_argv,
+    open_sandbox,
+    run_in,
+)
+from interlock.measure.processes import LAUNCH
+from interlock.measure.services import load_fully, make_ready, running_service
+from interlock.results.experiments import ProgramOutput, State, Subject
+from interlock.results.profiles import BenchmarkProfile, CallCounts, Instructions, Method, PhaseCounts
+
+NO_WORK = 0
+NO_CALLS = PhaseCounts(total=0, syscalls={})
+COUNTER_RUNS = 3
+# The same hashes of strings in every process: with another order in its dicts an interpreter does different work.
+FIXED_HASHES = {"PYTHONHASHSEED": "0"}
+STRACES = {Method.STRACE: processes.STRACE, Method.STRACE_FUTEX: processes.STRACE_FUTEX}
+
+Counted = tuple[PhaseCounts, ProgramOutput | None]
+
+
+def profile_pass(session: Session, open_cells: list[Cell]) -> None:
+    """Profile each benchmark that works; not the twin, which is the baseline's image."""
+    profiled = [cell for cell in open_cells if cell.subject.mode != TWIN]
+    for index, cell in enumerate(profiled):
+        session.resources.on_progress(
+            ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))
+        )
+        for benchmark in session.workload.benchmarks:
+            if benchmark.profile_metric and cell.goes_on(benchmark):
+                try:
+                    cell.profiles[benchmark.name] = _profile(session, benchmark, cell)
+                except InterlockError as error:
+                    cell.profile_problem = str(error)
+
+
+def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile:
+    probe = session.resources.probe
+    if probe is None:
+        raise WorkloadError(key="--no-profile", found="no probe was chosen", todo="Run without it.")
+    if session.workload.load is not None:
+        return profile_service(session, benchmark, cell, probe.method)
+    by = _by_phases if probe.method is Method.BPF else _by_difference
+    found = by(session, benchmark, cell, probe.method)
+    if probe.no_instructions:
+        return found.model_copy(update={"no_instructions": probe.no_instructions})
+    # A counter that fails is no reason to lose the system calls.
+    try:
+        return found.model_copy(update={"instructions": _instructions(session, benchmark, cell, found.units)})
+    except InterlockError as error:
+        return found.model_copy(update={"no_instructions": str(error)})
+
+
+def _units(benchmark: Benchmark, output: ProgramOutput | None) -> int:
+    return 1 if output is None else benchmark.profile_loops * output.inner_loops
+
+
+def _by_phases(session: Session, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
+    """Profile one process: the probe itself separates start and warm-up from work."""
+    text, output = _watched(session, benchmark, cell, method, benchmark.profile_loops)
+    command = benchmark.command is not None
+    return profile_by_phases(parse_bpf(text), _units(benchmark, output), command=command)
+
+
+def _by_difference(session: Session, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
+    """Profile a process with units of work and, for a program, one without, whose calls are subtracted.
+
+    For a command perf also counts how the engine starts the process: the calls of one that does nothing are subtracted.
+    """
+    count = _traced if method.perturbs else _by_tracepoints
+    whole, output = count(session, benchmark, cell, method, benchmark.profile_loops)
+    if output is not None:
+        setup = count(session, benchmark, cell, method, NO_WORK)[0]
+    else:
+        setup = NO_CALLS if method.perturbs else _start_alone(session, cell, method)
+    return profile_by_difference(method, whole, setup, _units(benchmark, output))
+
+
+def _by_tracepoints(session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int) -> Counted:
+    text, output = _watched(session, benchmark, cell, method, loops)
+    return parse_tracepoints(text), output
+
+
+def _start_alone(session: Session, cell: Cell, method: Method) -> PhaseCounts:
+    with cell.sandbox.count(method) as profiler:
+        cell.sandbox.run([LAUNCH, "--", "true"], session.workload.deadline_s)
+        profiler.stop()
+    return parse_tracepoints(profiler.text)
+
+
+def _watched(
+    session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int
+) -> tuple[str, ProgramOutput | None]:
+    """Return what the profiler printed about one process, and the process's own report."""
+    argv = _argv(session, benchmark, cell, loops)
+    with cell.sandbox.count(method) as profiler:
+        start = Start(argv, cell.subject.environment, may_idle=loops == NO_WORK)
+        outcome, output, _ = run_in(session, cell, benchmark, start)
+        profiler.stop()
+    if outcome.state is not State.OK:
+        raise WorkloadError(found=f"while it was profiled: {outcome.reason}", todo="Run `interlock doctor`.")
+    return profiler.text, output
+
+
+def _traced(session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int) -> Counted:
+    argv = processes.traced_argv(STRACES[method], _argv(session, benchmark, cell, loops), cell.subject.environment)
+    outcome, output, ended = run_in(session, cell, benchmark, Start(argv, {}, may_idle=loops == NO_WORK))
+    if outcome.state is not State.OK:
+        raise WorkloadError(found=f"under strace: {outcome.reason}", todo="Run `interlock doctor`.")
+    return parse_strace(ended.stderr, may_be_none=method is Method.STRACE_FUTEX), output
+
+
+def _argv(session: Session, benchmark: Benchmark, cell: Cell, loops: int) -> list[str]:
+    return interpreter_argv(session, cell, benchmark, str(loops), None) + benchmark.profile_arguments
+
+
+def _instructions(session: Session, benchmark: Benchmark, cell: Cell, units: int) -> Instructions:
+    """Return instructions in user mode per unit of work, without those of a program's set-up.
+
+    The container has no seccomp profile, because the engine's default one blocks perf_event_open.
+    """
+    unconfined = cell.subject.model_copy(update={"surroundings": _without_seccomp(cell.subject)})
+    counter = Cell(unconfined, open_sandbox(session, unconfined))
+    try:
+        runs = [_count(session, benchmark, counter) / units for _ in range(COUNTER_RUNS)]
+    finally:
+        counter.sandbox.close()
+    median = statistics.median(runs)
+    if min(runs) <= 0:
+        raise WorkloadError(found="the counter shows no instructions for the work", todo="Run `interlock doctor`.")
+    return Instructions(per_unit=median, spread=(max(runs) - min(runs)) / 2 / median, runs=COUNTER_RUNS)
+
+
+def _without_seccomp(subject: Subject) -> Surroundings:
+    return subject.surroundings.model_copy(update={"seccomp": "unconfined"})
+
+
+def _count(session: Session, benchmark: Benchmark, cell: Cell) -> int:
+    def counted(loops: int) -> int:
+        environment = {**FIXED_HASHES, **cell.subject.environment}
+        argv = _argv(session, benchmark, cell, loops)
+        start = Start(argv, environment, may_idle=loops == NO_WORK, count_instructions=True)
+        outcome, _, ended = run_in(session, cell, benchmark, start)
+        if outcome.state is not State.OK:
+            raise WorkloadError(found=f"while counting: {outcome.reason}", todo="Run `interlock doctor`.")
+        return processes.parse_costs(ended.stdout)[-1].instructions or 0
+
+    return counted(benchmark.profile_loops) - (0 if benchmark.command is not None else counted(NO_WORK))
+
+
+# The phase of a program that has its units of work; a command is one phase, from its exec to its end.
+PROGRAM_PHASE, COMMAND_PHASE = "work", "startup"
+# Probes without phases count a whole process, and another one without work.
+WHOLE, SETUP = "whole", "setup"
+
+
+def parse_bpf(text: str) -> dict[str, PhaseCounts]:
+    """Parse the phases of the BPF profiler's JSON; WorkloadError if it lost events or its sums disagree."""
+    data = _json(text)
+    lost = {what: count for what, count in data["lost"].items() if count}
+    if lost:
+        found = ", ".join(f"{what} {count}" for what, count in lost.items())
+        raise WorkloadError(
+            found=f"the profile is not exact, events were lost: {found}",
+            todo="Lower the workload's profile_loops.",
+        )
+    try:
+        phases = {name: PhaseCounts.model_validate(phase) for name, phase in data["phases"].items()}
+    except ValidationError as error:
+        raise _unreadable(str(error.errors()[0]["msg"])) from None
+    for phase in phases.values():
+        check_total(phase)
+    return phases if data["tasks_counted"] else {name: _without_tasks(phase) for name, phase in phases.items()}
+
+
+def _without_tasks(phase: PhaseCounts) -> PhaseCounts:
+    """Remove the context switches: a kernel without type information (BTF) cannot count them, which is not 0."""
+    return phase.model_copy(update={"tasks": None})
+
+
+def parse_tracepoints(text: str) -> PhaseCounts:
+    """Parse the counts of perf's tracepoints: calls by name, including the engine's start of the process."""
+    data = _json(text)
+    syscalls = {name: CallCounts(calls=calls) for name, calls in data["syscalls"].items()}
+    return check_total(PhaseCounts(total=data["total"], syscalls=syscalls))
+
+
+def parse_strace(stderr: str, *, may_be_none: bool = False) -> PhaseCounts:
+    """Parse the last table of `strace -c -U calls,errors,name`: a program may have printed one before.
+
+    `may_be_none` allows no table, which is what strace prints if none of the calls was made.
+    """
+    lines = stderr.splitlines()
+    starts = [index for index, line in enumerate(lines) if line.split() == ["calls", "errors", "syscall"]]
+    if not starts and may_be_none:
+        return PhaseCounts(total=0, syscalls={})
+    if not starts:
+        raise WorkloadError(
+            found=f"strace printed no table: {' / '.join(lines[-2:])}",
+            todo="Run `interlock doctor`: the container must allow ptrace.",
+        )
+    rows = [row for line in lines[starts[-1] + 1 :] if len(row := line.split()) in {2, 3} and row[0].isdigit()]
+    # strace counts failed calls, but not by error.
+    syscalls = {
+        row[-1]: CallCounts(calls=int(row[0]), errors={"any": int(row[1])} if len(row) == 3 else {}) for row in rows
+    }
+    total = syscalls.pop("total", CallCounts(calls=0))
+    return check_total(PhaseCounts(total=total.calls, syscalls=syscalls))
+
+
+def check_total(phase: PhaseCounts) -> PhaseCounts:
+    """Raise WorkloadError unless the calls by name add up to the total, which is counted separately."""
+    added = sum(counts.calls for counts in phase.syscalls.values())
+    if added != phase.total:
+        raise WorkloadError(
+            found=f"the calls by name add up to {added}, the probe's own total says {phase.total}",
+            todo="Repeat; if it stays, look for another tracer (`ps -e | grep -E 'strace|perf'`).",
+        )
+    return phase
+
+
+def profile_by_phases(phases: dict[str, PhaseCounts], units: int, *, command: bool) -> BenchmarkProfile:
+    """Return the profile of a probe with phases; WorkloadError if it saw no call of the process."""
+    counted = COMMAND_PHASE if command else PROGRAM_PHASE
+    if phases[COMMAND_PHASE].total == 0 or not phases[counted].ns:
+        raise WorkloadError(
+            found=f"the profiler saw no call of the process in its phase '{counted}'",
+            todo="Run `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
+        )
+    return BenchmarkProfile(method=Method.BPF, perturbed=False, units=units, phases=phases, counted=counted)
+
+
+def profile_by_difference(method: Method, whole: PhaseCounts, setup: PhaseCounts, units: int) -> BenchmarkProfile:
+    """Return the profile of a probe without phases, from a process with units of work and one without."""
+    return BenchmarkProfile(
+        method=method,
+        perturbed=method.perturbs,
+        units=units,
+        phases={WHOLE: whole, SETUP: setup},
+        counted=WHOLE,
+        deducted=SETUP,
+    )
+
+
+def _json(text: str) -> Any:
+    lines = text.strip().splitlines()
+    try:
+        return json.loads(lines[-1])
+    except (ValueError, IndexError):
+        raise _unreadable(lines[-1][:80] if lines else "nothing") from None
+
+
+def _unreadable(found: str) -> WorkloadError:
+    return WorkloadError(found=f"the profiler printed no profile: {found}", todo="Run `interlock doctor`.")
+
+
+NO_CALLS = PhaseCounts(total=0, syscalls={})
+COUNTABLE = (Method.BPF, Method.TRACEPOINTS)
+NO_INSTRUCTIONS = "instructions are not counted of services: how many requests there will be is not known before"
+
+
+def profile_service(session: Session, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
+    """Count the system calls of a service per request under full load, once it is warm."""
+    require_watching(method)
+    with running_service(session, benchmark, cell) as service:
+        make_ready(session, benchmark, service)
+        found = profile_while(
+            service.sandbox.count(method),
+            service.sandbox.mark_work(LAUNCH),
+            lambda: load_fully(session, service).requests,
+            method,
+        )
+    return found.model_copy(update={"no_instructions": NO_INSTRUCTIONS})
+
+
+def require_watching(method: Method) -> None:
+    """Raise WorkloadError if the probe can only start a process, not watch one that runs."""
+    if method not in COUNTABLE:
+        raise WorkloadError(
+            found=f"the probe {method} cannot watch a service that runs; {' and '.join(COUNTABLE)} can",
+            todo="Run `interlock doctor`: it says how to allow them.",
+        )
+
+
+def profile_while(
+    counting_calls: AbstractContextManager[Counting],
+    marked: AbstractContextManager[None],
+    work: Callable[[], int],
+    method: Method,
+) -> BenchmarkProfile:
+    """Return the profile of a container while `work` runs, divided by the units of work that it returns.
+
+    Entering and leaving `marked` marks the beginning and the end of what is counted.
+    """
+    with counting_calls as profiler:
+        with marked:
+            units = work()
+        profiler.stop()
+    if method is Method.BPF:
+        return profile_by_phases(parse_bpf(profiler.text), units, command=True)
+    return profile_by_difference(method, parse_tracepoints(profiler.text), NO_CALLS, units)

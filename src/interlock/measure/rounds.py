@@ -1,0 +1,297 @@
+"""Rounds: every cell runs once in each, in a random order, until the intervals are narrow; and what disturbed them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from interlock.analysis.statistics import TRIMMED, is_narrow, ratio_of
+from interlock.catalog.types import LIMIT
+from interlock.catalog.workloads import Benchmark, Limit
+from interlock.engine.protocol import Ended
+from interlock.errors import UnsupportedHereError
+from interlock.measure import disturbances, processes, services
+from interlock.measure.cells import (
+    NOTHING_RUN,
+    Cell,
+    ProgressUpdate,
+    Session,
+    Start,
+    interpreter_argv,
+    open_sandbox,
+    run_in,
+)
+from interlock.measure.processes import all_reported, command_run, gil_note, gil_outcome, process_figures, program_run
+from interlock.results.experiments import Outcome, State, Subject
+
+# How many times its cell's median a slow process takes; a neighbour that shares a core makes it 1.3 to 1.8.
+SLOW = 1.2
+# A warning names up to this many cells: where the machine was unsteady, it is nearly all of them.
+NAMED = 5
+
+Task = TypeVar("Task")
+Candidate = TypeVar("Candidate")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many rounds are run, and the seed of their orders."""
+
+    seed: str
+    least: int
+    limit: int
+    first: int = 1  # 0 if a round that calibrates comes before the others
+
+
+@dataclass(frozen=True)
+class PlannedRun(Generic[Task, Candidate]):
+    """One task of one candidate in a round; `done` of at most `total` runs came before it."""
+
+    round: int
+    title: str
+    task: Task
+    candidate: Candidate
+    done: int
+    total: int
+
+
+def interleave(
+    schedule: Schedule, tasks: Sequence[Task], candidates: Sequence[Candidate], settled: Callable[[Task], bool]
+) -> Iterator[PlannedRun[Task, Candidate]]:
+    """Yield the runs of all rounds; in each round all candidates in a random order, one task after the other.
+
+    Candidates of one task run as close together in time as they can, in an order of each round's own, as Google
+    Benchmark's random interleaving does (https://github.com/google/benchmark/blob/main/docs/random_interleaving.md).
+    After the least number of rounds a task that is `settled` leaves. The seed alone decides a round's order, whatever
+    the number of rounds.
+    """
+    rng = random.Random(schedule.seed)  # noqa: S311  an order, not a secret
+    numbers = range(schedule.first, schedule.limit + 1)
+    total = len(numbers) * len(tasks) * len(candidates)
+    done = 0
+    unsettled = list(tasks)
+    for number in numbers:
+        if number > schedule.least:
+            unsettled = [task for task in unsettled if not settled(task)]
+        if not unsettled:
+            break
+        ordered = rng.sample(candidates, len(candidates))
+        more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
+        title = f"round {number} of {schedule.least}{more}"
+        for task, candidate in itertools.product(unsettled, ordered):
+            yield PlannedRun(number, title, task, candidate, done, total)
+            done += 1
+
+
+class RoundOrder:
+    """The labels of each round's candidates, in the order in which they ran."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, dict[str, None]] = {}
+
+    def note(self, number: int, label: str) -> None:
+        """Add a label to the round of this number, unless it is there."""
+        self._rounds.setdefault(number, {})[label] = None
+
+    @property
+    def rounds(self) -> list[list[str]]:
+        """The labels, a list for each round."""
+        return [list(labels) for labels in self._rounds.values()]
+
+
+def watched_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> tuple[list[list[str]], list[str]]:
+    """Measure in rounds; return the order of each round, and warnings of what disturbed them."""
+    watch = disturbances.Watch(is_elsewhere=session.resources.workspace.is_elsewhere)
+    start_s = time.monotonic()
+    order = _rounds(session, open_cells, spent)
+    spent.wall_s = time.monotonic() - start_s
+    used = [sandbox.id for cell in open_cells for sandbox in cell.sandboxes] + [*session.network.helper_ids]
+    found = watch.warnings(used, spent.cpu_s)
+    for benchmark in session.workload.benchmarks:
+        found += unsteady(benchmark.name, _figures(open_cells, benchmark))
+    return order, [f"{session.workload.name}: {sentence}" for sentence in found]
+
+
+def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[float]]:
+    """Return the seconds per unit of work of each process, by label, of the cells that go on in this benchmark."""
+    return {
+        cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
+        for cell in open_cells
+        if cell.goes_on(benchmark)
+    }
+
+
+def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return a warning that names the cells with more slow processes than trimming removes from their rounds."""
+    disturbed = [label for label, one in figures.items() if one and _slow(one) > TRIMMED * len(one)]
+    if not disturbed:
+        return []
+    return [
+        f"in '{benchmark}' more processes than trimming removes took {SLOW:g} times their cell's median "
+        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): unsteady work, or other guests of the "
+        "physical host that no counter shows; repeat at another time, or with more rounds."
+    ]
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - NAMED
+    return ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _slow(figures: Sequence[float]) -> int:
+    return sum(figure > SLOW * statistics.median(figures) for figure in figures)
+
+
+def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[list[str]]:
+    """Run all rounds and return their orders; round 0 calibrates."""
+    resources, workload = session.resources, session.workload
+    schedule = Schedule(
+        f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
+    )
+    order = RoundOrder()
+    settled: Callable[[Benchmark], bool] = lambda benchmark: _settled(session, open_cells, benchmark)  # noqa: E731
+    for planned in interleave(schedule, workload.benchmarks, open_cells, settled):
+        cell, label = planned.candidate, planned.candidate.subject.label
+        order.note(planned.round, label)
+        resources.on_progress(ProgressUpdate(planned.title, workload.name, label, planned.done, planned.total))
+        if cell.goes_on(planned.task):
+            run_benchmark(session, planned.task, cell, spent, calibrate=planned.round == 0)
+    return order.rounds
+
+
+def _limit(session: Session) -> int:
+    """Return the largest number of rounds: the workload's limit if it is lower than the experiment's."""
+    settings = session.resources.settings
+    if settings.rounds_limit is None:
+        return settings.rounds
+    return max(settings.rounds, min(settings.rounds_limit, session.take().rounds_limit or settings.rounds_limit))
+
+
+def _settled(session: Session, open_cells: list[Cell], benchmark: Benchmark) -> bool:
+    """Return whether the rounds are enough for a benchmark; cells that failed or timed out are not waited for."""
+    settings = session.resources.settings
+    if settings.half_width is None:
+        return False
+    figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
+    return settled(figures, settings.baseline, settings.half_width)
+
+
+def settled(figures: Mapping[str, Sequence[float]], baseline: str, half_width: float) -> bool:
+    """Return whether the interval of every ratio to the baseline has this half width (a share of the ratio) or less.
+
+    Figures are by label, one for each round. Without a baseline there is no ratio to wait for.
+    """
+    if baseline not in figures:
+        return True
+    ratios = [ratio_of(figures[label], figures[baseline]) for label in figures if label != baseline]
+    return all(ratio is not None and is_narrow(ratio, half_width) for ratio in ratios)
+
+
+@dataclass
+class TimeUsed:
+    """The time of a workload's rounds in seconds: wall time, and wall and CPU time of their processes.
+
+    Calibration and warm-ups are included.
+    """
+
+    wall_s: float = 0.0
+    in_processes_s: float = 0.0
+    cpu_s: float | None = 0.0  # None once a process was killed: its CPU time is unknown
+
+    def add(self, ended: Ended, deadline_s: float) -> None:
+        """Add a process; one that was killed at its deadline took that long."""
+        if ended.timed_out:
+            self.in_processes_s += deadline_s
+            self.cpu_s = None
+            return
+        costs = processes.parse_costs(ended.stdout)
+        self.in_processes_s += sum(cost.wall_s for cost in costs)
+        if self.cpu_s is not None:
+            self.cpu_s += sum(cost.user_s + cost.sys_s for cost in costs)
+
+
+def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: TimeUsed, *, calibrate: bool) -> None:
+    """Run one process (of a command: one row) and add it to the cell as a pyperf run, or as a bad outcome."""
+    if cell.limit is not None:
+        ended = run_limit(session, benchmark, cell, cell.limit, calibrate=calibrate)
+        spent.add(ended, session.workload.deadline_of(benchmark))
+        return
+    served = session.workload.load is not None
+    if served:
+        outcome, output, ended = services.run_service(session, benchmark, cell, calibrate=calibrate)
+    else:
+        outcome, output, ended = run_in(session, cell, benchmark, _process(session, benchmark, cell, calibrate))
+    spent.add(ended, session.workload.deadline_of(benchmark))
+    cell.note(gil_note(output, ended.stderr))
+    if outcome.state is State.OK:
+        outcome = gil_outcome(benchmark, cell.gil, output)
+    cell.outcomes[benchmark.name] = outcome
+    if outcome.state is not State.OK or (served and calibrate):
+        return
+    costs = processes.parse_costs(ended.stdout)
+    if output is None:
+        if not calibrate:
+            run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
+            cell.add(benchmark, run)
+        return
+    if calibrate:
+        cell.loops[benchmark.name] = output.loops
+    cell.add(benchmark, program_run(session.workload, benchmark, output, costs[-1]))
+
+
+def _process(session: Session, benchmark: Benchmark, cell: Cell, calibrate: bool) -> Start:
+    """Return what to start and how often.
+
+    A command is not calibrated: round 0 only shows that it runs, and fills the page cache.
+    """
+    take, environment = session.take(), cell.subject.environment
+    if benchmark.command is not None:
+        argv = interpreter_argv(session, cell, benchmark, "1", None)
+        repeat = 1 if calibrate else take.warmups + take.values
+        return Start(argv, environment, repeat=repeat, parallel=benchmark.parallel, checks_output=calibrate)
+    loops = "auto" if calibrate else str(cell.loops[benchmark.name])
+    planned = None if calibrate else take
+    return Start(interpreter_argv(session, cell, benchmark, loops, planned), environment)
+
+
+def open_limits(session: Session) -> list[Cell]:
+    """Open a cell for each limit of the workload, in a sandbox of its own."""
+    opened = []
+    for limit in session.workload.limits:
+        subject = Subject(variant=LIMIT, mode=limit.name, image_id=None)
+        opened.append(Cell(subject, open_sandbox(session, subject), limit=limit))
+    return opened
+
+
+def run_limit(session: Session, benchmark: Benchmark, cell: Cell, limit: Limit, *, calibrate: bool) -> Ended:
+    """Run a row of processes of a limit, pinned as the benchmark is, and add it as a pyperf run or an outcome.
+
+    As for any command, the first round only shows that it runs.
+    """
+    take = session.take()
+    argv = processes.limit_argv(limit, session.network.url)
+    command = Benchmark(
+        name=benchmark.name,
+        command=argv,
+        cpus=benchmark.cpus,
+        deadline_s=benchmark.deadline_s,
+        metric=benchmark.metric,
+    )
+    start = Start(argv, {}, repeat=1 if calibrate else take.warmups + take.values)
+    try:
+        outcome, _, ended = run_in(session, cell, command, start)
+    except UnsupportedHereError as error:
+        cell.outcomes[benchmark.name] = Outcome(state=State.UNSUPPORTED, reason=error.found)
+        return NOTHING_RUN
+    if outcome.state is State.OK:
+        outcome = all_reported(benchmark, ended, start.repeat)
+    cell.outcomes[benchmark.name] = outcome
+    if outcome.state is State.OK and not calibrate:
+        costs = processes.parse_costs(ended.stdout)
+        cell.add(benchmark, command_run(session.workload, benchmark, costs, take, limit.unit_count))
+    return ended

@@ -1,0 +1,269 @@
+"""One workload of an experiment: its cells are opened, measured in rounds and profiled, and their files written."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from interlock.catalog.types import LIMIT, TWIN
+from interlock.catalog.variants import Gil
+from interlock.catalog.workloads import Benchmark, Metric, Workload
+from interlock.engine.build import proof
+from interlock.engine.protocol import Ended
+from interlock.errors import UnsupportedHereError, WorkloadError
+from interlock.measure import adapters, processes, rounds
+from interlock.measure.cells import (
+    Cell,
+    Resources,
+    Session,
+    open_sandbox,
+    open_session,
+    packages_of,
+    sandbox_for,
+    start_in,
+)
+from interlock.measure.processes import OK, suite_of, worst_outcome
+from interlock.measure.profiling import profile_pass
+from interlock.measure.rounds import TimeUsed, watched_rounds
+from interlock.results import store
+from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
+from interlock.results.profiles import CellProfile
+
+# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does.
+ANSWER_S = 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one workload yields: its cells, the order of its rounds, the facts of its interpreters.
+
+    And the time of its rounds, and warnings of what disturbed them.
+    """
+
+    cells: list[CellResult]
+    limits: list[CellResult]
+    order: list[list[str]]
+    facts: dict[str, Facts]
+    spent: TimeUsed
+    warnings: list[str]
+    workload: Workload  # with the benchmarks that were discovered
+
+
+def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> Measured:
+    """Measure and profile one workload on all subjects and write their files."""
+    with ExitStack() as ends:
+        try:
+            session = ends.enter_context(open_session(resources, workload))
+        except WorkloadError as error:
+            state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
+            return _unmeasured(workload, subjects, Outcome(state=state, reason=error.found))
+        return _measure_on(session, subjects)
+
+
+def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
+    resources = session.resources
+    open_cells: list[Cell] = []
+    open_limits: list[Cell] = []
+    try:
+        for subject in subjects:
+            open_cells.append(Cell(subject, open_sandbox(session, subject)))
+        open_limits += rounds.open_limits(session)
+        session = discover(session, open_cells)
+        workload = session.workload
+        # The twin has the baseline's facts.
+        answers = {cell.subject.label: _ask_facts(session, cell) for cell in open_cells if cell.subject.mode != TWIN}
+        facts = {label: answer for label, answer in answers.items() if answer}
+        for cell in open_cells:
+            _exclude_impossible(session, cell)
+            _fail_without_mode(workload, cell, facts.get(cell.subject.label))
+            cell.gil = _gil_at_start(cell.subject, facts)
+        spent = TimeUsed()
+        order, warnings = watched_rounds(session, open_cells + open_limits, spent)
+        if resources.settings.profiled:
+            profile_pass(session, open_cells)
+        written, limits_written = ([_write(session, cell) for cell in some] for some in (open_cells, open_limits))
+        return Measured(written, limits_written, order, facts, spent, warnings, workload)
+    finally:
+        for sandbox in [sandbox for cell in open_cells + open_limits for sandbox in cell.sandboxes]:
+            sandbox.close()
+
+
+def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome) -> Measured:
+    """Return cells with one outcome for a workload that could not be prepared; the other workloads go on."""
+    limited = [Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in workload.limits]
+    variants, limits = ([_all_ended(workload, one, outcome) for one in some] for some in (subjects, limited))
+    return Measured(variants, limits, [], {}, TimeUsed(), [], workload)
+
+
+def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellResult:
+    return CellResult(
+        variant=subject.variant,
+        mode=subject.mode,
+        workload=workload.name,
+        outcome=outcome,
+        benchmarks={benchmark.name: outcome for benchmark in workload.benchmarks},
+    )
+
+
+def _ask_facts(session: Session, cell: Cell) -> Facts | None:
+    """Return an interpreter's facts; None if it does not answer, and its benchmarks will show why."""
+    subject = cell.subject
+    argv = processes.with_options(["python", "-c", proof.QUESTION], subject.options)
+    ended = cell.sandbox.run(argv, ANSWER_S, subject.environment)
+    if ended.took_sandbox:
+        cell.sandbox = open_sandbox(session, subject)
+    try:
+        return proof.parse_facts(ended.stdout)
+    except ValueError:
+        return None
+
+
+def _exclude_impossible(session: Session, cell: Cell) -> None:
+    """Give an outcome to benchmarks without their program or packages, and those that cannot take a mode's options."""
+    mode_has_options = bool(cell.subject.options)
+    for benchmark in session.workload.benchmarks:
+        outcome = packages_of(session, cell.subject, benchmark).outcome
+        program = session.workload.program_of(benchmark)
+        if program is not None and not _is_there(session.resources, program):
+            reason = f"workloads/{session.workload.name}.toml, key 'program': workloads/{program} does not exist"
+            outcome = Outcome(state=State.FAILED, reason=reason)
+        if benchmark.cold and outcome.state is State.OK:
+            outcome = _cold_outcome(session, cell, benchmark)
+        if mode_has_options and not processes.takes_options(session.workload, benchmark):
+            reason = (
+                f"the mode '{cell.subject.mode}' is an option of the interpreter, which this command does not start"
+            )
+            outcome = Outcome(state=State.UNSUPPORTED, reason=reason)
+        if outcome.state is not State.OK:
+            cell.outcomes[benchmark.name] = outcome
+
+
+def _cold_outcome(session: Session, cell: Cell, benchmark: Benchmark) -> Outcome:
+    try:
+        sandbox_for(session, cell, benchmark)
+    except UnsupportedHereError as error:
+        return Outcome(state=State.UNSUPPORTED, reason=error.found)
+    return OK
+
+
+def _is_there(resources: Resources, program: str) -> bool:
+    """Return whether the cells have a program; a suite's may be a folder."""
+    return any(path == program or path.startswith(f"{program}/") for path in resources.programs)
+
+
+def _fail_without_mode(workload: Workload, cell: Cell, facts: Facts | None) -> None:
+    """Fail all benchmarks of a mode that has no effect: its figures would be of something else."""
+    reason = proof.broken_mode(cell.subject, facts) if facts else ""
+    if reason:
+        broken = Outcome(state=State.FAILED, reason=reason)
+        cell.outcomes = {benchmark.name: broken for benchmark in workload.benchmarks}
+
+
+def _gil_at_start(subject: Subject, facts: Mapping[str, Facts]) -> Gil | None:
+    """Return the GIL's state as the mode declares it or the interpreter reports it; the twin has its variant's."""
+    own = facts.get(subject.label) or facts.get(subject.variant)
+    return subject.gil or (own.gil if own else None)
+
+
+def _write(session: Session, cell: Cell) -> CellResult:
+    """Write the cell's files, each at once, and return its result."""
+    resources, workload, subject = session.resources, session.workload, cell.subject
+    path = store.cell_path(resources.folder, resources.host, subject.variant, subject.mode, workload.name)
+    suite = suite_of(cell.runs)
+    if suite is not None:
+        text = io.StringIO()
+        suite.dump(text)
+        store.write_atomically(path, text.getvalue())
+    if cell.profiles:
+        store.write_json(store.profile_path(path), CellProfile(benchmarks=cell.profiles))
+    return CellResult(
+        variant=subject.variant,
+        mode=subject.mode,
+        workload=workload.name,
+        outcome=worst_outcome(cell.outcomes.values()),
+        benchmarks=cell.outcomes,
+        packages=_installed(session, subject),
+        profile=_profile_outcome(resources, cell),
+        notes=cell.notes,
+    )
+
+
+def _installed(session: Session, subject: Subject) -> dict[str, dict[str, str]]:
+    """Return the versions of the packages that each benchmark had."""
+    found = {one.name: packages_of(session, subject, one).versions for one in session.workload.benchmarks}
+    return {name: versions for name, versions in found.items() if versions}
+
+
+def _profile_outcome(resources: Resources, cell: Cell) -> Outcome | None:
+    if not resources.settings.profiled or cell.subject.mode == TWIN or cell.limit is not None:
+        return None
+    return Outcome(state=State.FAILED, reason=cell.profile_problem) if cell.profile_problem else OK
+
+
+ANY = Benchmark(name="", metric=Metric(label="s", scale=1))
+
+
+def discover(session: Session, open_cells: Sequence[Cell]) -> Session:
+    """Return the session with the benchmarks that cells list; if none can, each cell fails with its reason."""
+    if not session.workload.is_adapted:
+        return session
+    reasons: dict[str, Outcome] = {}
+    for cell in open_cells:
+        outcome = packages_of(session, cell.subject, ANY).outcome
+        try:
+            if outcome.state is State.OK:
+                return dataclasses.replace(session, workload=adapters.with_found(session.workload, _ask(session, cell)))
+        except WorkloadError as error:
+            outcome = Outcome(state=State.FAILED, reason=error.found)
+        reasons[cell.subject.label] = outcome
+    unfound = adapters.unfound(session.workload)
+    for cell in open_cells:
+        cell.outcomes = {one.name: reasons[cell.subject.label] for one in unfound.benchmarks}
+    return dataclasses.replace(session, workload=unfound)
+
+
+def _ask(session: Session, cell: Cell) -> dict[str, list[str]]:
+    """Return the arguments that select each benchmark, by name; WorkloadError if there is none."""
+    found = _tasks(session, cell) if session.workload.kind == adapters.PYPERF else _tests(session, cell)
+    if not found:
+        found_none = f"{session.workload.program} has no benchmark"
+        raise WorkloadError(key="program", found=found_none, todo="Add one, as docs/workloads.md shows.")
+    return found
+
+
+def _tasks(session: Session, cell: Cell) -> dict[str, list[str]]:
+    """Run a script's benchmarks by number until one does nothing: that number does not exist."""
+    found: dict[str, list[str]] = {}
+    for number in itertools.count():
+        ended = _run(session, cell, adapters.task_argv(session.workload, number))
+        if ended.exit_code != 0:
+            raise WorkloadError(found=_why(session, ended), todo=f"Run workloads/{session.workload.program} by hand.")
+        names = list(adapters.outputs_of(session.workload, ended.stdout))
+        if not names:
+            return found
+        found[names[0]] = ["--worker-task", str(number)]
+    return found
+
+
+def _tests(session: Session, cell: Cell) -> dict[str, list[str]]:
+    ended = _run(session, cell, adapters.suite_argv(session.workload))
+    found = {} if ended.took_sandbox else adapters.tests_of(session.workload, ended.stdout)
+    if ended.exit_code != 0 and not found:
+        raise WorkloadError(found=_why(session, ended), todo=f"Run workloads/{session.workload.program} by hand.")
+    return found
+
+
+def _run(session: Session, cell: Cell, argv: list[str]) -> Ended:
+    argv = adapters.with_report_descriptor(session.workload, processes.with_options(argv, cell.subject.options))
+    return start_in(session, cell, ANY, argv, cell.subject.environment)
+
+
+def _why(session: Session, ended: Ended) -> str:
+    program, deadline_s = session.workload.program, session.workload.deadline_s
+    if ended.timed_out:
+        return f"{program} had not ended after {deadline_s:g} s when it listed its benchmarks"
+    return f"{program} ended with exit code {ended.exit_code}: {adapters.failure_line(ended.stdout, ended.stderr)}"

@@ -1,0 +1,129 @@
+"""Verdicts on claims: for a terminal, as Markdown, as JSON, and as a gate that fails. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
+from interlock.catalog.claims import Bound, Claim
+from interlock.errors import ClaimError
+from interlock.report.tables import markdown_table
+from interlock.results.experiments import Experiment
+
+STYLES = {
+    ClaimVerdict.CONFIRMED: "green",
+    ClaimVerdict.REFUTED: "red",
+    ClaimVerdict.NOT_TESTABLE: "",
+    ClaimVerdict.NO_DATA: "dim",
+}
+
+
+COLUMNS = ("claim", "published", "ours", "verdict")
+
+
+def terminal(findings: Sequence[Finding]) -> RenderableType:
+    """Return the table of claims, the reasons, and the number of claims by verdict."""
+    reasons = [part for finding in findings for part in _reason(finding)]
+    return Group(_table(findings), Text(), *reasons, Text(), Text(_total(findings)))
+
+
+def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
+    """Return the table of claims and the reasons as Markdown."""
+    lines = [f"# Claims on experiment {experiment.name}", "", _total(findings) + ".", ""]
+    lines += markdown_table(COLUMNS, map(_cells, findings))
+    for finding in findings:
+        lines += ["", f"**{finding.claim.name}: {finding.verdict.value}**", ""]
+        lines += [f"- {line}" for line in _sentences(finding)]
+    return "\n".join(lines) + "\n"
+
+
+def _total(findings: Sequence[Finding]) -> str:
+    counts = Counter(finding.verdict for finding in findings)
+    total = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict if counts[verdict])
+    return f"{len(findings)} claims: {total}"
+
+
+def _cells(finding: Finding) -> tuple[str, ...]:
+    return finding.claim.name, _published(finding.claim), finding.figure, finding.verdict.value
+
+
+def _table(findings: Sequence[Finding]) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    name, published, ours, verdict = COLUMNS
+    table.add_column(name, no_wrap=True)
+    table.add_column(published, justify="right")
+    table.add_column(ours, justify="right")
+    table.add_column(verdict)
+    for finding in findings:
+        table.add_row(*map(Text, _cells(finding)), style=STYLES[finding.verdict])
+    return table
+
+
+def _published(claim: Claim) -> str:
+    bound = "" if claim.bound is Bound.EXACT else f"{claim.bound.value.replace('-', ' ')} "
+    tolerance = f" ±{100 * claim.tolerance:.3g} %" if claim.tolerance else ""
+    return f"{bound}{figure_text(claim.published)}{tolerance}"
+
+
+def _reason(finding: Finding) -> list[RenderableType]:
+    heading = Text(f"{finding.claim.name}: {finding.verdict.value}", style="bold")
+    return [heading, Padding(Text("\n".join(_sentences(finding))), (0, 0, 0, 2), expand=False)]
+
+
+def _sentences(finding: Finding) -> list[str]:
+    """Return the sentences about a claim: its statement, what was compared with it, and its note."""
+    claim = finding.claim
+    return [
+        f"{claim.statement} ({claim.source.author}, {claim.source.date})",
+        f"{_compared(claim)}: {finding.reason}.",
+        *([claim.note] if claim.note else []),
+    ]
+
+
+def _compared(claim: Claim) -> str:
+    what = f"{', '.join(claim.syscalls) or claim.metric.value} of {claim.variant}"
+    where = f"{claim.workload} / {claim.benchmark}"
+    if claim.against is None:
+        return f"{what} in {where}"
+    if claim.against_benchmark is None:
+        return f"{what} to {claim.against} in {where}"
+    return f"{what} in {where} to {claim.against} in {claim.workload} / {claim.against_benchmark}"
+
+
+def as_json(experiment: Experiment, findings: Sequence[Finding]) -> str:
+    """Return the findings as JSON; an infinite end of an interval is null."""
+    plain = {"experiment": experiment.name, "host": experiment.host, "findings": [_plain(one) for one in findings]}
+    return json.dumps(plain, indent=1)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    ratio = finding.ratio and {key: one if math.isfinite(one) else None for key, one in vars(finding.ratio).items()}
+    return {
+        "claim": finding.claim.model_dump(mode="json"),
+        "verdict": finding.verdict.value,
+        "reason": finding.reason,
+        "ratio": ratio,
+        "count": finding.count,
+    }
+
+
+def check_required(folder: Path, findings: Sequence[Finding]) -> None:
+    """Raise ClaimError if the experiment in `folder` refutes required claims."""
+    refuted = [one for one in findings if one.claim.required and one.verdict is ClaimVerdict.REFUTED]
+    if refuted:
+        raise ClaimError(
+            file=str(folder),
+            key=", ".join(one.claim.name for one in refuted),
+            found=f"refuted, and required: {'; '.join(one.reason for one in refuted)}",
+            todo=f"`interlock claims {folder}` shows the figures; correct the claim, or remove its `required`.",
+        )

@@ -1,0 +1,380 @@
+"""Changes between experiments, histories and hosts of one kind, as text and as data for JSON. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from interlock.analysis.changes import UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
+from interlock.analysis.cohorts import Cohort, HostRow, HostTable, KindSummary
+from interlock.analysis.history import SHORTEST_INTERVAL, History, HistoryTable, Series
+from interlock.analysis.statistics import Interval
+from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.catalog.workloads import Benchmark
+from interlock.report.tables import Section, figure_text, markdown_lines, ratio_text, rich_parts
+
+CHANGE = ("variant", "before", "after", "change", "verdict", "image")
+BLOCKS = "▁▂▃▄▅▆▇█"
+MAX_BLOCKS = 40
+# A line of blocks spans at least this, so that noise does not look like a change.
+MIN_SPAN = math.log(1.2)
+RATIOS_ONLY = "compared are ratios to each experiment's own baseline, never times"
+LEGENDS = {
+    "changes": (
+        "before, after: time per unit of work divided by the baseline's in the same experiment [95 % interval]; "
+        "change: after divided by before, above 1 is slower than before. 'slower' and 'faster' need all of: p below "
+        "0.01 (Yuen's test, adjusted by Holm's method for the ratios of the table), an interval without 1, and a "
+        "change outside the band: the largest ratio or change that the twins show, which are equal images. The "
+        "intervals do not cover what differs from day to day: rows whose images did not change show how much that is."
+    ),
+    "history": (
+        "each block is the ratio to the baseline in one experiment (or the mean of several, if there are many), on a "
+        "scale from the row's lowest ratio to its highest that spans at least a fifth. A change is where the level of "
+        "the ratio changes: p, adjusted for all splits of all rows of the table, is below 0.05, and stays so without "
+        "any one experiment. 'no change' means that none was shown: few experiments can show a large change only."
+    ),
+    "hosts": (
+        "ratio: geometric mean over the hosts of their ratios to their own baselines [95 % interval, by bootstrap over "
+        "the hosts; of a single host over its rounds], with up to a sixth trimmed at each end; 'slower' and 'faster' "
+        "as in a report, with the twins of all hosts. slower, faster, no difference: number of hosts by the verdict of "
+        "their own report."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Document:
+    """A comparison as text: a title, lines about what was compared, tables, and how to read them."""
+
+    title: str
+    head: tuple[str, ...]
+    sections: tuple[Section, ...]
+    legend: str
+    left_out: tuple[str, ...] = ()
+
+
+def markdown(documents: Sequence[Document]) -> str:
+    """Return the documents as Markdown, one after the other."""
+    lines: list[str] = []
+    for document in documents:
+        lines += [f"# {document.title}", "", "```", *document.head, "```", "", document.legend, ""]
+        for section in document.sections:
+            lines += markdown_lines(section)
+        if document.left_out:
+            lines += ["## left out", "", *(f"- {line}" for line in document.left_out), ""]
+    return "\n".join(lines)
+
+
+def terminal(documents: Sequence[Document]) -> RenderableType:
+    """Return the documents for a terminal, one after the other."""
+    parts: list[RenderableType] = []
+    for document in documents:
+        parts += [Text(), Text(document.title, style="bold"), *(Text(line, style="dim") for line in document.head)]
+        parts += [part for section in document.sections for part in rich_parts(section)]
+        if document.left_out:
+            parts += [Text(), Text("left out", style="bold"), *(Text(f"  {line}") for line in document.left_out)]
+        parts += [Text(), Text(document.legend, style="dim")]
+    return Group(*parts[1:])
+
+
+def changes_document(found: CohortChanges, *, times: bool) -> Document:
+    """Return what changed between two sides; with `times` also their raw times, labelled as not comparable."""
+    before, after = found.before, found.after
+    rows = [row for table in found.tables for row in table.rows]
+    head = [
+        f"before   {_side_line(before)}",
+        f"after    {_side_line(after)}",
+        f"kind     {before.cohort}",
+        f"image    of the baseline {found.baseline_image}"
+        f"{', and it is in every ratio' if found.baseline_image != UNCHANGED else ''}",
+        f"changed  {len(found.differing)} of {len(rows)} ratios; {RATIOS_ONLY}",
+        *_noise_line(found),
+        *(["times    of different days and states of the machine: shown because of --times, not comparable"] * times),
+    ]
+    sections = [_changed_section(found)] if found.differing else []
+    sections += [_change_section(table, found, times=times) for table in found.tables]
+    title = f"{before.name} to {after.name}"
+    return Document(title, tuple(head), tuple(sections), LEGENDS["changes"], found.left_out)
+
+
+def _side_line(side: ExperimentGroup) -> str:
+    first, last = side.extracts[0], side.extracts[-1]
+    versions = ", ".join(sorted({one.tool_version for one in side.extracts}))
+    if side.by_round:
+        return f"{first.name}, {first.started}, Interlock {versions}, host {first.host}"
+    number = len(side.extracts)
+    span = f"{first.started} to {last.started}" if number > 1 else first.started
+    return f"{side.name}, {number} host{'s' * (number > 1)}, {span}, Interlock {versions}"
+
+
+def _noise_line(found: CohortChanges) -> list[str]:
+    same = found.same_images
+    if not same:
+        return []
+    apart = sum(row.change.verdict is not Verdict.SAME for row in same)
+    return [
+        f"noise    {apart} of {len(same)} ratios of images that did not change differ: noise, or an effect of the host"
+    ]
+
+
+def _changed_section(found: CohortChanges) -> Section:
+    rows = [(f"{table.workload} {table.benchmark.name}", *_change_cells(row)) for table, row in found.differing]
+    return Section("what changed", ("benchmark", *CHANGE), tuple(rows))
+
+
+def _change_section(table: ChangeTable, found: CohortChanges, *, times: bool) -> Section:
+    title = f"{table.workload}: {table.benchmark.name}, ratio to {found.before.cohort.baseline}, band {table.band:.3f}"
+    columns = [*CHANGE]
+    if times and found.before.by_round:
+        unit = table.benchmark.metric.label
+        columns += [f"{unit} before (not comparable)", f"{unit} after (not comparable)"]
+        rows = [(*_change_cells(row), *_time_cells(table.benchmark, row)) for row in table.rows]
+    else:
+        rows = [_change_cells(row) for row in table.rows]
+    return Section(title, tuple(columns), tuple(rows))
+
+
+def _change_cells(row: Change) -> tuple[str, ...]:
+    comparison = row.change
+    return (
+        row.label,
+        ratio_text(row.before),
+        ratio_text(row.after),
+        ratio_text(comparison.ratio),
+        comparison.verdict,
+        row.image,
+    )
+
+
+def _time_cells(benchmark: Benchmark, row: Change) -> tuple[str, ...]:
+    return tuple(figure_text(benchmark.metric.shown(seconds)) for seconds in row.seconds or ())
+
+
+def history_document(found: History) -> Document:
+    """Return each ratio over the experiments of one kind of host, and where its level changed."""
+    experiments = found.experiments
+    hosts = sorted({one.host for one in experiments})
+    changes = sum(len(series.changes) for table in found.tables for series in table.series)
+    head = [
+        f"kind     {found.cohort}",
+        f"from     {experiments[0].name}, {experiments[0].started}",
+        f"to       {experiments[-1].name}, {experiments[-1].started}",
+        f"hosts    {', '.join(hosts[:8])}{', ...' * (len(hosts) > 8)}; {RATIOS_ONLY}",
+        f"changes  {changes} in {sum(len(table.series) for table in found.tables)} series",
+    ]
+    sections = [_change_points_section(found)] if changes else []
+    sections += [_series_section(table, found) for table in found.tables]
+    title = f"History of {len(experiments)} experiment{'s' * (len(experiments) > 1)}"
+    return Document(title, tuple(head), tuple(sections), LEGENDS["history"])
+
+
+def _change_points_section(found: History) -> Section:
+    rows = [
+        (series.label, f"{table.workload} {table.benchmark.name}", *change)
+        for table in found.tables
+        for series in table.series
+        for change in _change_point_cells(series)
+    ]
+    columns = ("variant", "benchmark", "since", "before", "after", "change", "p", "what else changed then")
+    return Section("changes", columns, tuple(rows))
+
+
+def _change_point_cells(series: Series) -> list[tuple[str, ...]]:
+    return [
+        (
+            series.experiments[change.at].name,
+            f"{change.before:.3f}x",
+            f"{change.after:.3f}x",
+            f"{change.ratio:.3f}x",
+            f"{change.p:.2g}",
+            "; ".join(change.what) or "nothing recorded",
+        )
+        for change in series.changes
+    ]
+
+
+def _series_section(table: HistoryTable, found: History) -> Section:
+    title = f"{table.workload}: {table.benchmark.name}, ratio to {found.cohort.baseline}"
+    rows = [
+        (
+            series.label,
+            blocks([math.log(point.ratio.estimate) for point in series.points]),
+            str(len(series.points)),
+            _range([point.ratio.estimate for point in series.points]),
+            ratio_text(series.points[0].ratio),
+            ratio_text(series.points[-1].ratio),
+            ", ".join(f"{change.ratio:.3f}x since {series.experiments[change.at].name}" for change in series.changes)
+            or ("no change" if len(series.points) >= SHORTEST_INTERVAL else "too few to tell"),
+        )
+        for series in table.series
+    ]
+    columns = ("variant", "over time", "experiments", "lowest to highest", "first", "last", "changes")
+    return Section(title, columns, tuple(rows))
+
+
+def _range(ratios: Sequence[float]) -> str:
+    return f"{min(ratios):.3f}x to {max(ratios):.3f}x"
+
+
+def blocks(series: Sequence[float]) -> str:
+    """Return the series as a line of at most `MAX_BLOCKS` blocks, each a number or the mean of several."""
+    size = min(len(series), MAX_BLOCKS)
+    parts = [series[len(series) * at // size : len(series) * (at + 1) // size] for at in range(size)]
+    means = [math.fsum(part) / len(part) for part in parts]
+    span = max(max(means) - min(means), MIN_SPAN)
+    middle = (max(means) + min(means)) / 2
+    return "".join(BLOCKS[min(7, int(8 * ((mean - middle) / span + 0.5)))] for mean in means)
+
+
+def hosts_document(found: KindSummary) -> Document:
+    """Return each ratio over the hosts of one kind."""
+    number = len(found.hosts)
+    shown = ", ".join(found.hosts[:8]) + (", ..." if number > 8 else "")
+    head = [
+        f"kind     {found.cohort}",
+        f"hosts    {number}: {shown}",
+        *([f"older    {found.older} earlier experiments of these hosts, not counted"] * bool(found.older)),
+        f"ratios   {sum(len(table.rows) for table in found.tables)}; {RATIOS_ONLY}",
+    ]
+    means = Section(
+        "summary over the workloads",
+        ("variant", f"ratio to {found.cohort.baseline}"),
+        tuple((label, ratio_text(mean)) for label, mean in found.means.items()),
+    )
+    sections = (means, *(_hosts_section(table, found) for table in found.tables))
+    return Document(f"{number} host{'s' * (number > 1)} of one kind", tuple(head), sections, LEGENDS["hosts"])
+
+
+def _hosts_section(table: HostTable, found: KindSummary) -> Section:
+    twin = f"twins {ratio_text(table.twin)}" if table.twin else "no twin"
+    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", "slower", "faster", Verdict.SAME)
+    return Section(f"{table.workload}: {table.benchmark.name} ({twin})", columns, tuple(map(_host_cells, table.rows)))
+
+
+def _host_cells(row: HostRow) -> tuple[str, ...]:
+    ends = [f"{ratio:.3f}x {host}" for ratio, host in (row.lowest, row.highest)]
+    counts = (row.slower, row.faster, row.same)
+    return row.label, f"{ratio_text(row.over.ratio)} {row.over.verdict}", *ends, *map(str, counts)
+
+
+Data = dict[str, Any]
+
+
+def changes_data(found: CohortChanges, *, times: bool) -> Data:
+    """Return what changed as plain data: ratios of time per unit of work; an infinite end of an interval is null."""
+    return {
+        **_cohort_data(found.before.cohort),
+        "before": _side_data(found.before),
+        "after": _side_data(found.after),
+        "baseline_image": found.baseline_image,
+        "left_out": list(found.left_out),
+        "tables": [_change_table_data(table, times=times) for table in found.tables],
+    }
+
+
+def _side_data(side: ExperimentGroup) -> Data:
+    return {
+        "name": side.name,
+        "experiments": [
+            {"name": one.name, "host": one.host, "started": one.started, "tool_version": one.tool_version}
+            for one in side.extracts
+        ],
+    }
+
+
+def _change_table_data(table: ChangeTable, *, times: bool) -> Data:
+    return {
+        "workload": table.workload,
+        "benchmark": table.benchmark.name,
+        "band": table.band,
+        "rows": [_change_data(row, times=times) for row in table.rows],
+    }
+
+
+def _change_data(row: Change, *, times: bool) -> Data:
+    seconds = {"seconds_per_unit_not_comparable": row.seconds} if times and row.seconds else {}
+    return {
+        "variant": row.label,
+        "before": _interval_data(row.before),
+        "after": _interval_data(row.after),
+        "change": _comparison_data(row.change),
+        "image": row.image,
+        **seconds,
+    }
+
+
+def history_data(found: History) -> Data:
+    """Return each series as plain data: its ratios in the order of time, and where its level changed."""
+    return {**_cohort_data(found.cohort), "tables": [_history_table_data(table) for table in found.tables]}
+
+
+def _history_table_data(table: HistoryTable) -> Data:
+    return {
+        "workload": table.workload,
+        "benchmark": table.benchmark.name,
+        "series": [_series_data(series) for series in table.series],
+    }
+
+
+def _series_data(series: Series) -> Data:
+    points = [
+        {
+            "experiment": one.name,
+            "host": one.host,
+            "started": one.started,
+            "image": one.image(series.label),
+            **_interval_data(point.ratio),
+        }
+        for one, point in zip(series.experiments, series.points, strict=True)
+    ]
+    changes = [
+        {"since": series.experiments[one.at].name, "ratio": one.ratio, **asdict(one), "what": list(one.what)}
+        for one in series.changes
+    ]
+    return {"variant": series.label, "points": points, "changes": changes}
+
+
+def hosts_data(found: KindSummary) -> Data:
+    """Return each ratio over the hosts of a kind as plain data, with the number of hosts by verdict."""
+    return {
+        **_cohort_data(found.cohort),
+        "hosts": list(found.hosts),
+        "means": {label: _interval_data(mean) for label, mean in found.means.items()},
+        "tables": [_host_table_data(table) for table in found.tables],
+    }
+
+
+def _host_table_data(table: HostTable) -> Data:
+    return {
+        "workload": table.workload,
+        "benchmark": table.benchmark.name,
+        "twins": _interval_data(table.twin) if table.twin else None,
+        "rows": [_host_data(row) for row in table.rows],
+    }
+
+
+def _host_data(row: HostRow) -> Data:
+    ends = {
+        name: {"ratio": ratio, "host": host}
+        for name, (ratio, host) in (("lowest", row.lowest), ("highest", row.highest))
+    }
+    counts = {"slower": row.slower, "faster": row.faster, "no_difference": row.same}
+    return {"variant": row.label, **_comparison_data(row.over), **ends, "hosts": counts}
+
+
+def _cohort_data(cohort: Cohort) -> Data:
+    return {"kind": cohort.kind._asdict(), "baseline": cohort.baseline, "profile": cohort.profile}
+
+
+def _comparison_data(one: Comparison) -> Data:
+    return {**_interval_data(one.ratio), "p": one.p, "band": one.band, "verdict": one.verdict}
+
+
+def _interval_data(one: Interval) -> Data:
+    ends = {"ratio": one.estimate, "low": one.low, "high": one.high}
+    return {name: end if math.isfinite(end) else None for name, end in ends.items()}

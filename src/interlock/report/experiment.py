@@ -1,0 +1,410 @@
+"""The report of one experiment as tables, for a terminal and as Markdown. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from interlock.analysis import comparison as compare
+from interlock.analysis.comparison import DetailFigure, Row, Summary, Table
+from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_text
+from interlock.analysis.statistics import Interval
+from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.catalog.workloads import Metric
+from interlock.report.tables import (
+    RSS,
+    SHARE,
+    Section,
+    figure_text,
+    label_text,
+    markdown_lines,
+    one_line,
+    ratio_text,
+    rich_parts,
+    share_text,
+)
+from interlock.results.experiments import (
+    CellResult,
+    Experiment,
+    Facts,
+    Outcome,
+    State,
+    bases_line,
+    engine_line,
+    host_line,
+)
+from interlock.results.profiles import BenchmarkProfile, Method
+
+MOST_CALLS = 4
+LEGEND = (
+    "value: median of the processes' medians, with half their range. ratio: time per unit of work divided by the "
+    "baseline's (or the control's) in the same round, as the geometric mean over the rounds [95 % interval by "
+    "bootstrap over the rounds]; up to a sixth of the rounds is trimmed at each end (none of five, one of ten). Above"
+    " 1 is slower. 'slower' and 'faster' need all of: p below 0.01 (trimmed t-test, adjusted by Holm's method for the"
+    " ratios of the table), an interval without 1, and a ratio outside the twin's band. The twin is the baseline's "
+    "image measured as if it were another variant; the band is the ratio that it shows, in both directions, also for "
+    "ratios to the control. Without a twin the band is 1. 'no difference' means that none was shown. summary: "
+    "geometric mean over the workloads with a ratio, in each over its benchmarks that rank. System calls are counted "
+    "in a separate pass. A limit is what the machine does without an interpreter; share of the limit: the best "
+    "limit's time per unit of work divided by the row's in the same round."
+)
+
+
+def headline(experiment: Experiment) -> list[str]:
+    """Return the lines at the top of a report: machine, engine, settings, command and warnings."""
+    host, settings = experiment.host, experiment.settings
+    return [
+        f"host     {host_line(host)}",
+        f"engine   {engine_line(host['engine'], bases_line(experiment.images))}",
+        f"settings profile {settings.profile}, {_rounds(experiment)}{' (quick)' if settings.quick else ''}, "
+        f"seed {settings.seed}, baseline {settings.baseline}",
+        f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
+        *_probe(experiment),
+        *_left_out(experiment),
+        f"repeat   {experiment.command}",
+        *(f"warning  {one_line(warning)}" for warning in experiment.warnings),
+    ]
+
+
+def _probe(experiment: Experiment) -> list[str]:
+    """Return the lines about the probe and about Interlock's share of the rounds' time."""
+    lines = []
+    if experiment.probe:
+        probe = experiment.probe
+        refused = "".join(f", not {method}: {reason}" for method, reason in probe.refused.items())
+        perturbs = ", which perturbs threaded work" if probe.method.perturbs else ""
+        counters = f"; {probe.no_instructions}" if probe.no_instructions else ""
+        lines.append(f"probe    {probe.method}{perturbs}{refused}{counters}")
+    if experiment.measuring_s:
+        share = experiment.in_processes_s / experiment.measuring_s
+        lines.append(f"harness  {1 - share:.0%} of the rounds' {experiment.measuring_s:.0f} s was Interlock's own")
+    return lines
+
+
+def _left_out(experiment: Experiment) -> list[str]:
+    """Return the line about what --quick left out, if it did."""
+    named = "; ".join(f"{workload}: {', '.join(names)}" for workload, names in experiment.left_out.items())
+    return [f"omitted  {named} (measured without --quick)"] if named else []
+
+
+def _rounds(experiment: Experiment) -> str:
+    settings = experiment.settings
+    if settings.rounds_limit is None or settings.half_width is None:
+        return f"{settings.rounds} rounds"
+    takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
+    lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
+    but = f" ({', '.join(lower)})" if lower else ""
+    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until ±{100 * settings.half_width:g} %"
+
+
+def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
+    """Return a table for each benchmark: value, ratios, calls and memory of every variant."""
+    return [_benchmark_section(table) for table in tables]
+
+
+def _benchmark_section(table: Table) -> Section:
+    metric, profile = table.benchmark.metric, table.benchmark.profile_metric
+    better = "higher" if metric.inverse else "lower"
+    rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
+    twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
+    title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better ({rounds}, {twin})"
+    columns = (
+        "variant",
+        metric.label,
+        f"ratio to {table.baseline}",
+        "ratio to control",
+        *([SHARE] if table.limits else []),
+        profile.label if profile else "futex",
+        RSS,
+        "state",
+    )
+    return Section(title, columns, tuple(_benchmark_row(table, row) for row in (*table.rows, *table.limits)))
+
+
+def value_text(table: Table, row: Row) -> str:
+    """Return a row's value in the metric's unit with its spread, or a dash."""
+    if row.seconds is None or row.spread is None:
+        return "-"
+    return f"{figure_text(table.benchmark.metric.shown(row.seconds))} ±{row.spread:.0%}"
+
+
+def _benchmark_row(table: Table, row: Row) -> tuple[str, ...]:
+    is_baseline = row.label == table.baseline and row.seconds is not None
+    ratio = "baseline" if is_baseline else comparison_text(row.to_baseline)
+    control = comparison_text(row.to_control, named=True)
+    counted = row.profile.calls_shown(table.benchmark) if row.profile else None
+    calls = "-" if counted is None else figure_text(counted)
+    rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
+    share = [share_text(row.share)] if table.limits else []
+    return (label_text(row.label), value_text(table, row), ratio, control, *share, calls, rss, state_text(row))
+
+
+def comparison_text(comparison: Comparison | None, *, named: bool = False) -> str:
+    """Return a ratio with its verdict, with `named` also what it compares with, or a dash."""
+    if comparison is None:
+        return "-"
+    text = f"{ratio_text(comparison.ratio)} {comparison.verdict}"
+    return f"{text} {'from' if comparison.verdict is Verdict.SAME else 'than'} {comparison.other}" if named else text
+
+
+def state_text(row: Row) -> str:
+    """Return a row's state and notes; their reasons are at the end of the report."""
+    return ", ".join((row.outcome.state.value, *row.notes))
+
+
+def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
+    """Return the whole report as Markdown."""
+    lines = [f"# Experiment {experiment.name}", "", "```", *headline(experiment), "```", "", LEGEND, ""]
+    for section in (image_section(experiment), summary_section(experiment, tables)):
+        lines += markdown_lines(section, section.title.capitalize())
+    curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
+    for section in [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]:
+        lines += markdown_lines(section)
+    lines += [
+        "## Skipped, and why",
+        "",
+        *[f"- {one_line(line)}" for line in skipped(experiment) or ["nothing"]],
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def image_section(experiment: Experiment) -> Section:
+    """Return the table of images: version, tag, size in MB and seconds of the build."""
+    rows = []
+    for image in experiment.images:
+        rows.append(
+            (
+                image.variant,
+                facts_text(experiment.facts.get(image.variant)),
+                image.tag or "-",
+                f"{image.size_bytes / 1e6:.0f}" if image.size_bytes else "-",
+                "reused" if image.reused else f"{image.duration_s:.0f}",
+                image.outcome.state.value,
+            )
+        )
+    columns = ("variant", "the interpreter says", "image", "MB", "build s", "state")
+    return Section("images", columns, tuple(rows))
+
+
+def facts_text(facts: Facts | None) -> str:
+    """Return an interpreter's version, thread flavour and GIL, or a dash."""
+    return f"{facts.version}, {facts.thread_flavour.value}, GIL {facts.gil.value}" if facts else "-"
+
+
+def profile_sections(tables: Sequence[Table]) -> list[Section]:
+    """Return a table for each profiled benchmark: what the probe counted per unit of work."""
+    sections_ = []
+    for table in tables:
+        metric = table.benchmark.profile_metric
+        rows = [(row.label, row.profile) for row in table.rows if row.profile]
+        if metric and rows:
+            title = f"{table.workload.name}: {table.benchmark.name}, system calls {metric.per}"
+            cells = tuple((label, *_profile(metric, profile)) for label, profile in rows)
+            sections_.append(Section(title, PROFILE_COLUMNS, cells))
+    return sections_
+
+
+PROFILE_COLUMNS = (
+    "variant",
+    "calls",
+    "most calls",
+    "failed",
+    "futex wait",
+    "futex wake",
+    "woke nobody",
+    "waited ms",
+    "longest wait ms",
+    "locks waited for",
+    "instructions",
+    "probe",
+)
+
+
+def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
+    """Return counts per unit of work, with dashes for figures that the probe does not have."""
+    phase = profile.phases[profile.counted]
+
+    def shown(count: float) -> str:
+        return figure_text(metric.shown(count / profile.units))
+
+    calls = figure_text(metric.shown(profile.calls_per_unit("all"))) if profile.knows("all") else "-"
+    most = most_calls_text(profile, MOST_CALLS, metric.scale)
+    failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
+    instructions = figure_text(metric.shown(profile.instructions.per_unit)) if profile.instructions else "-"
+    if profile.method is not Method.BPF:
+        return calls, most, "-", "-", "-", "-", "-", "-", "-", instructions, profile.method
+    waits, wakes = phase.futex_waits, phase.futex_wakes
+    return (
+        calls,
+        most,
+        failed,
+        shown(sum(counts.calls for counts in waits)),
+        shown(sum(counts.calls for counts in wakes)),
+        shown(sum(counts.woke_nobody for counts in wakes)),
+        shown(sum(counts.ns for counts in waits) / 1e6),
+        figure_text(max((counts.max_ns for counts in waits), default=0) / 1e6),
+        str(phase.locks_waited_for),
+        instructions,
+        profile.method,
+    )
+
+
+def most_calls_text(profile: BenchmarkProfile, number: int, scale: float = 1.0) -> str:
+    """Return the most frequent calls with their counts per unit of work; they tell most where locks use no futex."""
+    counts = {name: profile.calls_per_unit([name]) for name in profile.phases[profile.counted].syscalls}
+    most = sorted(counts, key=lambda name: (-counts[name], name))[:number]
+    return ", ".join(f"{name} {figure_text(counts[name] * scale)}" for name in most if counts[name]) or "-"
+
+
+def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
+    """Return the table of means over all benchmarks, a row for each variant and mode."""
+    columns = (
+        "variant",
+        f"ratio to {experiment.settings.baseline}",
+        "of benchmarks",
+        "slower",
+        "faster",
+        Verdict.SAME,
+    )
+    return Section("summary", columns, tuple(map(_summary, compare.summaries(experiment, tables))))
+
+
+def _summary(summary: Summary) -> tuple[str, ...]:
+    counts = summary.slower, summary.faster, summary.same
+    return (
+        summary.label,
+        ratio_text(summary.ratio),
+        f"{sum(counts)} of {sum(counts) + summary.missing}",
+        *map(str, counts),
+    )
+
+
+def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
+    """Return the whole report for a terminal."""
+    parts: list[RenderableType] = [Text(line, style="dim") for line in headline(experiment)]
+    curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
+    for section in [
+        image_section(experiment),
+        summary_section(experiment, tables),
+        *benchmark_sections(tables),
+        *curves_and_details,
+    ]:
+        parts += rich_parts(section)
+    parts += [Text(), Text("skipped, and why", style="bold")]
+    parts += [Text(f"  {one_line(line)}") for line in skipped(experiment) or ["nothing"]]
+    parts += [Text(), Text(LEGEND, style="dim")]
+    return Group(*parts)
+
+
+def detail_sections(tables: Sequence[Table]) -> list[Section]:
+    """Return a table of details for each benchmark that has any."""
+    return [section for table in tables if (section := detail_section(table))]
+
+
+def detail_section(table: Table) -> Section | None:
+    """Return the details of one benchmark's rows, or None if no row has any."""
+    details = table.workload.details_of(table.benchmark)
+    rows = [row for row in (*table.rows, *table.limits) if any(row.details)]
+    if not rows:
+        return None
+    return Section(
+        f"{table.workload.name}: {table.benchmark.name}, details",
+        ("variant", *(detail.label for detail in details)),
+        tuple((label_text(row.label), *map(detail_text, row.details)) for row in rows),
+    )
+
+
+def detail_text(one: DetailFigure | None) -> str:
+    """Return the median over the processes with half their range in per cent, or with the maximum if it is 0."""
+    if one is None:
+        return "-"
+    if one.value == 0:
+        return "0" if one.high == 0 else f"0 (to {figure_text(one.high)})"
+    return f"{figure_text(one.value)} ±{(one.high - one.low) / 2 / abs(one.value):.0%}"
+
+
+def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:
+    """Return a table for each group of curves: throughput by workers, and the terms of the fitted law."""
+    return [curves_section(one) for one in curve_groups(experiment, tables)]
+
+
+def curves_section(of: CurveGroup) -> Section:
+    """Return the table of one group of curves, a row for each variant."""
+    beyond = [f"{workers} (> {of.cores} cores)" for workers in of.workers if workers > of.cores]
+    within = [str(workers) for workers in of.workers if workers <= of.cores]
+    columns = ("variant", *within, *beyond, "contention", "coherence", "peak at workers", "what it says")
+    rows = [_curve_row(of, curve) for curve in of.curves]
+    if of.limit:
+        known = {point.workers: point.throughput for point in of.limit}
+        rows.append(("best limit", *(_throughput(known.get(workers)) for workers in of.workers), "-", "-", "-", ""))
+    return Section(f"{of.workload.name}: {of.name}, {of.unit} by workers, higher is better", columns, tuple(rows))
+
+
+def _curve_row(of: CurveGroup, curve: Curve) -> tuple[str, ...]:
+    known = {point.workers: point.throughput for point in curve.points}
+    throughputs = (_throughput(known.get(workers)) for workers in of.workers)
+    found = curve.fit
+    if found is None:
+        return (curve.label, *throughputs, "-", "-", "-", f"too few numbers of workers up to {of.fitted_to} for a fit")
+    coherence = _term(found.coherence) if found.coherence else "-"
+    return (
+        curve.label,
+        *throughputs,
+        _term(found.contention),
+        coherence,
+        peak_text(found, of),
+        "; ".join(found.remarks),
+    )
+
+
+def _throughput(one: Interval | None) -> str:
+    if one is None:
+        return "-"
+    return figure_text(one.estimate) if math.isinf(one.high) else f"{figure_text(one.estimate)} {_bounds(one)}"
+
+
+def _term(one: Interval) -> str:
+    return f"{one.estimate:.3f} [{one.low:.3f}, {'none' if math.isinf(one.high) else f'{one.high:.3f}'}]"
+
+
+def _bounds(one: Interval) -> str:
+    return f"[{figure_text(one.low)}, {figure_text(one.high)}]"
+
+
+def skipped(experiment: Experiment) -> list[str]:
+    """Return a line with the reason for each image, benchmark or profile without figures."""
+    missing = [image for image in experiment.images if image.outcome.state is not State.OK]
+    lines = [f"{image.variant}: {image.outcome.state.value}: {image.outcome.reason}" for image in missing]
+    without_image = {image.variant for image in missing}
+    originals = {(cell.variant, cell.workload): cell.outcome for cell in experiment.cells if cell.mode is None}
+    for cell in [*experiment.cells, *experiment.limits]:
+        # A reason that a twin or mode shares with its variant is listed once. A twin that failed alone is listed: the
+        # experiment then has no measure of noise.
+        repeated = cell.mode is not None and cell.outcome == originals.get((cell.variant, cell.workload))
+        if cell.variant not in without_image and not repeated:
+            lines += _skipped_in(cell)
+    return lines
+
+
+def _skipped_in(cell: CellResult) -> list[str]:
+    by_outcome: dict[Outcome, list[str]] = {}
+    for name, outcome in (cell.benchmarks or {"all": cell.outcome}).items():
+        if outcome.state is not State.OK:
+            by_outcome.setdefault(outcome, []).append(name)
+    where = f"{cell.label} / {cell.workload}"
+    lines = [
+        f"{where} / {', '.join(names)}: {outcome.state.value}: {outcome.reason}"
+        for outcome, names in by_outcome.items()
+    ]
+    if cell.profile and cell.profile.state is not State.OK:
+        lines.append(f"{where}: no profile: {cell.profile.reason}")
+    return lines
+
+
+def failed_cells(cells: Sequence[CellResult]) -> list[CellResult]:
+    """Return the cells that failed; unsupported, unavailable and timed out are results, not failures."""
+    return [cell for cell in cells if cell.outcome.state is State.FAILED]

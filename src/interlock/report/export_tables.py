@@ -1,0 +1,395 @@
+"""An experiment as the tables of an export: their columns, which docs/results.md shows, and their rows. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from interlock.analysis.comparison import Row, Table
+from interlock.analysis.scaling import CurveGroup, curve_groups
+from interlock.analysis.statistics import Interval, Ratio
+from interlock.analysis.verdicts import Comparison
+from interlock.catalog.types import TWIN, split_label
+from interlock.results.experiments import BenchmarkValues, Built, CellResult, Experiment, Facts, Profiles, Values
+from interlock.results.profiles import BenchmarkProfile
+
+FORMATS = ("parquet", "csv")
+Type = Literal["text", "integer", "number", "yes or no"]
+
+
+class Column(NamedTuple):
+    """A column of a table: its name, type and meaning; a cell without a figure is empty."""
+
+    name: str
+    type: Type
+    meaning: str
+
+
+EXPERIMENT_KEY = (
+    Column("experiment", "text", "the experiment's name; with `host` the key of `experiments`"),
+    Column("host", "text", "the name of the host's folder in the experiment"),
+)
+CELL_KEY = (
+    *EXPERIMENT_KEY,
+    Column("variant", "text", "the variant; `limit` for a command that runs without an interpreter"),
+    Column("mode", "text", "the mode, `twin`, or the name of a condition or limit; empty if none"),
+    Column("workload", "text", "the workload"),
+)
+BENCHMARK_KEY = (*CELL_KEY, Column("benchmark", "text", "the workload's benchmark"))
+STATE = (
+    Column("state", "text", "ok, failed, timed out, unsupported or unavailable"),
+    Column("reason", "text", "the reason, if it is not ok"),
+)
+COMPARED = (
+    ("ratio", "number", "time per unit of work divided by {}'s, geometric mean over the rounds; above 1 is slower"),
+    ("low", "number", "lower end of the 95 % interval; empty after one round"),
+    ("high", "number", "upper end of the 95 % interval; empty after one round"),
+    ("p", "number", "p-value for both being equal, of this ratio alone"),
+    ("p_adjusted", "number", "the same, adjusted for the number of ratios in the table"),
+    ("verdict", "text", "slower, faster or no difference; empty for the twin"),
+)
+
+
+def _comparison_columns(prefix: str, other: str) -> tuple[Column, ...]:
+    return tuple(Column(f"{prefix}{name}", type_, meaning.format(other)) for name, type_, meaning in COMPARED)  # type: ignore[arg-type]
+
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "experiments": (
+        *EXPERIMENT_KEY,
+        Column("started", "text", "date and time, ISO 8601 with the zone"),
+        Column("duration_s", "number", "seconds"),
+        Column("tool_version", "text", "Interlock's version"),
+        Column("profile", "text", "optimisation profile: standard or release"),
+        Column("baseline", "text", "the variant that ratios compare with"),
+        Column("quick", "yes or no", "whether it was a quick run"),
+        Column("seed", "integer", "seed of the order within rounds"),
+        Column("cpu", "text", "the processor's model"),
+        Column("cores", "integer", "number of cores"),
+        Column("memory_bytes", "integer", "the host's memory, bytes"),
+        Column("kernel", "text", "Linux's release"),
+        Column("system", "text", "the operating system"),
+        Column("engine", "text", "docker, podman or host"),
+        Column("engine_version", "text", "the engine's version"),
+        Column("storage_driver", "text", "the engine's storage driver"),
+        Column("command", "text", "the command that repeats the experiment"),
+        Column("warnings", "integer", "number of warnings; experiment.json has their text"),
+    ),
+    "cells": (
+        *CELL_KEY,
+        *STATE,
+        Column(
+            "profile_state", "text", "how the profile ended, with the same words as `state`; empty if none was taken"
+        ),
+        Column("profile_reason", "text", "the reason, if it is not ok"),
+        Column("notes", "text", "notes that a reader of the figures must know"),
+    ),
+    "values": (
+        *BENCHMARK_KEY,
+        Column("process", "integer", "from 0, in the order of the rounds"),
+        Column("value", "integer", "from 0, within the process, without warm-ups"),
+        Column("seconds_per_unit", "number", "seconds per unit of work"),
+        Column("units", "integer", "units of work of this value"),
+        Column("process_user_s", "number", "CPU seconds of the whole process in user mode, start and exit included"),
+        Column("process_sys_s", "number", "CPU seconds of the whole process in the kernel"),
+    ),
+    "ratios": (
+        *BENCHMARK_KEY,
+        *STATE,
+        Column("curve", "text", "the curve over numbers of workers that the benchmark is part of; empty if none"),
+        Column("workers", "integer", "number of workers, in that curve"),
+        Column("rounds", "integer", "number of rounds, one process each"),
+        Column("seconds_per_unit", "number", "seconds per unit of work: median of the processes' medians"),
+        Column("spread", "number", "half the range of the processes' medians, as a share of their median"),
+        Column("max_rss_bytes", "integer", "peak memory of a process, bytes"),
+        Column("futex_per_unit", "number", "futex calls per unit of work, from the profile"),
+        Column("share_of_limit", "number", "throughput as a share of the best limit's; 1 is as much"),
+        Column("share_low", "number", "lower end of the 95 % interval; empty after one round"),
+        Column("share_high", "number", "upper end of the 95 % interval; empty after one round"),
+        Column("band", "number", "the twin's ratio, or its inverse if that is above 1: ratios within it may be noise"),
+        *_comparison_columns("", "the baseline"),
+        Column("control", "text", "the variant that differs only in the thing under study"),
+        *_comparison_columns("control_", "the control"),
+    ),
+    "details": (
+        *BENCHMARK_KEY,
+        Column("detail", "text", "the label of the detail, with its unit"),
+        Column("of", "text", "the key in the process's report"),
+        Column("per", "text", "what it is divided by: unit, value or process"),
+        Column("process", "integer", "from 0, in the order of the rounds"),
+        Column("figure", "number", "in the label's unit"),
+    ),
+    "curves": (
+        *CELL_KEY,
+        Column("curve", "text", "the name of benchmarks that differ only in their number of workers"),
+        Column("unit", "text", "unit of the throughput"),
+        Column("known_to", "integer", "largest number of workers that the law is fitted to; beyond it extrapolates"),
+        Column("rate", "number", "throughput of one worker by the fitted law"),
+        Column("contention", "number", "the share of the work that only one worker at a time can do"),
+        Column("contention_low", "number", "lower end of the 95 % interval; empty after one round"),
+        Column("contention_high", "number", "upper end of the 95 % interval; empty after one round"),
+        Column(
+            "coherence", "number", "what each pair of workers costs; empty if the fit cannot tell it from contention"
+        ),
+        Column("coherence_low", "number", "lower end of the 95 % interval; empty after one round"),
+        Column("coherence_high", "number", "upper end of the 95 % interval; empty after one round"),
+        Column(
+            "peak_workers",
+            "number",
+            "number of workers with the highest throughput by the law; empty if it never falls",
+        ),
+        Column("says", "text", "remarks on the fit"),
+    ),
+    "profiles": (
+        *BENCHMARK_KEY,
+        Column("method", "text", "the probe: bpf, tracepoints, strace-futex or strace"),
+        Column("phase", "text", "the part of the process's life"),
+        Column("counted", "yes or no", "whether counts per unit of work are from this phase"),
+        Column("units", "integer", "units of work in the profiled process"),
+        Column("syscall", "text", "the system call"),
+        Column("calls", "integer", "number of calls"),
+        Column("errors", "integer", "number of calls that failed"),
+        Column("wall_ns", "integer", "nanoseconds in the call, including waits; empty where the probe has no times"),
+        Column("longest_ns", "integer", "nanoseconds in the longest call"),
+    ),
+    "futex": (
+        *BENCHMARK_KEY,
+        Column("phase", "text", "the part of the process's life"),
+        Column("operation", "text", "operation of the futex call; `profiles` has the sum over them"),
+        Column("calls", "integer", "number of calls"),
+        Column("errors", "integer", "number of calls that failed"),
+        Column("woke_nobody", "integer", "wakes for which no thread was waiting"),
+        Column("wall_ns", "integer", "nanoseconds in the call, including waits"),
+        Column("longest_ns", "integer", "nanoseconds in the longest call"),
+    ),
+    "images": (
+        *EXPERIMENT_KEY,
+        Column("variant", "text", "the variant"),
+        Column("profile", "text", "optimisation profile"),
+        *STATE,
+        Column("tag", "text", "the image's name in the engine"),
+        Column("image_id", "text", "the engine's id of the image"),
+        Column("digest", "text", "the digest in a registry; empty if none has the image"),
+        Column("content_hash", "text", "SHA-256 of all that went into the build"),
+        Column("size_bytes", "integer", "bytes"),
+        Column("base", "text", "the parent image"),
+        Column("base_origin", "text", "registry, mmdebstrap, or debootstrap before that"),
+        Column("build_s", "number", "seconds of the build"),
+        Column("reused", "yes or no", "whether the image was there already and not built"),
+        Column("version", "text", "the interpreter's version"),
+        Column("implementation", "text", "cpython or pypy"),
+        Column("thread_flavour", "text", "pthread, gnu-pth, none or free-threaded"),
+        Column("gil", "text", "on or off"),
+        Column("optimisation", "text", "the compiler's -O option"),
+    ),
+}
+
+
+# A row of a table by column; a column that is not there is empty.
+Record = dict[str, Any]
+
+
+def experiment_rows(
+    experiment: Experiment, values: Values, profiles: Profiles, tables: Sequence[Table]
+) -> dict[str, list[Record]]:
+    """Return the rows of each table; `tables` are the comparisons that were made of the values."""
+    key = {"experiment": experiment.name, "host": experiment.host["folder"]}
+    found = {
+        "experiments": [_experiment_row(experiment)],
+        "cells": [_cell_row(cell) for cell in experiment.cells],
+        "values": [row for where, one in _each_benchmark(values) for row in _value_rows(where, one)],
+        "ratios": [row for table in tables for row in _ratio_rows(table, values)],
+        "details": [row for table in tables for row in _detail_rows(table)],
+        "curves": [row for of in curve_groups(experiment, tables) for row in _curve_rows(of)],
+        "profiles": [row for where, one in _each_benchmark(profiles) for row in _call_rows(where, one)],
+        "futex": [row for where, one in _each_benchmark(profiles) for row in _futex_rows(where, one)],
+        "images": [_image_row(image, experiment.facts.get(image.variant)) for image in experiment.images],
+    }
+    return {name: [{**key, **record} for record in records] for name, records in found.items()}
+
+
+def _experiment_row(experiment: Experiment) -> Record:
+    host, settings = experiment.host, experiment.settings
+    return {
+        "started": experiment.started,
+        "duration_s": experiment.duration_s,
+        "tool_version": experiment.tool_version,
+        "profile": settings.profile,
+        "baseline": settings.baseline,
+        "quick": settings.quick,
+        "seed": settings.seed,
+        **{name: host.get(name) for name in ("cpu", "cores", "memory_bytes", "kernel", "system")},
+        "engine": host["engine"].get("name"),
+        "engine_version": host["engine"].get("version"),
+        "storage_driver": host["engine"].get("storage_driver"),
+        "command": experiment.command,
+        "warnings": len(experiment.warnings),
+    }
+
+
+def _cell_key(label: str, workload: str) -> Record:
+    variant, mode = split_label(label)
+    return {"variant": variant, "mode": mode, "workload": workload}
+
+
+def _each_benchmark(cells: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[tuple[Record, Any]]:
+    for (label, workload), benchmarks in cells.items():
+        for name, one in benchmarks.items():
+            yield {**_cell_key(label, workload), "benchmark": name}, one
+
+
+def _cell_row(cell: CellResult) -> Record:
+    return {
+        **_cell_key(cell.label, cell.workload),
+        "state": cell.outcome.state.value,
+        "reason": cell.outcome.reason or None,
+        "profile_state": cell.profile.state.value if cell.profile else None,
+        "profile_reason": cell.profile.reason or None if cell.profile else None,
+        "notes": "; ".join(cell.notes) or None,
+    }
+
+
+def _value_rows(where: Record, one: BenchmarkValues) -> Iterator[Record]:
+    for process, values in enumerate(one.processes):
+        shared = {
+            **where,
+            "process": process,
+            "units": one.units[process] if one.units else None,
+            "process_user_s": one.user_s[process] if one.user_s else None,
+            "process_sys_s": one.sys_s[process] if one.sys_s else None,
+        }
+        for number, value in enumerate(values):
+            yield {**shared, "value": number, "seconds_per_unit": value}
+
+
+def _ratio_rows(table: Table, values: Values) -> Iterator[Record]:
+    for row in (*table.rows, *table.limits):
+        measured = values.get((row.label, table.workload.name), {}).get(table.benchmark.name)
+        yield {**_ratio_row(table, row), **_curve_key(table), "rounds": len(measured.processes) if measured else None}
+    if table.twin:
+        where = {**_cell_key(f"{table.baseline}+{TWIN}", table.workload.name), "benchmark": table.benchmark.name}
+        yield {**where, "state": "ok", "rounds": table.twin.rounds, **_interval("", table.twin), "p": table.twin.p}
+
+
+def _curve_key(table: Table) -> Record:
+    scaling = table.benchmark.scaling
+    return {"curve": scaling.name, "workers": scaling.workers} if scaling else {}
+
+
+def _detail_rows(table: Table) -> Iterator[Record]:
+    for row in (*table.rows, *table.limits):
+        where = {**_cell_key(row.label, table.workload.name), "benchmark": table.benchmark.name}
+        for one in filter(None, row.details):
+            named = {"detail": one.detail.label, "of": one.detail.of, "per": one.detail.per}
+            for process, figure in enumerate(one.processes):
+                yield {**where, **named, "process": process, "figure": figure}
+
+
+def _curve_rows(of: CurveGroup) -> Iterator[Record]:
+    for curve in of.curves:
+        if curve.fit:
+            peak = curve.fit.peak_workers.estimate
+            yield {
+                **_cell_key(curve.label, of.workload.name),
+                "curve": of.name,
+                "unit": of.unit,
+                "known_to": of.fitted_to,
+                "rate": curve.fit.rate.estimate,
+                **_term("contention", curve.fit.contention),
+                **(_term("coherence", curve.fit.coherence) if curve.fit.coherence else {}),
+                "peak_workers": peak if math.isfinite(peak) else None,
+                "says": "; ".join(curve.fit.remarks) or None,
+            }
+
+
+def _term(name: str, one: Interval) -> Record:
+    return {name: one.estimate, **_ends(f"{name}_", one)}
+
+
+def _ratio_row(table: Table, row: Row) -> Record:
+    compared = row.to_baseline or row.to_control
+    return {
+        **_cell_key(row.label, table.workload.name),
+        "benchmark": table.benchmark.name,
+        "state": row.outcome.state.value,
+        "reason": row.outcome.reason or None,
+        "seconds_per_unit": row.seconds,
+        "spread": row.spread,
+        "max_rss_bytes": row.max_rss_bytes,
+        "futex_per_unit": row.profile.futex_per_unit if row.profile else None,
+        "share_of_limit": row.share.estimate if row.share else None,
+        **(_ends("share_", row.share) if row.share else {}),
+        "band": compared.band if compared else None,
+        **_comparison_cells("", row.to_baseline),
+        "control": row.to_control.other if row.to_control else None,
+        **_comparison_cells("control_", row.to_control),
+    }
+
+
+def _comparison_cells(prefix: str, one: Comparison | None) -> Record:
+    if one is None:
+        return {}
+    ratio: Ratio = one.ratio
+    verdict = {"p": ratio.p, "p_adjusted": one.p, "verdict": one.verdict}
+    return {**_interval(prefix, ratio), **{f"{prefix}{name}": figure for name, figure in verdict.items()}}
+
+
+def _interval(prefix: str, one: Interval) -> Record:
+    return {f"{prefix}ratio": one.estimate, **_ends(prefix, one)}
+
+
+def _ends(prefix: str, one: Interval) -> Record:
+    """Return the ends of an interval; after one round it has none."""
+    known = math.isfinite(one.high)
+    return {f"{prefix}low": one.low if known else None, f"{prefix}high": one.high if known else None}
+
+
+def _call_rows(where: Record, profile: BenchmarkProfile) -> Iterator[Record]:
+    for phase, counts in profile.phases.items():
+        shared = {**where, "method": profile.method.value, "phase": phase, "counted": phase == profile.counted}
+        for syscall, one in counts.syscalls.items():
+            yield {
+                **shared,
+                "units": profile.units,
+                "syscall": syscall,
+                "calls": one.calls,
+                "errors": sum(one.errors.values()),
+                "wall_ns": one.ns,
+                "longest_ns": one.max_ns,
+            }
+
+
+def _futex_rows(where: Record, profile: BenchmarkProfile) -> Iterator[Record]:
+    for phase, counts in profile.phases.items():
+        for operation, one in counts.futex.items():
+            yield {
+                **where,
+                "phase": phase,
+                "operation": operation,
+                "calls": one.calls,
+                "errors": one.errors,
+                "woke_nobody": one.woke_nobody,
+                "wall_ns": one.ns,
+                "longest_ns": one.max_ns,
+            }
+
+
+def _image_row(image: Built, facts: Facts | None) -> Record:
+    of_facts = facts.model_dump(mode="json") if facts else {}
+    return {
+        "variant": image.variant,
+        "profile": image.profile,
+        "state": image.outcome.state.value,
+        "reason": image.outcome.reason or None,
+        "tag": image.tag or None,
+        "image_id": image.image_id or None,
+        "digest": image.digest,
+        "content_hash": image.content_hash or None,
+        "size_bytes": image.size_bytes or None,
+        "base": image.base.reference if image.base else None,
+        "base_origin": image.base.origin if image.base else None,
+        "build_s": image.duration_s,
+        "reused": image.reused,
+        **{name: of_facts.get(name) for name in ("version", "implementation", "thread_flavour", "gil", "optimisation")},
+    }

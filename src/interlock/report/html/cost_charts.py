@@ -1,0 +1,277 @@
+"""Charts of system calls, futex waits, memory, image sizes, and throughput by number of workers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import altair as alt
+
+from interlock.analysis.comparison import Table
+from interlock.catalog.types import slug
+from interlock.report.html import drawing
+from interlock.report.html.drawing import (
+    MUTED,
+    PAPER,
+    Chart,
+    Layout,
+    bar_height,
+    layered,
+    names,
+    rows,
+    scaled,
+    tips,
+    token,
+    y_of,
+)
+from interlock.report.html.frames import (
+    EXTRAPOLATED,
+    FITTED,
+    LIMITED,
+    MEASURED,
+    OTHER,
+    Record,
+    duration,
+    key_of,
+    per_unit,
+)
+from interlock.report.tables import figure_text
+
+
+def calls_chart(table: Table, frame: Sequence[Record], named: Sequence[str]) -> Chart | None:
+    """Return the chart of one benchmark's system calls; None if none were counted."""
+    key, unit = key_of(table), per_unit(table)
+    kinds = {one["kind"] for one in frame if one["benchmark"] == key}
+    if not kinds:
+        return None
+    paint = {**dict(zip(named, drawing.CALLS, strict=False)), OTHER: drawing.OTHER_CALLS}
+    draw = partial(_calls, paint={kind: name for kind, name in paint.items() if kind in kinds}, unit=unit)
+    says = (
+        f"System calls {unit} by name, with their sum as a number, counted in a separate pass; variants without any "
+        "call are left out."
+    )
+    return Chart(f"calls-{slug(key)}", f"{key}: system calls", says, "calls", draw, {"benchmark": key})
+
+
+def _calls(layout: Layout, *, paint: Mapping[str, str], unit: str) -> alt.LayerChart:
+    legend = alt.Legend(columns=2 if layout.narrow else 4, symbolType="square")
+    axis = alt.Axis(orient="top", title=f"system calls {unit}", tickCount=layout.ticks, format=",~r")
+    bars = (
+        rows()
+        .mark_bar(stroke=token(PAPER), strokeWidth=0.5, **bar_height(layout))
+        .encode(
+            x=alt.X("sum(calls):Q", stack="zero", axis=axis),
+            y=y_of(layout),
+            color=alt.Color("kind:N", scale=scaled(paint), legend=legend),
+            order=alt.Order("rank:Q"),
+            tooltip=[
+                "variant:N",
+                alt.Tooltip("kind:N", title="call"),
+                alt.Tooltip("sum(calls):Q", format=",.4~r", title=unit),
+            ],
+        )
+    )
+    total = rows().transform_aggregate(total="sum(calls)", order="min(order)", groupby=["variant"])
+    shown = total.transform_calculate(shown="format(datum.total, datum.total < 1000 ? '.3~r' : ',.0f')")
+    return layered(layout, 66, [bars, drawing.figures(layout, shown), *names(layout)])
+
+
+def waits_chart(table: Table, frame: Sequence[Record]) -> Chart | None:
+    """Return the chart of one benchmark's futex waits by their duration; None if there were none."""
+    key = key_of(table)
+    bins = [one["log2"] for one in frame if one["benchmark"] == key]
+    if not bins:
+        return None
+    says = (
+        f"How long futex waits lasted in the work of {key}, in ns, us or ms: a histogram for each variant in bins of "
+        "powers of two, scaled to its highest bin, with the number of waits."
+    )
+    draw = partial(_waits, bins=list(range(min(bins), max(bins) + 1)))
+    return Chart(f"waits-{slug(key)}", f"{key}: futex waits", says, "waits", draw, {"benchmark": key})
+
+
+def _waits(layout: Layout, *, bins: list[int]) -> alt.LayerChart:
+    label = f"{[duration(2**one) for one in bins]}[datum.value - {bins[0]}]"
+    every = 4 if layout.narrow else 2
+    axis = alt.Axis(orient="top", title="a wait lasted at least", labelExpr=label, labelAngle=0, values=bins[::every])
+    tall = 18 if layout.narrow else layout.step_px - 3
+    bars = rows().mark_rect(
+        color=token(drawing.FASTER), yOffset=layout.mark_dy, height=alt.ExprRef(f"max(1, {tall} * datum.height)")
+    )
+    shape = bars.encode(
+        x=alt.X("log2:O", axis=axis, scale=alt.Scale(domain=bins, paddingInner=0.08)),
+        y=y_of(layout),
+        tooltip=["variant:N", alt.Tooltip("bin:N", title="lasted"), "waits:Q", alt.Tooltip("share:Q", format=".1%")],
+    )
+    total = rows().transform_aggregate(total="sum(waits)", order="min(order)", groupby=["variant"])
+    shown = total.transform_calculate(shown="format(datum.total, ',.0f')")
+    return layered(layout, 60, [shape, drawing.figures(layout, shown), *names(layout)])
+
+
+def memory_chart(frame: Sequence[Record]) -> Chart | None:
+    """Return the chart of peak memory of a process in each benchmark; None if none is known."""
+    says = (
+        "Peak memory (RSS, MB of 10^6 bytes, logarithmic) of one process: a dot for each benchmark, a line from the "
+        "lowest to the highest, and the highest as a number."
+    )
+    return Chart("memory", "Memory", says, "memory", _memory) if frame else None
+
+
+def _memory(layout: Layout) -> alt.LayerChart:
+    scale = alt.Scale(type="log", nice=False, padding=8)
+    axis = alt.Axis(orient="top", title="MB", format="~r", tickCount=layout.ticks, labelOverlap=True)
+    span = rows().mark_rule(strokeWidth=2, color=token("band-edge"), yOffset=layout.mark_dy)
+    dots = rows().mark_point(
+        size=45, fill=token(PAPER), stroke=token(drawing.FASTER), strokeWidth=1.5, opacity=1, yOffset=layout.mark_dy
+    )
+    most = rows().transform_aggregate(most="max(mb)", order="min(order)", groupby=["variant"])
+    parts = [
+        span.encode(x=alt.X("min(mb):Q", scale=scale, axis=axis), x2="max(mb):Q", y=y_of(layout)),
+        dots.encode(
+            x=alt.X("mb:Q", scale=scale, axis=axis),
+            y=y_of(layout),
+            tooltip=tips({"variant": "variant", "benchmark": "benchmark", "text": "peak memory"}),
+        ),
+        drawing.figures(layout, most.transform_calculate(shown="format(datum.most, '.3~r')")),
+        *names(layout),
+    ]
+    return layered(layout, 48, parts)
+
+
+def image_size_chart(frame: Sequence[Record]) -> Chart | None:
+    """Return the chart of image sizes, with the base as a part of its own; None if no size is known."""
+    says = (
+        "Size of each image, unpacked, in MB of 10^6 bytes: its base, which images on the same base share, its own "
+        "part, and the sum as a number."
+    )
+    has = any(one["size_mb"] for one in frame)
+    return Chart("image-size", "Image size", says, "images", _image_sizes, needs="size_mb") if has else None
+
+
+def _image_sizes(layout: Layout) -> alt.LayerChart:
+    folded = rows().transform_fold(["base_mb", "own_mb"], as_=["key", "mb"])
+    part = "datum.key === 'base_mb' ? 'base' : 'its own'"
+    parts = folded.transform_calculate(part=part, rank="datum.key === 'base_mb' ? 0 : 1")
+    paint = {"base": drawing.OTHER_CALLS, "its own": drawing.FASTER}
+    bars = parts.mark_bar(stroke=token(PAPER), strokeWidth=0.5, **bar_height(layout)).encode(
+        x=alt.X("mb:Q", stack="zero", axis=alt.Axis(orient="top", title="MB", tickCount=layout.ticks)),
+        y=y_of(layout),
+        color=alt.Color("part:N", scale=scaled(paint), legend=alt.Legend(symbolType="square")),
+        order=alt.Order("rank:Q"),
+        tooltip=[
+            "variant:N",
+            "part:N",
+            alt.Tooltip("mb:Q", format=",.0f", title="MB"),
+            alt.Tooltip("tag:N", title="image"),
+        ],
+    )
+    shown = rows().transform_calculate(shown="format(datum.size_mb, ',.0f')")
+    return layered(layout, 48, [bars, drawing.figures(layout, shown), *names(layout)])
+
+
+CURVE_COLOURS = {MEASURED: drawing.FASTER, FITTED: drawing.BASELINE, EXTRAPOLATED: drawing.SAME, LIMITED: drawing.GOOD}
+DASHES = {FITTED: [1, 0], EXTRAPOLATED: [5, 4], LIMITED: [2, 2]}
+# Height of a curve in its row.
+CURVE_PX = 78
+
+
+def scaling_chart(about: Record, frame: Sequence[Record]) -> Chart:
+    """Return the chart of a group of curves, one for each variant."""
+    title, cores, known_to = about["curve"], about["cores"], about["known_to"]
+    present = {one["kind"] for one in frame if one["curve"] == title}
+    beyond = ", dashed where it is extrapolated" if EXTRAPOLATED in present else ""
+    more = f", hollow with more workers than the {cores} cores" if about["workers"][-1] > cores else ""
+    limit = "; the dotted line is the limit" if LIMITED in present else ""
+    if about["limit"] is not None and LIMITED not in present:
+        limit = f"; the limit, up to {figure_text(about['limit'])}, is far above"
+    says = (
+        f"Throughput ({about['unit']}) by number of workers (logarithmic), scaled in each row to the highest that "
+        f"was measured, {figure_text(about['most'])}: dots are measured, with 95 % intervals{more}; the line is the "
+        f"Universal Scalability Law fitted up to {known_to} workers{beyond}{limit}; the number is the best gain over "
+        "one worker."
+    )
+    draw = partial(_curve, about=about, kinds={kind: name for kind, name in CURVE_COLOURS.items() if kind in present})
+    return Chart(f"scaling-{slug(title)}", f"{title}: scaling", says, "points", draw, {"curve": title}, tall=True)
+
+
+def _curve(layout: Layout, *, about: Record, kinds: Mapping[str, str]) -> alt.LayerChart:
+    workers, cores = about["workers"], about["cores"]
+    scale = alt.Scale(type="log", base=2, domain=[workers[0] / 1.15, workers[-1] * 1.15], nice=False)
+    axis = alt.Axis(orient="top", title="workers", values=workers, format="d", grid=False)
+    x = alt.X("workers:Q", scale=scale, axis=axis)
+    legend = alt.Legend(symbolType="square", columns=2 if layout.narrow else 4)
+    place: dict[str, Any] = {
+        "x": x,
+        "y": y_of(layout, lines=False),
+        "color": alt.Color("kind:N", scale=scaled(kinds), legend=legend),
+        "tooltip": tips({"variant": "variant", "workers": "workers", "text": "throughput"}),
+    }
+    floor = rows().transform_aggregate(order="min(order)", groupby=["variant"])
+    parts = [
+        floor.mark_rule(color=token("line"), yOffset=layout.mark_dy + CURVE_PX / 2).encode(y=y_of(layout, lines=False)),
+        *_cores_line(cores, x, about),
+        *(_curve_line(layout, kind, place) for kind in DASHES if kind in kinds),
+        _marks_of(MEASURED)
+        .mark_rect(width=2, yOffset=_interval_middle(layout), height=_interval_height())
+        .encode(**place),
+        _curve_dots(layout, over=False).encode(**place),
+        _curve_dots(layout, over=True).encode(**place),
+        drawing.figures(layout, _best_figures(), lines=False),
+        *names(layout),
+    ]
+    return layered(layout, 78, parts)
+
+
+def _best_figures() -> alt.Chart:
+    """Return the number of each row, once."""
+    shown: alt.Chart = rows().transform_aggregate(order="min(order)", shown="min(shown)", groupby=["variant"])
+    return shown
+
+
+def _marks_of(kind: str) -> alt.Chart:
+    chart: alt.Chart = rows().transform_filter(f"datum.kind === '{kind}'")
+    return chart
+
+
+def _from_top(layout: Layout, part: str) -> alt.ExprRef:
+    """Return the distance of a part of the full height from the middle of its row, in pixels."""
+    return alt.ExprRef(f"{layout.mark_dy + CURVE_PX / 2} - {CURVE_PX} * {part}")
+
+
+def _interval_middle(layout: Layout) -> alt.ExprRef:
+    return _from_top(layout, "(datum.low + datum.high) / 2")
+
+
+def _interval_height() -> alt.ExprRef:
+    return alt.ExprRef(f"max(1, {CURVE_PX} * (datum.high - datum.low))")
+
+
+def _curve_line(layout: Layout, kind: str, place: Mapping[str, Any]) -> alt.Chart:
+    mark = _marks_of(kind).mark_line(strokeWidth=1.5, strokeDash=DASHES[kind], yOffset=_from_top(layout, "datum.part"))
+    line: alt.Chart = mark.encode(**place, detail="variant:N", order="workers:Q")
+    return line
+
+
+def _curve_dots(layout: Layout, *, over: bool) -> alt.Chart:
+    """Return the dots up to the number of cores, filled; or with `over` those beyond it, hollow."""
+    kept = _marks_of(MEASURED).transform_filter("datum.over" if over else "!datum.over")
+    mark: dict[str, Any] = {"fill": token(PAPER), "strokeWidth": 1.5} if over else {"filled": True}
+    dots: alt.Chart = kept.mark_point(
+        shape="circle", size=50, opacity=1, yOffset=_from_top(layout, "datum.part"), **mark
+    )
+    return dots
+
+
+def _cores_line(cores: int, x: alt.X, about: Record) -> list[alt.Chart]:
+    """Return a line at the number of cores; none if no more workers than that were measured."""
+    if not about["workers"][0] <= cores < about["workers"][-1]:
+        return []
+    lone = alt.Chart(alt.InlineData([{"workers": cores}]))
+    words = f"{cores} cores" + (", beyond: extrapolated" if about["known_to"] <= cores else "")
+    return [
+        lone.mark_rule(color=token("band-edge"), strokeDash=[3, 3]).encode(x=x),
+        lone.mark_text(color=token(MUTED), align="left", dx=4, dy=-6, fontSize=11, text=words).encode(
+            x=x, y=alt.value("height")
+        ),
+    ]

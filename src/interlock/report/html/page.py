@@ -1,0 +1,287 @@
+"""The report as one HTML file that fetches nothing, and its charts as pictures. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+import vl_convert
+
+from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
+from interlock.analysis.comparison import Table
+from interlock.analysis.verdicts import band_of
+from interlock.catalog.claims import Bound, Claim
+from interlock.report import experiment as report
+from interlock.report.html import chart_tables, cost_charts, ratio_charts
+from interlock.report.html import frames as figures
+from interlock.report.html.drawing import (
+    COLOURS,
+    INK,
+    LIES,
+    MUTED,
+    NARROW,
+    PAPER,
+    WIDE,
+    Chart,
+    in_light_theme,
+    ordered,
+    token,
+    variables,
+)
+from interlock.report.html.frames import Frame, Record, top_calls
+from interlock.report.tables import one_line
+from interlock.results.experiments import Experiment, State
+
+# Names of a group that are listed; the others are folded.
+LISTED = 6
+LONG_WARNING = 220
+SIGNIFICANT_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Group:
+    """The variants whose mean lies on the same side of 1."""
+
+    title: str
+    says: str
+    colour: str
+    members: list[Record]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why figures are missing, and where: the variants by their benchmarks, '' for all benchmarks."""
+
+    state: str
+    reason: str
+    where: dict[str, list[str]]
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.where.values()))
+
+
+def page(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding]) -> str:
+    """Return the whole report of an experiment as one HTML file."""
+    frames = figures.frames(experiment, tables, findings)
+    drawn = all_charts(tables, frames)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("interlock.report.html"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
+        experiment=experiment,
+        tables=tables,
+        names=figures.variant_names(experiment),
+        listed=LISTED,
+        charts={chart.name: chart for chart in drawn},
+        by_kind=_by_kind(drawn),
+        detailed=chart_tables.charts_with_details(drawn, tables),
+        groups=groups(frames["summary"]),
+        noise=max((band_of(table.twin) for table in tables), default=1.0),
+        machine=machine(experiment),
+        warnings=[(one, _short(one)) for one in map(one_line, experiment.warnings)],
+        reasons=reasons(experiment, tables),
+        findings=_by_verdict(findings),
+        allowed_text=allowed_text,
+        number=figure_text,
+        legend=report.LEGEND,
+        token=token,
+        light=variables("light"),
+        dark=variables("dark"),
+        payload=payload(experiment, tables, frames, drawn),
+        bundle=_bundle(),
+    )
+
+
+@cache
+def _bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed in the versions that Altair's specifications are for."""
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+
+
+def payload(
+    experiment: Experiment, tables: Sequence[Table], frames: Mapping[str, Frame], drawn: Sequence[Chart]
+) -> str:
+    """Return the data, charts and tables as JSON that cannot end the HTML element that it is in."""
+    texts = chart_tables.profile_frames(tables) | chart_tables.detail_frames(tables)
+    data = {
+        "variants": figures.variant_names(experiment),
+        "means": {one["variant"]: one["ratio"] for one in frames["summary"]} | {experiment.settings.baseline: 1},
+        "frames": {name: _packed(frame) for name, frame in (dict(frames) | texts).items()},
+        "charts": {chart.name: _chart(chart) for chart in drawn},
+        "tables": chart_tables.tables_behind(drawn, texts | dict(frames)),
+    }
+    return json.dumps(_rounded(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _packed(frame: Frame) -> dict[str, Any]:
+    """Return a frame as columns and rows, without a repetition of keys."""
+    keys = list(frame[0]) if frame else []
+    return {"columns": keys, "rows": [[record[key] for key in keys] for record in frame]}
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    return {
+        "frame": chart.frame,
+        "where": chart.where,
+        "row": chart.row,
+        "bestFirst": chart.best_first,
+        "needs": chart.needs,
+        "columns": asdict(chart.columns) if chart.columns else None,
+        "stepPx": {"wide": chart.place(WIDE).step_px, "narrow": chart.place(NARROW).step_px},
+        "wide": chart.specification(WIDE),
+        "narrow": chart.specification(NARROW),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return value
+
+
+def _by_kind(drawn: Sequence[Chart]) -> dict[str, list[Chart]]:
+    """Return the charts of one benchmark each, by the frame that they read."""
+    kinds: defaultdict[str, list[Chart]] = defaultdict(list)
+    for chart in drawn:
+        if chart.where:
+            kinds[chart.frame].append(chart)
+    return kinds
+
+
+def groups(summary: Frame) -> list[Group]:
+    """Return the answer in short: which variants take less time over all benchmarks, more time, or neither clearly."""
+    ranked = sorted((one for one in summary if one["ratio"] is not None), key=lambda one: one["ratio"])
+    kinds = [
+        ("less time", "Less time", "the whole interval of the mean is below 1", "faster"),
+        ("not clear", "No clear change", "the interval of the mean holds 1", "same"),
+        ("more time", "More time", "the whole interval of the mean is above 1", "slower"),
+    ]
+    return [
+        Group(title, says, token(colour), [one for one in ranked if one["side"] == side])
+        for side, title, says, colour in kinds
+    ]
+
+
+def machine(experiment: Experiment) -> list[tuple[str, str]]:
+    """Return the lines of the report's head by their first word, without warnings and the command."""
+    lines = (line.split(maxsplit=1) for line in report.headline(experiment))
+    return [(word, text) for word, text in lines if word not in {"warning", "repeat"}]
+
+
+def reasons(experiment: Experiment, tables: Sequence[Table]) -> list[Reason]:
+    """Return every state that is not ok, with its reason and the variants and benchmarks that have it."""
+    found: defaultdict[tuple[str, str], defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for table in tables:
+        for row in table.rows:
+            if row.outcome.state is not State.OK:
+                found[row.outcome.state.value, one_line(row.outcome.reason)][row.label].append(figures.key_of(table))
+    for cell in experiment.cells:
+        if cell.profile and cell.profile.state is not State.OK:
+            found["no profile", one_line(cell.profile.reason)][cell.label].append(cell.workload)
+    return [Reason(state, reason, _by_benchmarks(where, len(tables))) for (state, reason), where in found.items()]
+
+
+def _by_benchmarks(where: Mapping[str, list[str]], of: int) -> dict[str, list[str]]:
+    """Return the variants by their benchmarks, from the benchmarks of each variant."""
+    grouped: defaultdict[str, list[str]] = defaultdict(list)
+    for label, keys in where.items():
+        grouped["" if len(keys) == of else ", ".join(keys)].append(label)
+    return grouped
+
+
+def _by_verdict(findings: Sequence[Finding]) -> dict[ClaimVerdict, list[Finding]]:
+    grouped = {verdict: [one for one in findings if one.verdict is verdict] for verdict in ClaimVerdict}
+    return {verdict: found for verdict, found in grouped.items() if found}
+
+
+def allowed_text(claim: Claim) -> str:
+    """Return what agrees with a claim: a figure, a range, or a bound."""
+    low, high = (figure_text(end) for end in allowed_range(claim))
+    if claim.bound is Bound.AT_MOST:
+        return f"at most {high}"
+    if claim.bound is Bound.AT_LEAST:
+        return f"at least {low}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _short(warning: str) -> str | None:
+    """Return a long warning with counts in place of lists of names; None for a short one."""
+    if len(warning) <= LONG_WARNING:
+        return None
+    return re.sub(r"\(([^()]*,[^()]*)\)", lambda found: f"({found[1].count(',') + 1} of them)", warning)
+
+
+def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Chart]:
+    """Return the charts that the experiment has data for, in the order of the page."""
+    named = top_calls(frames["calls"])
+    found = [
+        ratio_charts.summary_chart(tables, frames["summary"]),
+        ratio_charts.heat_map_chart(tables, frames["ratios"]),
+        *(ratio_charts.benchmark_chart(table, frames["ratios"]) for table in tables),
+        *(cost_charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
+        *(cost_charts.calls_chart(table, frames["calls"], named) for table in tables),
+        *(cost_charts.waits_chart(table, frames["waits"]) for table in tables),
+        cost_charts.memory_chart(frames["memory"]),
+        cost_charts.image_size_chart(frames["images"]),
+        ratio_charts.claims_chart(frames["claims"]),
+    ]
+    return [chart for chart in found if chart]
+
+
+WIDTH_PX = 720
+PIXELS = 2  # of a PNG for each pixel of the SVG
+
+
+def pictures(
+    experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the file name and content of each chart, as SVG and as PNG, with its title and sentence."""
+    frames, names = figures.frames(experiment, tables, findings), figures.variant_names(experiment)
+    for chart in all_charts(tables, frames):
+        specification = json.dumps(picture_specification(chart, frames[chart.frame], names), allow_nan=False)
+        yield f"{chart.name}.svg", vl_convert.vegalite_to_svg(specification).encode()
+        yield f"{chart.name}.png", vl_convert.vegalite_to_png(specification, scale=PIXELS)
+
+
+def picture_specification(chart: Chart, frame: Frame, names: Sequence[str]) -> dict[str, Any]:
+    """Return a chart with its data, its title and the colours of the light theme."""
+    specification: dict[str, Any] = in_light_theme(chart.specification(WIDE))
+    rows = ordered(chart.records(frame), chart.row, names, best_first=chart.best_first)
+    title = {
+        "text": chart.title,
+        "subtitle": textwrap.wrap(chart.says, 115),
+        "anchor": "start",
+        "frame": "bounds",
+        "color": COLOURS[INK].light,
+        "subtitleColor": COLOURS[MUTED].light,
+        "subtitlePadding": 4,
+        "offset": 14,
+    }
+    width_px = WIDTH_PX
+    if chart.columns:
+        width_px = max(width_px, chart.columns.count * chart.columns.least_px)
+        specification["params"] = [{"name": LIES, "value": width_px / chart.columns.count > chart.columns.lying_px}]
+    return {
+        **specification,
+        "width": width_px,
+        "background": COLOURS[PAPER].light,
+        "padding": 16,
+        "title": title,
+        "datasets": {**specification.get("datasets", {}), "rows": rows},
+    }

@@ -1,0 +1,136 @@
+"""A pick as a table and sentences for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from interlock.analysis.pick.advice import ratio_text
+from interlock.results.picks import Contender, Costs, Pick, Recommendation, Standing
+
+STYLES = {Standing.FASTER: "green", Standing.SLOWER: "dim", Standing.BASELINE: "bold", Standing.SAME: ""}
+LEGEND = (
+    "throughput: relative to {baseline}, over the weighted benchmarks [95 % interval]; a report's ratio is its "
+    "inverse. tie: compared round by round, the two are not shown to differ."
+)
+
+
+def terminal(pick: Pick) -> RenderableType:
+    """Return where the figures are from, the ranking, what is excluded, and the answer at the end."""
+    parts: list[RenderableType] = [_lines(_head(pick), "dim"), Text()]
+    if pick.contenders:
+        parts += [_ranking(pick), Text(LEGEND.format(baseline=pick.baseline), style="dim"), Text()]
+    if pick.excluded:
+        parts += [Text("excluded", style="bold"), *map(_excluded, _by_reason(pick)), Text()]
+    return Group(*parts, _lines(_answer(pick)))
+
+
+def closing(pick: Pick) -> list[str]:
+    """Return lines to copy, which a terminal must not fold: the Dockerfile's, and the next commands."""
+    lines = []
+    if one := pick.recommended:
+        lines += ["", f"FROM {one.reference}", *(f"ENV {name}={value}" for name, value in one.environment.items())]
+    before = [("first", f"{pick.measure}  # figures of this machine")] if _elsewhere(pick) else []
+    after = [("then" if number else "next", command) for number, command in enumerate(pick.next)]
+    commands = [f"{word:5}  {command}" for word, command in (*before, *after) if command != pick.measure or not before]
+    return [*lines, *(["", *commands] if commands else [])]
+
+
+def _elsewhere(pick: Pick) -> bool:
+    """Return whether the figures are, or may be, of another machine."""
+    return bool(pick.contenders and (pick.apart or pick.shipped))
+
+
+def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
+    """Return a table of two columns: subject and text."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style=style)
+    table.add_column(overflow="fold", style=style)
+    for subject, said in pairs:
+        table.add_row(Text(subject), Text(said))
+    return table
+
+
+def _head(pick: Pick) -> Iterator[tuple[str, str]]:
+    origin = " (shipped with Interlock)" if pick.shipped else ""
+    yield "figures", f"experiment {pick.experiment}{origin}, profile {pick.profile}, on {pick.machine}"
+    differs = "; ".join(f"{one.what} {one.here} instead of {one.there}" for one in pick.apart)
+    better = "; to be sure, measure here: the first command below" if _elsewhere(pick) else ""
+    yield "here", (differs or "no known difference from that machine") + better
+    shares = [f"{100 * one.share:.3g} % {one.workload}/{one.benchmark}" for one in pick.shares]
+    yield "weights", ", ".join(shares)
+
+
+def _ranking(pick: Pick) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for column in ("", "variant", "throughput", "", "RSS MB", "start ms", "image MB", ""):
+        right = column in {"", "throughput", "RSS MB", "start ms", "image MB"} and len(table.columns) != 7
+        table.add_column(column, justify="right" if right else "left", no_wrap=column == "variant")
+    ranks = {one.label: rank for rank, one in enumerate(pick.contenders, 1)}
+    for one in pick.contenders:
+        table.add_row(*map(Text, _row(one, ranks)), style=STYLES[one.standing])
+    return table
+
+
+def _row(one: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
+    estimate, _, interval = ratio_text(one.speed).partition(" ")
+    tie = f", tie with {ranks[one.tied_with]}" if one.tied_with else ""
+    baseline = one.standing is Standing.BASELINE
+    return (
+        f"{ranks[one.label]}.",
+        one.label,
+        f"{estimate}x",
+        "" if baseline else interval,
+        f"{one.max_rss_bytes / 1e6:.0f}",
+        "-" if one.start_s is None else f"{one.start_s * 1e3:.1f}",
+        f"{one.image_bytes / 1e6:.0f}",
+        f"{one.standing.value}{tie}",
+    )
+
+
+def _by_reason(pick: Pick) -> list[tuple[str, list[str]]]:
+    """Return the labels that are excluded for the same reasons, by these reasons."""
+    found: dict[str, list[str]] = {}
+    for one in pick.excluded:
+        found.setdefault("; ".join(one.reasons), []).append(one.label)
+    return list(found.items())
+
+
+def _excluded(group: tuple[str, list[str]]) -> RenderableType:
+    reason, labels = group
+    return Padding(Text(f"{', '.join(labels)}: {reason}"), (0, 0, 0, 2), expand=False)
+
+
+def _answer(pick: Pick) -> Iterator[tuple[str, str]]:
+    yield "answer", pick.answer
+    if pick.recommended:
+        yield from _recommended(pick.recommended, pick.baseline)
+    for note in pick.notes:
+        yield "note", note
+
+
+def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]]:
+    yield "cost", f"{_costs(one.costs)}, compared with {baseline}"
+    for risk in one.risks:
+        yield "risk", risk
+    if one.options:
+        yield (
+            "start",
+            f"`python {' '.join(one.options)} ...`: the mode is an option of the interpreter, not an ENV line",
+        )
+    if not one.pinned:
+        yield (
+            "digest",
+            "no registry has the image yet: push it (`interlock push`) to get a FROM line with its digest",
+        )
+
+
+def _costs(costs: Costs) -> str:
+    parts = [f"{round(costs.max_rss_bytes / 1e6):+d} MB of memory per process"]
+    if costs.start_s is not None and costs.start_ratio is not None:
+        parts.append(f"{costs.start_s * 1e3:+.1f} ms start-up (ratio {ratio_text(costs.start_ratio)})")
+    return ", ".join([*parts, f"{round(costs.image_bytes / 1e6):+d} MB of image"])

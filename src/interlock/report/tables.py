@@ -1,0 +1,110 @@
+"""Text of numbers, ratios and tables, for a terminal and as Markdown. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from interlock.analysis.statistics import Interval
+from interlock.catalog.types import LIMIT, split_label
+from interlock.results.experiments import State
+
+RSS = "RSS MB"
+SHARE = "share of the limit"
+NOT_OK = tuple(state.value for state in State if state is not State.OK)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table whose cells are text: title, column titles, rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def ratio_text(ratio: Interval | None) -> str:
+    """Return a ratio with its 95 % interval: '1.230x [1.190, 1.270]', or a dash."""
+    if ratio is None:
+        return "-"
+    bounds = "one round" if math.isinf(ratio.high) else f"{ratio.low:.3f}, {ratio.high:.3f}"
+    return f"{ratio.estimate:.3f}x [{bounds}]"
+
+
+def label_text(label: str) -> str:
+    """Return the name of a row: the label of a variant or mode; 'limit: NAME' for a limit."""
+    variant, mode = split_label(label)
+    return f"limit: {mode}" if variant == LIMIT else label
+
+
+def share_text(share: Interval | None) -> str:
+    """Return a share with its 95 % interval in per cent, or a dash."""
+    if share is None:
+        return "-"
+    bounds = "one round" if math.isinf(share.high) else f"{100 * share.low:.0f}, {100 * share.high:.0f}"
+    return f"{100 * share.estimate:.0f}% [{bounds}]"
+
+
+def figure_text(number: float) -> str:
+    """Return a number with three significant digits and no exponent: '1,230', '0.0123'."""
+    if number == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(number))))
+    text = f"{number:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if digits else text
+
+
+def markdown_lines(section: Section, title: str | None = None) -> list[str]:
+    """Return the section as Markdown under its title, or under another one."""
+    return [f"## {title or section.title}", "", *markdown_table(section.columns, section.rows), ""]
+
+
+def rich_parts(section: Section) -> list[RenderableType]:
+    """Return the section under its title, for a terminal."""
+    return [Text(), Text(section.title, style="bold"), rich_table(section)]
+
+
+def one_line(text: str) -> str:
+    """Return the text with every run of white space as one space."""
+    return " ".join(text.split())
+
+
+def _longest_word(section: Section, index: int) -> int:
+    """Return the smallest width of a column: only an image's tag and a variant's name may be broken over lines."""
+    names = {row[0] for row in section.rows} if index else set()
+    words = [word for row in section.rows for word in row[index].split() if "/" not in word and word not in names]
+    return max((len(word) for word in words), default=1)
+
+
+def rich_table(section: Section) -> RichTable:
+    """Return the section without its memory column, which only the Markdown has, so that it fits a terminal."""
+    table = RichTable(box=None, pad_edge=False, show_edge=False)
+    shown = [index for index, column in enumerate(section.columns) if column != RSS]
+    for index in shown:
+        # People look rows up by their name: it is never broken.
+        outer = index in {0, shown[-1]}
+        table.add_column(
+            section.columns[index],
+            justify="left" if outer else "right",
+            overflow="fold",
+            no_wrap=index == 0,
+            min_width=_longest_word(section, index),
+        )
+    for row in section.rows:
+        style = "dim" if row[-1].startswith(NOT_OK) else ""
+        table.add_row(*(Text(row[index]) for index in shown), style=style)
+    return table
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, with pipes in cells escaped."""
+    return [_markdown_line(columns), _markdown_line(["---"] * len(columns)), *map(_markdown_line, rows)]
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

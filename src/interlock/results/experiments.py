@@ -1,0 +1,281 @@
+"""What builds and experiments record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from statistics import median
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from interlock.catalog.types import Data, EnvironmentName, Seconds, label_of
+from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
+from interlock.catalog.workloads import Workload
+from interlock.results.profiles import BenchmarkProfile, Probe
+
+
+class State(StrEnum):
+    """How a cell, or one benchmark of it, ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    UNSUPPORTED = "unsupported"
+    UNAVAILABLE = "unavailable"
+
+
+class Outcome(Data):
+    """A state and, unless it is ok, the reason."""
+
+    state: State
+    reason: str = ""
+
+
+class BaseImage(Data):
+    """The parent image that was used, and where it came from."""
+
+    reference: str
+    origin: Literal["registry", "mmdebstrap", "debootstrap"]  # debootstrap: older records
+    image_id: str
+    chain_id: str = ""  # of its layers (OCI image specification); empty in older records
+    size_bytes: int | None = None  # None in older records
+
+
+class Built(Data):
+    """The result of building, pulling or looking up one variant."""
+
+    variant: str
+    profile: str
+    outcome: Outcome
+    tag: str = ""
+    image_id: str = ""
+    digest: str | None = None
+    content_hash: str = ""
+    size_bytes: int = 0
+    base: BaseImage | None = None
+    duration_s: float = 0.0
+    reused: bool = False
+    pulled_from: str | None = None  # the registry that this run took it from instead of building it
+
+    @property
+    def reference(self) -> str:
+        """Return what a FROM line names: NAME:TAG@DIGEST as a registry has it; without a digest the tag in this engine.
+
+        The tag beside a digest is for people: engines go by the digest.
+        """
+        if self.digest is None:
+            return self.tag
+        repository, _, digest = self.digest.partition("@")
+        return f"{repository}:{self.tag.rpartition(':')[2]}@{digest}"
+
+
+def bases_line(images: Iterable[Built]) -> str:
+    """Return where the base of these images came from, in words."""
+    origins = sorted({image.base.origin for image in images if image.base})
+    return f"base image from {' and '.join(origins) or 'nowhere'}"
+
+
+class BuildRecord(Data):
+    """The file builds.json: results and times of building variants, with the machine and the command."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    tool_version: str
+    command: str
+    started: str
+    duration_s: float
+    profile: str
+    side_by_side: int  # builds at the same time, at most
+    host: dict[str, Any]
+    builds: list[Built]
+
+
+class Facts(Data):
+    """What the interpreter in a built image reports."""
+
+    version: str
+    implementation: str
+    thread_flavour: ThreadFlavour
+    gil: Gil
+    loaded_libraries: list[str]
+    thread_error: str | None
+    optimisation: str
+
+
+class ProcessCost(Data):
+    """What the launcher read of one process: times in seconds, memory in bytes."""
+
+    wall_s: float
+    user_s: float
+    sys_s: float
+    max_rss_bytes: int
+    voluntary_switches: int
+    involuntary_switches: int
+    instructions: int | None = None  # in user mode; only if they were asked for
+    resident_share: float | None = None  # of the interpreter's pages still cached after they were dropped
+    exit_code: int
+    signal: int
+
+
+class CellResult(Data):
+    """A cell's outcome, and that of each of its benchmarks."""
+
+    variant: str
+    mode: str | None = None
+    workload: str
+    outcome: Outcome
+    benchmarks: dict[str, Outcome] = {}
+    packages: dict[str, dict[str, str]] = {}  # by benchmark: installed versions by name
+    profile: Outcome | None = None
+    notes: list[str] = []  # what a reader must know besides the figures
+
+    @property
+    def label(self) -> str:
+        return label_of(self.variant, self.mode)
+
+
+class Settings(Data):
+    """What an experiment was asked to measure."""
+
+    quick: bool
+    rounds: int  # at least; exactly without a limit
+    rounds_limit: int | None = None
+    half_width: float | None = None  # rounds go on until each ratio's interval is this narrow, as a share
+    seed: int
+    baseline: str
+    profile: str
+    variants: list[str]  # or variant+mode
+    workloads: list[str]
+    conditions: list[str] = []  # under which the baseline is measured once more
+    profiled: bool
+
+
+class Experiment(Data):
+    """The file experiment.json: everything that a reader needs besides the values."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    tool_version: str
+    command: str
+    started: str
+    duration_s: float
+    settings: Settings
+    host: dict[str, Any]
+    images: list[Built]
+    workloads: dict[str, Workload]
+    conditions: dict[str, Condition] = {}
+    controls: dict[str, str]
+    facts: dict[str, Facts]  # by variant or variant+mode
+    cells: list[CellResult]
+    limits: list[CellResult] = []  # like cells: the variant is `limit`, the mode the limit's name
+    left_out: dict[str, list[str]] = {}  # by workload: benchmarks that --quick left out
+    order: dict[str, list[list[str]]]
+    probe: Probe | None = None
+    warnings: list[str] = []
+    measuring_s: float = 0.0  # wall time of all rounds; the next one is the part that measured processes took
+    in_processes_s: float = 0.0
+
+
+class ProgramOutput(Data):
+    """The JSON object that a workload program prints last; times are raw seconds of loops x inner_loops units."""
+
+    interlock: Literal[1]
+    unsupported: str | None = None
+    loops: Annotated[int, Field(ge=0)] = 0
+    inner_loops: Annotated[int, Field(ge=1)] = 1
+    calibration: list[tuple[Annotated[int, Field(ge=1)], Seconds]] = []
+    warmups: list[Seconds] = []
+    values: list[Seconds] = []
+    metadata: dict[str, int | float | str | bool] = {}
+
+    @model_validator(mode="after")
+    def _work_takes_time(self) -> ProgramOutput:
+        """Without loops (a traced set-up) nothing is timed; with loops a value of 0 s is a broken clock."""
+        if self.unsupported is None and self.loops > 0:
+            if not self.calibration and not self.values:
+                raise ValueError("neither values nor a calibration")
+            if any(value == 0 for value in self.values):
+                raise ValueError("a value of 0 s")
+        return self
+
+
+class Subject(Data):
+    """What is measured: a variant's image, plain, in a mode, under a condition or as the baseline's twin."""
+
+    variant: str
+    image_id: str | None  # None of a limit, which is no interpreter's
+    mode: str | None = None  # or the condition's name
+    environment: dict[EnvironmentName, str] = {}
+    options: list[str] = []  # of the interpreter, before its arguments
+    gil: Gil | None = None  # what the interpreter must report in this mode
+    surroundings: Surroundings = PRODUCTION
+
+    @property
+    def label(self) -> str:
+        return label_of(self.variant, self.mode)
+
+
+class BenchmarkValues(Data):
+    """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the rounds."""
+
+    processes: list[list[float]]
+    user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
+    sys_s: list[float] = []
+    units: list[int] = []  # of work within one value, one for each process
+    reported: dict[str, list[float]] = {}  # figures by key, one a process; keys that one lacks are left out
+    max_rss_bytes: int
+    gil_after: Gil | None = None
+
+    @property
+    def medians(self) -> list[float]:
+        """Return one figure for each process: values within a process are not independent of each other."""
+        return [median(process) for process in self.processes]
+
+
+# What an experiment's files hold, by variant[+mode] and workload, and then by benchmark.
+CellKey = tuple[str, str]
+Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
+Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
+
+
+class EngineName(StrEnum):
+    """A container engine with Docker's API, or this machine itself."""
+
+    DOCKER = "docker"
+    PODMAN = "podman"
+    HOST = "host"
+
+
+PRODUCTS = {EngineName.DOCKER: "Docker API", EngineName.PODMAN: "Podman"}
+
+
+def host_line(host: Mapping[str, Any]) -> str:
+    """Return the recorded machine in one line: cores, processor, memory, kernel and system."""
+    memory = f"{host['memory_bytes'] / 2**30:.0f} GiB"
+    return f"{host['cores']} cores {host['cpu']}, {memory}, Linux {host['kernel']}, {host['system']}"
+
+
+def engine_line(engine: Mapping[str, Any], built: str) -> str:
+    """Return the recorded engine in one line; `built` is added where there are containers.
+
+    Where no name is recorded it was Docker: there was no other.
+    """
+    name = EngineName(engine.get("name", EngineName.DOCKER))
+    if name is EngineName.HOST:
+        return "host: this machine itself, without containers"
+    return f"{PRODUCTS[name]} {engine['version']}, storage driver {engine['storage_driver']}, {built}"
+
+
+class PackageSet(Data):
+    """Installed packages: the volume, and the path that cells mount it at; or why they cannot be installed."""
+
+    outcome: Outcome = Outcome(state=State.OK)
+    volume: str = ""
+    mount_path: str = ""
+    versions: dict[str, str] = {}  # by canonical name
+
+    @property
+    def site(self) -> str:
+        """Return the folder that modules are imported from."""
+        return f"{self.mount_path}/site" if self.mount_path else ""

@@ -1,0 +1,155 @@
+"""Profiles: what probes counted, by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from interlock.catalog.types import Data
+from interlock.catalog.workloads import Benchmark
+
+
+class Method(StrEnum):
+    """How system calls were counted, the best one first."""
+
+    BPF = "bpf"
+    TRACEPOINTS = "tracepoints"
+    STRACE_FUTEX = "strace-futex"  # stops a process at its futex calls alone, by seccomp-bpf
+    STRACE = "strace"
+
+    @property
+    def perturbs(self) -> bool:
+        """Return whether it changes how often threads wait for each other."""
+        return self in {Method.STRACE_FUTEX, Method.STRACE}
+
+
+class Probe(Data):
+    """The method that a machine allows, why each better one is refused, and why instructions are not counted."""
+
+    method: Method
+    refused: dict[Method, str] = {}
+    no_instructions: str = ""
+
+
+class CallCounts(Data):
+    """One system call: calls, errors by errno's name; wall time in it, waiting included, where it was measured."""
+
+    calls: int
+    errors: dict[str, int] = {}
+    ns: int | None = None
+    max_ns: int | None = None
+
+
+FUTEX_WAITS = ("wait", "wait_bitset", "wait_requeue_pi", "lock_pi", "lock_pi2")
+FUTEX_WAKES = ("wake", "wake_bitset", "wake_op")
+
+
+class FutexCounts(Data):
+    """One futex operation; `woke_nobody` counts wakes without a waiting thread."""
+
+    calls: int
+    ns: int
+    max_ns: int
+    errors: int
+    woke_nobody: int
+
+
+class LockWaits(Data):
+    """How often and how long threads waited at one address of one process."""
+
+    process: int
+    address: str
+    waits: int
+    ns: int
+
+
+class TaskCounts(Data):
+    """What the kernel counted, over their whole life, for the threads that ended in a phase."""
+
+    ended: int
+    voluntary_switches: int
+    involuntary_switches: int
+    run_queue_wait_ns: int
+
+
+class PhaseCounts(Data):
+    """The system calls of a part of a process's life; `total` is counted separately."""
+
+    total: int
+    syscalls: dict[str, CallCounts]
+    ns: int | None = None
+    futex: dict[str, FutexCounts] = {}
+    futex_wait_log2_ns: dict[int, int] = {}  # n: waits of 2^n to 2^(n+1) ns
+    locks_waited_for: int = 0
+    locks: list[LockWaits] = []  # the ten with the longest total wait
+    tasks: TaskCounts | None = None
+
+    @property
+    def futex_waits(self) -> list[FutexCounts]:
+        """Return the futex operations that wait."""
+        return [counts for name, counts in self.futex.items() if name in FUTEX_WAITS]
+
+    @property
+    def futex_wakes(self) -> list[FutexCounts]:
+        """Return the futex operations that wake."""
+        return [counts for name, counts in self.futex.items() if name in FUTEX_WAKES]
+
+
+class Instructions(Data):
+    """Instructions in user mode per unit of work: the median of several runs, and half their range as a share of it."""
+
+    per_unit: float
+    spread: float
+    runs: int
+
+
+class BenchmarkProfile(Data):
+    """The system calls of one benchmark by phase; its work's calls are those of `counted` less those of `deducted`."""
+
+    method: Method
+    perturbed: bool
+    units: Annotated[int, Field(ge=1)]
+    phases: dict[str, PhaseCounts]
+    counted: str
+    deducted: str | None = None
+    instructions: Instructions | None = None
+    no_instructions: str = ""
+
+    def knows(self, names: Sequence[str] | Literal["all"]) -> bool:
+        """Return whether calls of these names were counted at all."""
+        return self.method is not Method.STRACE_FUTEX or (names != "all" and set(names) <= {"futex"})
+
+    def calls_per_unit(self, names: Sequence[str] | Literal["all"]) -> float:
+        """Return calls of these names per unit of work.
+
+        A contended program may make fewer calls than its set-up alone: that is 0, not less.
+        """
+        calls = self._calls(self.counted, names) - (self._calls(self.deducted, names) if self.deducted else 0)
+        return max(0, calls) / self.units
+
+    def calls_shown(self, benchmark: Benchmark) -> float | None:
+        """Return what the benchmark's profile_metric shows; None without one, or where the calls were not counted."""
+        if benchmark.profile_metric is None or not self.knows(benchmark.profile_syscalls):
+            return None
+        return benchmark.profile_metric.shown(self.calls_per_unit(benchmark.profile_syscalls))
+
+    def _calls(self, phase: str, names: Sequence[str] | Literal["all"]) -> int:
+        if names == "all":
+            return self.phases[phase].total
+        syscalls = self.phases[phase].syscalls
+        return sum(syscalls[name].calls for name in names if name in syscalls)
+
+    @property
+    def futex_per_unit(self) -> float:
+        """Return futex calls per unit of work."""
+        return self.calls_per_unit(["futex"])
+
+
+class CellProfile(Data):
+    """The file WORKLOAD.profile.json of a cell."""
+
+    schema_version: Literal[2] = 2
+    benchmarks: dict[str, BenchmarkProfile]

@@ -1,0 +1,268 @@
+"""Writes and reads the project's generated and recorded files, each whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from interlock.catalog.types import label_of
+from interlock.errors import StoreError
+from interlock.results import pyperf_files
+from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
+from interlock.results.profiles import BenchmarkProfile, CellProfile
+
+Item = TypeVar("Item", bound=BaseModel)
+EXPERIMENT_FILE = "experiment.json"
+BUILDS_FILE = "builds.json"
+NOTHING: Mapping[str, Collection[str]] = {}
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file with this text (as UTF-8) or these bytes; if that fails, raise StoreError and leave it unchanged."""
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _cannot_write(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        file=str(path),
+        found=f"cannot be written: {error.strerror or error}",
+        todo=f"Check permissions and free space of {path.parent}.",
+    )
+
+
+def sync(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Write the generated files that differ, remove those that nothing generates any more, and return both."""
+    drifted = drift(root, files)
+    for path in drifted:
+        if path in files:
+            write_atomically(root / path, files[path])
+        else:
+            (root / path).unlink()
+    return drifted
+
+
+def drift(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Return paths below `root` that are not as generated: they differ, are missing, or are left over."""
+    changed = [path for path, text in files.items() if _read_or_none(root / path) != text.encode()]
+    return sorted({*changed, *_left_over(root, files)})
+
+
+def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
+    """Return files in generated folders of dockerfiles/ that nothing generates; hand-written folders are left alone."""
+    folders = {path.parent for path in (root / "dockerfiles").glob("*/build.sh")}
+    there = {str(path.relative_to(root)) for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return there - files.keys()
+
+
+def _read_or_none(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def new_folder(results: Path, name: str | None, day: str) -> Path:
+    """Make and return the folder of a new experiment with this name (default: the next one of the day)."""
+    if name is None:
+        return new_experiment(results, day)
+    folder = results / name
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.") from None
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    return folder
+
+
+def new_experiment(results: Path, day: str) -> Path:
+    """Make and return the first free folder of DAY-a, DAY-b ..."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 10_000):
+            folder = results / f"{day}-{_letters(number)}"
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise _cannot_write(results, error) from None
+    raise StoreError(file=str(results), found="10,000 experiments in one day", todo="Remove some, or use --name.")
+
+
+def _letters(number: int) -> str:
+    """Return a number as letters: 1 -> a, 26 -> z, 27 -> aa."""
+    text = ""
+    while number:
+        number, letter = divmod(number - 1, 26)
+        text = chr(ord("a") + letter) + text
+    return text
+
+
+def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:
+    """Return the path of a cell's values, in pyperf's format."""
+    return Path(experiment, host, label_of(variant, mode), f"{workload}.json")
+
+
+def profile_path(cell: Path) -> Path:
+    """Return the path of a cell's profile, next to its values."""
+    return cell.with_suffix(".profile.json")
+
+
+def write_json(path: Path, data: BaseModel) -> None:
+    """Write a record as JSON."""
+    write_atomically(path, data.model_dump_json(indent=1) + "\n")
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """Return what experiment.json in an experiment's folder says."""
+    path = folder / EXPERIMENT_FILE
+    if not path.is_file():
+        raise StoreError(
+            file=str(path),
+            found="there is no such file",
+            todo=f"Name a folder with an {EXPERIMENT_FILE}.",
+        )
+    return read_json(path, Experiment)
+
+
+def latest_builds(references: Path, profile: str) -> BuildRecord | None:
+    """Return the latest builds.json below `references` (results/reference) of this profile; None if there is none."""
+    records = [read_json(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
+    return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
+
+
+def read_json(path: Path, model: type[Item]) -> Item:
+    """Return a record that `write_json` wrote; StoreError if it cannot be read."""
+    try:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(
+            file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise StoreError(
+            file=str(path),
+            key=".".join(str(part) for part in first["loc"]),
+            found=first["msg"],
+            todo="Read it with the version of Interlock that wrote it.",
+        ) from None
+
+
+def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -> dict[str, BenchmarkValues]:
+    """Return the benchmarks of a cell's file by name (without the workload's); empty if the cell has no file.
+
+    `reported` names further figures to read of each benchmark's processes.
+    """
+    try:
+        return pyperf_files.parse(path.read_bytes(), reported)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise StoreError(
+            file=str(path),
+            found=f"not a pyperf file of this tool ({type(error).__name__}: {error})",
+            todo=f"Restore it, or remove {path.parent}.",
+        ) from None
+
+
+def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
+    """Return the profiles of a cell by benchmark; empty if it was not profiled."""
+    path = profile_path(path)
+    if not path.is_file():
+        return {}
+    return read_json(path, CellProfile).benchmarks
+
+
+def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
+    """Return values and profiles of an experiment, by (VARIANT[+MODE], workload) and then by benchmark."""
+    paths = _cell_paths(folder, experiment)
+    return read_cell_values(folder, experiment), {key: read_profiles(path) for key, path in paths.items()}
+
+
+def read_cell_values(folder: Path, experiment: Experiment) -> Values:
+    """Return the values alone: the files of profiles are three times as large."""
+    reported = {
+        name: {one.name: {detail.of for detail in workload.details_of(one)} for one in workload.benchmarks}
+        for name, workload in experiment.workloads.items()
+    }
+    return {key: read_values(path, reported[key[1]]) for key, path in _cell_paths(folder, experiment).items()}
+
+
+def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
+    host = experiment.host["folder"]
+    return {
+        (cell.label, cell.workload): cell_path(folder, host, cell.variant, cell.mode, cell.workload)
+        for cell in [*experiment.cells, *experiment.limits]
+    }
+
+
+def read_durations(cache: Path, profile: str) -> dict[str, float]:
+    """Return how long each variant's last build took, in seconds; estimates only, so a broken file counts as empty."""
+    try:
+        data = json.loads((cache / f"durations-{profile}.json").read_text(encoding="utf-8"))
+        return {str(name): float(seconds) for name, seconds in data.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def write_durations(cache: Path, profile: str, durations: Mapping[str, float]) -> None:
+    """Keep how long each variant's last build took, in seconds."""
+    write_atomically(cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n")
+
+
+def latest_experiment(results: Path) -> Path:
+    """Return the folder of the experiment that was started last; StoreError if there is none."""
+    folders = [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
+    if not folders:
+        raise StoreError(file=str(results), found="no experiment is recorded here", todo="Run `interlock matrix`.")
+    return max(folders, key=lambda folder: read_experiment(folder).started)
+
+
+def has_several_experiments(folder: Path) -> bool:
+    """Return whether this is a folder of experiments rather than one."""
+    return folder.is_dir() and not (folder / EXPERIMENT_FILE).is_file() and bool(_below(folder))
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(path.parent for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{EXPERIMENT_FILE}"))
+
+
+def experiments_in(folder: Path) -> list[Path]:
+    """Return the folder if it is an experiment, or else those at most two levels below it; StoreError for none."""
+    if (folder / EXPERIMENT_FILE).is_file():
+        return [folder]
+    found = _below(folder)
+    if not found:
+        raise StoreError(
+            file=str(folder),
+            found="no experiment is recorded here" if folder.is_dir() else "there is no such folder",
+            todo="Name a folder with an experiment.json, or a folder of such folders.",
+        )
+    return found
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,382 @@
+"""The names of images in users' files: their parts, their variables, and which Python they stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from interlock.catalog.variants import Variant
+from interlock.errors import SwapError, nearest
+
+# Debian releases, as in the tags of official images.
+SUITES = frozenset({"jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid"})
+# Namespaces of official images for one architecture each.
+ARCHITECTURES = frozenset(
+    {"amd64", "arm32v5", "arm32v6", "arm32v7", "arm64v8", "i386", "mips64le", "ppc64le", "riscv64", "s390x"}
+)
+# Publishers whose `python` image has more than Python, or another layout than the official one.
+OTHER_PUBLISHERS = frozenset(
+    {"bitnami", "bitnamilegacy", "chainguard", "cimg", "circleci", "devcontainers", "distroless", "lambda"}
+)
+OFFICIAL_TAG = re.compile(r"(\d+\.\d+t?)(?=[.abcr-]|$)")
+INTERLOCK_TAG = re.compile(r"(?:^|-)(\d+\.\d+t?)(?=[.-]|$)")
+OTHER_TAG = re.compile(r"(?:^|python|py|-)-?(3\.\d+|2\.7)(?![\d])")
+OTHER_NAME = re.compile(r"python-?(3|2)(\d+)$")
+# What shows Python in the name or tag of another image: `uv:python3.12-bookworm`.
+NAMES_PYTHON = re.compile(r"python|pypy|conda", re.IGNORECASE)
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE_OPERATOR = re.compile(r":?[-+?]")
+
+
+class Flavour(StrEnum):
+    """How much of a system an image has besides Python, in the words of the official tags."""
+
+    FULL = "full"
+    SLIM = "slim"
+    ALPINE = "alpine"
+    WINDOWS = "windows"
+    UNKNOWN = "unknown"  # the name has only a digest
+
+
+class Maker(StrEnum):
+    """Who makes an image, which decides whether another one can replace it."""
+
+    OFFICIAL = "official"  # python, from Docker Hub or a mirror of it
+    PYPY = "pypy"
+    NOGIL = "nogil"
+    INTERLOCK = "interlock"
+    OTHER = "other"  # Python with something else that a swap would lose
+
+
+@dataclass(frozen=True)
+class ImageName:
+    """registry/repository:tag@digest; parts that a name does not have are empty."""
+
+    registry: str
+    repository: str
+    tag: str
+    digest: str
+
+    @property
+    def untagged(self) -> str:
+        return f"{self.registry}/{self.repository}" if self.registry else self.repository
+
+
+@dataclass(frozen=True)
+class PythonImage:
+    """An image with Python in it: its maker, its Python and its system, as far as its name tells."""
+
+    name: ImageName
+    maker: Maker
+    python: str | None  # '3.12' or '3.14t', as in lib/python3.14t; None where the tag names no minor version
+    implementation: str  # the command: python or pypy
+    flavour: Flavour
+    suite: str | None  # 'bookworm', 'alpine3.20'; None if the tag does not name it
+
+    @property
+    def agrees_on(self) -> tuple[str, str | None]:
+        """Return what stages of one program must have in common, since compiled code loads in no other Python."""
+        return self.implementation, self.python
+
+
+@dataclass(frozen=True)
+class NewImage:
+    """The image to swap in."""
+
+    reference: str  # for the FROM line
+    variant: str
+    python: str  # '3.14t', as in lib/python3.14t, the command python3.14t and, without the dot, the tags of wheels
+    implementation: str  # python or pypy
+    suite: str
+    profile: str
+    profiles: tuple[str, ...]  # the profiles of the variant
+    differences: dict[str, str]  # from python:X-slim, with reasons
+    free_threaded: bool = False
+
+    @property
+    def command(self) -> str:
+        """Return the interpreter's command: python3.14t."""
+        return f"{self.implementation}{self.python}"
+
+    @property
+    def pinned(self) -> bool:
+        """Return whether the reference has a digest, which only a registry gives."""
+        return "@" in self.reference
+
+
+def new_image(variant: Variant, profile: str, reference: str) -> NewImage:
+    """Return a variant's image as a swap needs it; the reference is `Built.reference`, or the tag alone."""
+    line = variant.release_line
+    # The tag has the version as the build names itself: 3.14t, but 3.9 for the fork nogil-3.9.
+    python = f"{line}t" if f"{variant.tag}-".startswith(f"{line}t-") else line
+    return NewImage(
+        reference=reference,
+        variant=variant.name,
+        python=python,
+        implementation="python" if variant.proof.implementation == "cpython" else variant.proof.implementation,
+        suite=variant.base,
+        profile=profile,
+        profiles=tuple(variant.profiles),
+        differences=dict(variant.differences),
+        free_threaded=variant.proof.gil == "off",
+    )
+
+
+def parse_name(text: str) -> ImageName:
+    """Return the parts of an image's name; the first one is a registry if it has a dot or a port, or is localhost."""
+    rest, _, digest = text.partition("@")
+    head, slash, tail = rest.partition("/")
+    registry = head if slash and (set(head) & set(".:") or head == "localhost") else ""
+    rest = tail if registry else rest
+    folder, slash, last = rest.rpartition("/")
+    last, _, tag = last.partition(":")
+    return ImageName(registry, folder + slash + last, tag, digest)
+
+
+def python_image(text: str) -> PythonImage | None:
+    """Return the Python in the image of this name; None if the name shows none."""
+    name = parse_name(text)
+    maker = _maker(name)
+    if maker is None:
+        return None
+    parts = name.tag.split("-")
+    return PythonImage(
+        name=name,
+        maker=maker,
+        python=_python(name, maker),
+        implementation="pypy" if maker is Maker.PYPY or "pypy" in parts else "python",
+        flavour=_flavour(name, maker, parts),
+        suite=next((part for part in parts if part in SUITES or re.fullmatch(r"alpine[\d.]+", part)), None),
+    )
+
+
+def _maker(name: ImageName) -> Maker | None:
+    *folders, last = name.repository.lower().split("/")
+    owner = folders[-1] if folders else ""
+    if last == "python" and owner in {"interlock", "nogil"}:
+        return Maker(owner)
+    if last in {"python", "pypy"} and _is_official(name.registry, owner):
+        return Maker.OFFICIAL if last == "python" else Maker.PYPY
+    return Maker.OTHER if NAMES_PYTHON.search(last) or NAMES_PYTHON.search(name.tag) else None
+
+
+def _is_official(registry: str, owner: str) -> bool:
+    """Return whether the image is the official one or a copy of it.
+
+    Mirrors keep the name below folders of their own; other owners on Docker Hub build images of their own:
+
+    Amazon's `public.ecr.aws/docker/library/python`, a proxy's `harbor.example/hub/library/python`, a team's
+    `registry:5000/python`.
+    """
+    if owner in {"", "library"} or owner in ARCHITECTURES:
+        return True
+    return registry not in {"", "docker.io", "index.docker.io"} and owner not in OTHER_PUBLISHERS
+
+
+def _python(name: ImageName, maker: Maker) -> str | None:
+    if maker is Maker.OTHER:
+        in_name = OTHER_NAME.search(name.repository)
+        in_tag = OTHER_TAG.search(name.tag)
+        return in_tag[1] if in_tag else f"{in_name[1]}.{in_name[2]}" if in_name else None
+    found = OFFICIAL_TAG.match(name.tag) if maker is not Maker.INTERLOCK else INTERLOCK_TAG.search(name.tag)
+    return found[1] if found else None
+
+
+def _flavour(name: ImageName, maker: Maker, parts: list[str]) -> Flavour:
+    if maker in {Maker.INTERLOCK, Maker.NOGIL}:
+        return Flavour.SLIM
+    if not name.tag and name.digest:
+        return Flavour.UNKNOWN
+    for start, flavour in (
+        ("alpine", Flavour.ALPINE),
+        ("windowsservercore", Flavour.WINDOWS),
+        ("nanoserver", Flavour.WINDOWS),
+        ("slim", Flavour.SLIM),
+    ):
+        if any(part.startswith(start) for part in parts):
+            return flavour
+    return Flavour.UNKNOWN if maker is Maker.OTHER else Flavour.FULL
+
+
+class UnsetVariable(Exception):  # noqa: N818 - always caught: the caller decides what it means
+    """A variable has no value where one is needed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A reference to a variable in a word, from `start` to before `end`."""
+
+    name: str
+    operator: str  # ':-', '-', ':+', '+', ':?', '?'; empty without one; other characters are not an operator
+    operand: str
+    start: int
+    end: int
+
+    @property
+    def has_default(self) -> bool:
+        return self.operator in {":-", "-"}
+
+    def value(self, values: Mapping[str, str]) -> str:
+        """Return the variable's value or default; raise UnsetVariable without either."""
+        value = values.get(self.name)
+        there = value is not None and (value != "" or not self.operator.startswith(":"))
+        if self.operator.endswith("+"):
+            return expand(self.operand, values) if there else ""
+        if there and value is not None and self.operator in {"", ":-", "-", ":?", "?"}:
+            return value
+        if self.has_default:
+            return expand(self.operand, values)
+        raise UnsetVariable(self.name)
+
+
+def variables(word: str) -> list[Variable]:
+    """Return the references in a word, without those within another one's default."""
+    found, at = [], 0
+    while (at := word.find("$", at)) >= 0:
+        variable = None if _is_escaped(word, at) else _read_variable(word, at)
+        if variable is None:
+            at += 2 if word.startswith("$$", at) else 1
+            continue
+        found.append(variable)
+        at = variable.end
+    return found
+
+
+def expand(word: str, values: Mapping[str, str]) -> str:
+    """Return the word with its variables expanded; raise UnsetVariable for the first without a value."""
+    text, at = "", 0
+    for variable in variables(word):
+        text += word[at : variable.start] + variable.value(values)
+        at = variable.end
+    return text + word[at:]
+
+
+def sole_variable(word: str) -> Variable | None:
+    """Return the variable if the word is nothing else; None otherwise."""
+    found = variables(word)
+    return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(word)) else None
+
+
+def _is_escaped(word: str, at: int) -> bool:
+    return at > 0 and word[at - 1] == "\\"
+
+
+def _read_variable(word: str, at: int) -> Variable | None:
+    braced = word.startswith("${", at)
+    name = VARIABLE_NAME.match(word, at + 1 + braced)
+    if name is None:
+        return None
+    if not braced:
+        return Variable(name[0], "", "", at, name.end())
+    end = _closing_brace(word, at + 2)
+    if end is None:
+        return None
+    operator = VARIABLE_OPERATOR.match(word, name.end())
+    sign = operator[0] if operator else word[name.end() : end]
+    operand = word[operator.end() : end] if operator else ""
+    return Variable(name[0], sign, operand, at, end + 1)
+
+
+def _closing_brace(word: str, at: int) -> int | None:
+    """Return the position of the brace that closes the one opened before `at`; None without one."""
+    depth = 1
+    for position in range(at, len(word)):
+        depth += {"{": 1, "}": -1}.get(word[position], 0)
+        if depth == 0:
+            return position
+    return None
+
+
+@dataclass(frozen=True)
+class ImageLine:
+    """A line of a file that names an image."""
+
+    index: int
+    name: str | None
+    line: int
+    image: str  # with variables expanded; as written if one has no value
+    missing: str | None  # the variable without a value
+    python: PythonImage | None
+
+    @property
+    def label(self) -> str:
+        """Return its name in quotes, or its number as `docker build --target` takes it."""
+        return f"'{self.name}'" if self.name else str(self.index)
+
+    @property
+    def option(self) -> str:
+        """Return the option that names it."""
+        return f"--stage {self.name or self.index}"
+
+    @property
+    def swappable(self) -> bool:
+        """Return whether its image is Python and nothing else."""
+        return self.python is not None and self.python.maker is not Maker.OTHER
+
+
+AnyImageLine = TypeVar("AnyImageLine", bound=ImageLine)
+
+
+def find_image_line(image_lines: Sequence[AnyImageLine], name: str) -> AnyImageLine | None:
+    """Return the last image line of this name in any case, else the one of this number; None without either."""
+    named = [one for one in image_lines if one.name is not None and one.name.lower() == name.lower()]
+    if named:
+        return named[-1]
+    return image_lines[int(name)] if name.isdecimal() and name.isascii() and int(name) < len(image_lines) else None
+
+
+def require_image_line(image_lines: Sequence[AnyImageLine], name: str, noun: str, file: str) -> AnyImageLine:
+    """Return the image line of this name or number; raise SwapError with the known ones otherwise."""
+    found = find_image_line(image_lines, name)
+    if found is not None:
+        return found
+    known = [one.name or str(one.index) for one in image_lines]
+    raise SwapError(file=file, found=f"there is no {noun} '{name}'", todo=nearest(name, known))
+
+
+def agreeing_image_lines(image_lines: Sequence[AnyImageLine], noun: str, file: str) -> list[AnyImageLine]:
+    """Return all whose image is Python and nothing else; raise SwapError if they are different Pythons."""
+    chosen = [one for one in image_lines if one.swappable]
+    if len({one.python.agrees_on for one in chosen if one.python}) > 1:
+        each = ", ".join(f"{one.label} (line {one.line}) is {one.image}" for one in chosen)
+        raise SwapError(
+            file=file,
+            found=f"its {noun}s start from different Pythons: {each}",
+            todo=f"Name the {noun} to swap with --stage, or use one Python in all.",
+        )
+    return chosen
+
+
+def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
+    """Return why no image line is chosen."""
+    for one in image_lines:
+        if one.python is not None and one.python.maker is Maker.OTHER:
+            return SwapError(
+                file=f"{file}:{one.line}",
+                found=f"{one.image} contains more than Python, which a swap would lose",
+                todo=f"To swap it all the same, name its {noun}: {one.option}.",
+            )
+    images = ", ".join(dict.fromkeys(one.image for one in image_lines))
+    return SwapError(
+        file=file,
+        found=f"no {noun} starts from a Python image (there is {images})",
+        todo=f"If one of them contains Python, name its {noun} with --stage.",
+    )
+
+
+def refuse_windows(chosen: Sequence[ImageLine], file: str) -> None:
+    """Raise SwapError for an image of Windows, which no image for Linux can replace."""
+    for one in chosen:
+        if one.python is not None and one.python.flavour is Flavour.WINDOWS:
+            raise SwapError(
+                file=f"{file}:{one.line}",
+                found=f"{one.image} is an image of Windows",
+                todo="Interlock's images are for Linux: leave this one, or name another with --stage.",
+            )

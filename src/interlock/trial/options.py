@@ -1,0 +1,147 @@
+"""Options of a trial as typed values: the address of the service, the words of the load, its CPUs. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from interlock.catalog.variants import SupportPhase, Variant
+from interlock.errors import UsageError
+
+URL = "{url}"
+WRK = "wrk"
+LATENCY = ("-L", "--latency")
+ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")
+LOOPBACK = ("localhost", "127.0.0.1")
+EXPOSED_TCP = re.compile(r"^([0-9]+)/tcp$")
+NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+# What a trial tries by default: releases that still get fixes, with and without the GIL.
+USUAL_FAMILIES = ("release-lines", "free-threading")
+USUAL_PHASES = (SupportPhase.BUGFIX, SupportPhase.SECURITY)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service answers; `host` is the host name in requests, empty for the container's address.
+
+    `any_answer`: without --http the service is healthy once it answers at all, whatever the status.
+    """
+
+    port: int
+    path: str = "/"
+    host: str = ""
+    any_answer: bool = False
+
+    def base(self, address: str) -> str:
+        """Return the URL that replaces {url}; `address` is the container's."""
+        return f"http://{self.host or address}:{self.port}"
+
+    def url(self, address: str) -> str:
+        """Return the URL that answers 2xx once the service is healthy."""
+        return self.base(address) + self.path
+
+
+def parse_address(text: str) -> Address:
+    """Parse [HOST]:PORT[/PATH], the value of --http; UsageError if it is something else."""
+    found = ADDRESS.match(text)
+    if found is None or not 0 < int(found["port"]) < 65536:
+        raise UsageError(
+            key="--http", found=f"'{text}' is not [HOST]:PORT[/PATH]", todo="Give port and path: --http :8000/health."
+        )
+    if found["host"] in LOOPBACK:
+        raise UsageError(
+            key="--http",
+            found=f"'{found['host']}' is the container that asks, and the service runs in another one",
+            todo=f"Leave the host out: --http :{found['port']}{found['path'] or '/'}.",
+        )
+    return Address(int(found["port"]), found["path"] or "/", found["host"] or "")
+
+
+def exposed_address(ports: Sequence[str]) -> Address:
+    """Return the address of the only TCP port that an image EXPOSEs; UsageError if there is none or more than one."""
+    found = [int(match[1]) for port in ports if (match := EXPOSED_TCP.match(port))]
+    if len(found) == 1:
+        return Address(found[0], any_answer=True)
+    what = f"EXPOSEs {len(found)} TCP ports" if found else "EXPOSEs no TCP port"
+    raise UsageError(
+        key="--http",
+        found=f"missing option --http, and the image {what}",
+        todo="Give port and path: --http :8000/health.",
+    )
+
+
+def load_words(load: str) -> list[str]:
+    """Split the load's command into words and add --latency to wrk; UsageError if quotes or {url} are missing."""
+    try:
+        words = shlex.split(load)
+    except ValueError as error:
+        raise UsageError(
+            key="--load", found=f"'{load}' cannot be split into words: {error}", todo="Close the quotes."
+        ) from None
+    if URL not in load:
+        raise UsageError(
+            key="--load",
+            found=f"'{load}' has no {URL}",
+            todo=f"Write {URL} in place of the service's address: wrk -t1 -c16 -d3s {URL}/path.",
+        )
+    if is_wrk(words) and not any(word in LATENCY for word in words):
+        words.insert(1, LATENCY[1])
+    return words
+
+
+def with_url(words: Sequence[str], base: str) -> list[str]:
+    """Return the words with the service's URL in place of {url}."""
+    return [word.replace(URL, base) for word in words]
+
+
+def is_wrk(words: Sequence[str]) -> bool:
+    """Return whether the command prints what `services.parse_wrk` reads."""
+    return PurePosixPath(words[0]).name == WRK if words else False
+
+
+def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
+    """Return settings NAME=VALUE by name, NAME alone with its value in `here`; UsageError for anything else."""
+    found = {}
+    for setting in settings:
+        name, given, value = setting.partition("=")
+        if not NAME.match(name):
+            raise UsageError(
+                key=option, found=f"'{setting}' is not NAME=VALUE or NAME", todo=f"Write {option} NAME=VALUE."
+            )
+        if not given and name not in here:
+            raise UsageError(
+                key=option,
+                found=f"{name} is not set in this shell",
+                todo=f"Write {option} {name}=VALUE or export it.",
+            )
+        found[name] = value if given else here[name]
+    return found
+
+
+def cpus_of(count: int, service: int | None) -> tuple[str, str]:
+    """Return the CPUs of the service and of the load in the engine's syntax, as in 1-3; empty means all of them.
+
+    Of `count` CPUs the load has the first and the service the last `service` ones (default: all but the first). They
+    share a CPU only if the service has all.
+    """
+    if count < 2 and service in {None, 1}:
+        return "", ""
+    wanted = count - 1 if service is None else service
+    if not 1 <= wanted <= count:
+        raise UsageError(
+            key="--cpus", found=f"{wanted} CPUs, and the engine has {count}", todo=f"Give 1 to {count}: --cpus {count}."
+        )
+    first = count - wanted
+    return (str(first) if wanted == 1 else f"{first}-{count - 1}"), "0"
+
+
+def usual_variants(variants: Mapping[str, Variant]) -> list[str]:
+    """Return the names of the variants that a trial tries by default."""
+    return [
+        name
+        for name, variant in variants.items()
+        if variant.family in USUAL_FAMILIES and variant.support.phase in USUAL_PHASES
+    ]

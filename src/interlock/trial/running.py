@@ -1,0 +1,186 @@
+"""One trial from beginning to end: build, prove, measure, profile, record, and remove what was made."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from interlock import __version__
+from interlock.catalog.types import MOUNT, slug
+from interlock.catalog.variants import Base
+from interlock.engine import machine
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import Say
+from interlock.engine.run import user_builds
+from interlock.engine.run.user_builds import Recipe, UserImage, Workshop
+from interlock.errors import InterlockError
+from interlock.measure import lock
+from interlock.measure.cells import ProgressUpdate
+from interlock.measure.probes import best_probe
+from interlock.results import store
+from interlock.results.experiments import BaseImage
+from interlock.results.trials import OWN_TWIN, Candidate, Trial, TrialSettings
+from interlock.trial.builds import Builds, PlannedCandidate, twin_of
+from interlock.trial.options import exposed_address
+from interlock.trial.rounds import Checks, Entry, TrialMeasurements, TrialResources, measure_rounds, prove
+
+TRIAL_FILE = "trial.json"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a trial tries, and the command that repeats it."""
+
+    root: Path
+    cache: Path
+    results: Path
+    output: Path | None
+    base: Base
+    recipe: Recipe
+    planned: Sequence[PlannedCandidate]
+    checks: Checks
+    settings: TrialSettings
+    starts_service: bool
+    keep: bool
+    command: str
+
+
+@dataclass(frozen=True)
+class ProgressCallbacks:
+    """What is called with each step of a build, and with each run."""
+
+    on_build: Callable[[str, str], None]
+    on_progress: Callable[[ProgressUpdate], None]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A trial's builder and owner, and its start by the calendar and by the monotonic clock."""
+
+    builder: str
+    started: datetime.datetime
+    clock_s: float
+
+    @property
+    def owner(self) -> str:
+        return f"trial-{self.started:%Y%m%d%H%M%S%f}"
+
+
+def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressCallbacks) -> tuple[Path, Trial]:
+    """Run a trial; return its folder and record. Raise an InterlockError without leaving anything behind.
+
+    The user's folder is only read.
+    """
+    begun = _Begun(user_builds.find_builder(), datetime.datetime.now(datetime.UTC), time.monotonic())
+    left: list[UserImage] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="interlock-trial-") as folder:
+            shop = Workshop(
+                engine.client, engine.address, begun.owner, Path(folder), assignment.cache / "logs", begun.builder
+            )
+            builds = Builds(shop, assignment.recipe, callbacks.on_build, left)
+            # If the service does not work unchanged, nothing else need be built.
+            own = builds.own()
+            resources = _open_resources(engine, assignment, own, begun.owner, callbacks.on_progress)
+            prove(resources, [own])
+            planned = [builds.candidate(one) for one in assignment.planned]
+        prove(resources, planned)
+        measured = _measure_under_lock(assignment, resources, [own, twin_of(own), *planned])
+        if assignment.keep:
+            measured.candidates = _kept(engine, assignment, measured.candidates)
+    finally:
+        _clean_up(engine, begun.owner, left)
+    return _write(assignment, _record(engine, begun, assignment, measured))
+
+
+def _open_resources(
+    engine: DockerEngine, assignment: Assignment, own: Entry, owner: str, on_progress: Callable[[ProgressUpdate], None]
+) -> TrialResources:
+    settings, checks = assignment.settings, assignment.checks
+    on_progress(ProgressUpdate("preparing", "load and instruments", "", 0, 1))
+    base = _base(engine, assignment, on_progress)
+    if assignment.starts_service and checks.address is None:
+        ports = engine.exposed_ports(own.candidate.image_id)
+        checks = replace(checks, address=exposed_address(ports))
+    modes = [one.mode.environment for one in assignment.planned if one.mode]
+    needed = settings.profiled or any(MOUNT in value for one in modes for value in one.values())
+    services = engine.set_up_trial(owner, assignment.root, base, settings, instruments=needed)
+    return TrialResources(services, checks, settings, on_progress)
+
+
+def _measure_under_lock(
+    assignment: Assignment, resources: TrialResources, entries: Sequence[Entry]
+) -> TrialMeasurements:
+    """Measure while nothing else does on this machine; the probe is tried then too, because it traces."""
+    say: Callable[[str], None] = lambda text: resources.on_progress(ProgressUpdate("preparing", text, "", 0, 1))  # noqa: E731
+    with lock.hold(f"trial of {assignment.recipe.context.resolve()}", say):
+        return measure_rounds(_with_probe(resources), entries)
+
+
+def _with_probe(resources: TrialResources) -> TrialResources:
+    if not resources.settings.profiled:
+        return resources
+    try:
+        return replace(resources, probe=best_probe(resources.services.workspace))
+    except InterlockError as error:  # another tracer, say: times can still be measured
+        return replace(resources, no_probe=error.found)
+
+
+def _base(engine: DockerEngine, assignment: Assignment, on_progress: Callable[[ProgressUpdate], None]) -> BaseImage:
+    """Return the base of the helper images: that of a variant that was built, or the plan's."""
+    found = next((one.built.base for one in assignment.planned if one.built.base), None)
+    say: Say = lambda _, text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))  # noqa: E731
+    return found or engine.ensure_base(assignment.base, assignment.cache, say)
+
+
+def _kept(engine: DockerEngine, assignment: Assignment, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Tag the candidates' images, so that they can be run by name."""
+    name = slug(assignment.recipe.context.resolve().name.lower()) or "service"
+
+    def tagged(one: Candidate) -> Candidate:
+        if not one.image_id or one.label == OWN_TWIN:
+            return one
+        repository, tag = f"interlock/trial-{name}", slug(one.label.lower())
+        engine.tag(one.image_id, f"{repository}:{tag}")
+        return one.model_copy(update={"image_tag": f"{repository}:{tag}"})
+
+    return [tagged(one) for one in candidates]
+
+
+def _clean_up(engine: DockerEngine, owner: str, left: Sequence[UserImage]) -> None:
+    """Remove what the trial made; images that have a tag stay."""
+    try:
+        engine.clean_up(owner)
+    finally:
+        for image in left:
+            engine.remove_untagged([image.image_id, *image.left])
+
+
+def _record(engine: DockerEngine, begun: _Begun, assignment: Assignment, measured: TrialMeasurements) -> Trial:
+    return Trial(
+        name="",
+        tool_version=__version__,
+        command=assignment.command,
+        started=begun.started.isoformat(timespec="seconds"),
+        duration_s=round(time.monotonic() - begun.clock_s, 1),
+        settings=assignment.settings,
+        host={**machine.facts(), "engine": engine.facts()},
+        builder=begun.builder,
+        candidates=measured.candidates,
+        order=measured.order,
+        probe=measured.probe,
+        no_probe=measured.no_probe,
+        warnings=measured.warnings,
+    )
+
+
+def _write(assignment: Assignment, trial: Trial) -> tuple[Path, Trial]:
+    """Write the record into the folder that was asked for, or a new one in results/."""
+    folder = assignment.output or store.new_experiment(assignment.results, trial.started.partition("T")[0])
+    named = trial.model_copy(update={"name": folder.resolve().name})
+    store.write_json(folder / TRIAL_FILE, named)
+    return folder, named

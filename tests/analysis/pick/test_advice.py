@@ -1,0 +1,378 @@
+"""The answer of a pick: whom it switches to, what it says of costs, machines and next steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from interlock.analysis.pick.advice import (
+    Ranking,
+    ThisMachine,
+    advise,
+    decide,
+    decide_with_audits,
+    machine_differences,
+    machine_text,
+    ratio_text,
+    speed_of,
+    throughput_text,
+)
+from interlock.analysis.pick.evidence import Evidence
+from interlock.analysis.pick.exclusions import LocalImage
+from interlock.analysis.statistics import Interval
+from interlock.engine import machine
+from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.experiments import Outcome, State
+from interlock.results.picks import Decision, Estimate, MachineDifference, Pick, Standing
+from tests.builders import OK, make_benchmark, make_built, make_experiment, make_settings, make_workload
+from tests.picks import SIX, Figures, make_evidence, noisy
+
+THERE: dict[str, Any] = {
+    "folder": "box",
+    "name": "box",
+    "cores": 2,
+    "cpu": "Example CPU 9000",
+    "memory_bytes": 8 * 2**30,
+    "kernel": "6.18.0",
+    "system": "Debian 13",
+    "load_1min": 0.1,
+    "engine": {"name": "docker", "version": "28.0", "storage_driver": "overlay2"},
+}
+
+
+def here(engine: dict[str, Any] | None = None, **changes: Any) -> ThisMachine:
+    host_facts = {key: value for key, value in THERE.items() if key != "engine"} | changes
+    return ThisMachine(host_facts, THERE["engine"] if engine is None else engine)
+
+
+def test_a_machine_is_described_in_one_line() -> None:
+    assert machine_text(THERE) == (
+        "2 cores, Example CPU 9000, 8 GiB, Linux 6.18.0, Debian 13, docker 28.0, storage driver overlay2"
+    )
+
+
+def test_the_same_machine_by_another_name_and_load_is_not_apart() -> None:
+    assert machine_differences(THERE, here(name="other", load_1min=7.5)) == []
+
+
+def test_what_makes_figures_differ_is_named_with_both_sides() -> None:
+    elsewhere = here({"name": "podman", "version": "5.4", "storage_driver": "vfs"}, cores=8, kernel="6.1.0")
+    assert machine_differences(THERE, elsewhere) == [
+        MachineDifference(what="cores", there="2", here="8"),
+        MachineDifference(what="kernel", there="6.18.0", here="6.1.0"),
+        MachineDifference(what="engine", there="docker 28.0", here="podman 5.4"),
+        MachineDifference(what="storage driver", there="overlay2", here="vfs"),
+    ]
+
+
+def test_memory_differs_by_whole_gibibytes() -> None:
+    assert machine_differences(THERE, here(memory_bytes=8 * 2**30 - 4096)) == []
+    assert machine_differences(THERE, here(memory_bytes=16 * 2**30)) == [
+        MachineDifference(what="memory", there="8 GiB", here="16 GiB")
+    ]
+
+
+def test_what_one_side_does_not_know_is_not_compared_and_a_missing_engine_is_said() -> None:
+    without = ThisMachine({"cores": 2}, None)
+    assert machine_differences(THERE, without) == []
+    assert without.notes == ["no container engine answers here: its version and storage driver are not compared"]
+    assert here().notes == []
+
+
+def test_the_facts_of_this_machine_and_of_an_experiment_have_the_same_names() -> None:
+    found = machine_differences(make_experiment().host, ThisMachine(machine.facts()))
+    assert {one.what for one in found} >= {"processor"}
+
+
+OWN = ("base", "fast")
+
+
+def material_of(weights: tuple[str, ...] = ("locks",), *, start: bool = True, **more: Any) -> Evidence:
+    """`fast` takes half the time of `base`, `slow` twice as much; a start of `fast` takes 2 ms more."""
+    figures: dict[str, dict[str, Any]] = {
+        "base": {"locks/queue": SIX},
+        "fast": {"locks/queue": noisy(0.5)},
+        "slow": {"locks/queue": noisy(2.0)},
+    }
+    if start:
+        for label, factor in (("base", 0.010), ("fast", 0.012), ("slow", 0.010)):
+            figures[label]["startup/pass"] = noisy(factor)
+    return make_evidence(figures, weights, **more)
+
+
+def advice_on(evidence: Evidence, local: LocalImage = LocalImage.MEASURED, here: ThisMachine | None = None) -> Pick:
+    ranked = decide(evidence)
+    image = evidence.images[ranked.chosen.label.partition("+")[0]] if ranked.chosen else None
+    there = evidence.experiment.host
+    return advise(evidence, ranked, here or ThisMachine(there, there["engine"]), image, local)
+
+
+def labels(ranked: Ranking) -> list[str]:
+    return [row.label for row in ranked.rows]
+
+
+def test_the_fastest_that_is_shown_to_be_faster_is_the_one_to_switch_to() -> None:
+    ranked = decide(material_of())
+    assert (ranked.decision, ranked.chosen and ranked.chosen.label) == (Decision.SWITCH, "fast")
+    assert labels(ranked) == ["fast", "base", "slow"]
+
+
+def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
+    figures = {"base": SIX, "near": noisy(0.99, off=0.02), "slow": noisy(2.0)}
+    pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
+    assert (pick.decision, pick.recommended) == (Decision.STAY, None)
+    assert pick.answer.startswith("stay with base: ")
+    assert "near: 1 % more throughput" in pick.answer
+    assert pick.next == ["interlock matrix --workloads locks --variants base,near"]
+
+
+def test_what_only_seems_to_be_the_fastest_is_passed_over_and_said() -> None:
+    figures = {"base": SIX, "wild": noisy(0.4, off=0.9), "sure": noisy(0.8)}
+    pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
+    assert [one.label for one in pick.contenders] == ["wild", "sure", "base"]
+    assert pick.recommended is not None
+    assert pick.recommended.label == "sure"
+    assert any(note.endswith("not shown to be faster than base: wild") for note in pick.notes)
+
+
+def test_a_baseline_that_does_not_meet_the_constraints_cannot_be_stayed_with() -> None:
+    variants = {"base": {"version": "3.11.2"}, "fast": {"version": "3.11.2"}, "slow": {"version": "3.14.0"}}
+    pick = advice_on(material_of(variants=variants, min_python=(3, 14)))
+    assert pick.decision is Decision.SWITCH
+    assert pick.recommended is not None
+    assert pick.recommended.label == "slow"
+    assert "(Python 3.11.2 is older than 3.14)" in pick.answer
+    assert pick.answer.endswith("slow: 50 % less throughput (95 % interval 50 to 50 %)")
+
+
+def test_if_nothing_meets_the_constraints_there_is_nothing_to_do() -> None:
+    pick = advice_on(material_of(max_rss_bytes=1))
+    assert (pick.decision, pick.contenders, pick.recommended, pick.next) == (Decision.NOTHING, [], None, [])
+    assert "none of 3 variants" in pick.answer
+    assert [one.label for one in pick.excluded] == ["base", "fast", "slow"]
+
+
+def audits_of(**errors: str) -> tuple[Callable[[str], VariantAudit], list[str]]:
+    """An audit in which a module fails to import on the variants that are named, and whom it was asked about."""
+    asked: list[str] = []
+
+    def audit(name: str) -> VariantAudit:
+        asked.append(name)
+        imports = [ModuleImport(module="six", error=errors.get(name, ""))]
+        return VariantAudit(
+            variant=name, outcome=OK, packages=[PackageAudit(name="six", origin=Origin.WHEEL, imports=imports)]
+        )
+
+    return audit, asked
+
+
+FIELD: Figures = {
+    "base": {"locks/queue": SIX},
+    "best": {"locks/queue": noisy(0.5)},
+    "good": {"locks/queue": noisy(0.7)},
+    "slow": {"locks/queue": noisy(2.0)},
+}
+
+
+def test_dependencies_that_fit_the_best_are_tried_on_nothing_else() -> None:
+    audit, asked = audits_of()
+    evidence, ranked = decide_with_audits(make_evidence(FIELD), audit)
+    assert (ranked.chosen and ranked.chosen.label, asked) == ("best", ["best"])
+    assert not any("dependencies" in note for note in advice_on(evidence).notes)
+
+
+def test_dependencies_that_do_not_fit_are_tried_on_the_next_one_and_the_baseline_is_asked_why() -> None:
+    audit, asked = audits_of(best="ImportError")
+    evidence, ranked = decide_with_audits(make_evidence(FIELD), audit)
+    assert (ranked.chosen and ranked.chosen.label, asked) == ("good", ["best", "base", "good"])
+    assert [one.label for one in ranked.excluded] == ["best"]
+    assert [one.variant for one in advice_on(evidence).audits] == ["best", "base", "good"]
+
+
+def test_what_fails_on_the_baseline_as_well_excludes_nobody() -> None:
+    audit, asked = audits_of(best="ImportError", base="ImportError")
+    ranked = decide_with_audits(make_evidence(FIELD), audit)[1]
+    assert (ranked.chosen and ranked.chosen.label, asked) == ("best", ["best", "base"])
+
+
+def test_if_dependencies_fit_nothing_that_is_faster_the_answer_is_to_stay() -> None:
+    audit, asked = audits_of(best="ImportError", good="ImportError")
+    ranked = decide_with_audits(make_evidence(FIELD), audit)[1]
+    assert (ranked.decision, asked) == (Decision.STAY, ["best", "base", "good"])
+
+
+def test_where_nothing_is_faster_nothing_is_tried_and_a_note_says_so() -> None:
+    audit, asked = audits_of()
+    slow = make_evidence({label: FIELD[label] for label in ("base", "slow")}, needs=("requirements.txt",))
+    evidence, ranked = decide_with_audits(slow, audit)
+    assert (ranked.decision, asked) == (Decision.STAY, [])
+    assert any("dependencies were not tested" in note for note in advice_on(evidence).notes)
+
+
+def test_the_baseline_may_be_another_than_the_experiments() -> None:
+    pick = advice_on(material_of(baseline="slow"))
+    assert (pick.baseline, pick.recommended and pick.recommended.label) == ("slow", "fast")
+    assert pick.recommended is not None
+    assert pick.recommended.gain.estimate == pytest.approx(4, rel=0.01)
+    assert pick.measure == "interlock matrix --workloads locks --variants slow,fast,base --baseline slow"
+
+
+def test_the_gain_is_the_inverse_of_the_time_and_the_costs_are_beside_the_baseline() -> None:
+    sizes = [
+        make_built(name).model_copy(update={"size_bytes": size})
+        for name, size in (("base", 134_000_000), ("fast", 136_000_000), ("slow", 1))
+    ]
+    evidence = material_of(rss_bytes={"base": 10_000_000, "fast": 41_000_000}, experiment={"images": sizes})
+    chosen = advice_on(evidence).recommended
+    assert chosen is not None
+    assert chosen.gain.estimate == pytest.approx(2, rel=0.01)
+    assert chosen.gain.low < 2 < (chosen.gain.high or 0)
+    assert (chosen.costs.max_rss_bytes, chosen.costs.image_bytes) == (31_000_000, 2_000_000)
+    assert chosen.costs.start_s == pytest.approx(0.002, rel=0.05)
+    assert chosen.costs.start_ratio is not None
+    assert chosen.costs.start_ratio.estimate == pytest.approx(1.2, rel=0.01)
+
+
+def test_without_starts_in_the_experiment_their_cost_is_not_known() -> None:
+    pick = advice_on(material_of(start=False))
+    assert pick.recommended is not None
+    assert (pick.recommended.costs.start_s, pick.recommended.costs.start_ratio) == (None, None)
+    assert {one.start_s for one in pick.contenders} == {None}
+
+
+def test_memory_is_the_most_of_the_benchmarks_that_count() -> None:
+    evidence = make_evidence(
+        {"base": {"locks/queue": SIX, "startup/pass": SIX}}, ["startup"], rss_bytes={"base": 41_000_000}
+    )
+    small = {"pass": evidence.values["base", "startup"]["pass"].model_copy(update={"max_rss_bytes": 5})}
+    evidence = replace(evidence, values={**evidence.values, ("base", "startup"): small})
+    assert [one.max_rss_bytes for one in advice_on(evidence).contenders] == [5]
+
+
+def test_a_speed_is_the_inverse_of_a_ratio_and_an_open_end_is_none() -> None:
+    speed = speed_of(Interval(0.5, 0.4, 0.625))
+    assert (speed.estimate, speed.low, speed.high) == (2.0, 1.6, 2.5)
+    assert ratio_text(speed) == "2.00 [1.60, 2.50]"
+    one_round = speed_of(Interval(0.5, 0.0, math.inf))
+    assert (one_round.low, one_round.high) == (0.0, None)
+    assert ratio_text(one_round) == "2.00 [one round]"
+
+
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "text"),
+    [
+        (1.26, 1.23, 1.29, "26 % more throughput (95 % interval 23 to 29 %)"),
+        (0.59, 0.58, 0.604, "41 % less throughput (95 % interval 40 to 42 %)"),
+        (1.05, 0.98, 1.12, "5 % more throughput (95 % interval -2 to +12 %)"),
+        (1.02, 1.0, 1.04, "2 % more throughput (95 % interval 0 to 4 %)"),
+        (1.001, 0.98, 1.03, "the same throughput (95 % interval -2 to +3 %)"),
+        (3.5, 3.1, 4.0, "250 % more throughput (95 % interval 210 to 300 %)"),
+        (2.0, 0.0, None, "100 % more throughput (one round, so no interval)"),
+    ],
+)
+def test_a_throughput_is_said_in_percent(estimate: float, low: float, high: float | None, text: str) -> None:
+    assert throughput_text(Estimate(estimate=estimate, low=low, high=high)) == text
+
+
+def test_the_image_is_named_with_its_digest_if_a_registry_has_it() -> None:
+    plain = advice_on(material_of()).recommended
+    assert plain is not None
+    assert (plain.reference, plain.pinned) == ("interlock/python:fast-trixie", False)
+    digest = f"registry.example.com:5000/python@sha256:{'4' * 64}"
+    images = [make_built("base"), make_built("fast").model_copy(update={"digest": digest}), make_built("slow")]
+    pushed = advice_on(material_of(experiment={"images": images})).recommended
+    assert pushed is not None
+    assert pushed.pinned
+    assert pushed.reference == f"registry.example.com:5000/python:fast-trixie@sha256:{'4' * 64}"
+
+
+def test_a_mode_brings_its_environment_and_its_options() -> None:
+    figures: Figures = {"base": {"locks/queue": SIX}, "base+quick": {"locks/queue": noisy(0.5)}}
+    mode = {"name": "quick", "summary": "a mode", "environment": {"PYTHON_JIT": "1"}, "options": ["-X", "jit"]}
+    pick = advice_on(make_evidence(figures, variants={"base": {"modes": [mode]}}))
+    assert pick.recommended is not None
+    assert (pick.recommended.label, pick.recommended.reference) == ("base+quick", "interlock/python:base-trixie")
+    assert pick.recommended.environment == {"PYTHON_JIT": "1"}
+    assert pick.recommended.options == ["-X", "jit"]
+    assert pick.recommended.costs.image_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("local", "builds"),
+    [(LocalImage.ABSENT, True), (LocalImage.UNKNOWN, True), (LocalImage.MEASURED, False), (LocalImage.OTHER, False)],
+)
+def test_an_image_that_is_not_here_is_built_first_then_tried_then_swapped_in(local: LocalImage, builds: bool) -> None:
+    tried = ["interlock trial . --variants fast", "interlock swap Dockerfile --to fast"]
+    assert advice_on(material_of(), local).next == (["interlock build fast"] if builds else []) + tried
+
+
+def test_the_commands_of_a_release_build_say_so() -> None:
+    settings = make_settings(["base", "fast", "slow"]).model_copy(update={"profile": "release"})
+    evidence = material_of(experiment={"settings": settings}, profile="release")
+    assert advice_on(evidence, LocalImage.ABSENT).next == [
+        "interlock build fast --release",
+        "interlock trial . --variants fast --release",
+        "interlock swap Dockerfile --to fast --release",
+    ]
+
+
+def test_how_far_this_machine_is_from_the_experiments_is_a_part_of_the_answer() -> None:
+    evidence = material_of(shipped=True)
+    elsewhere = ThisMachine({**evidence.experiment.host, "cores": 64}, evidence.experiment.host["engine"])
+    pick = advice_on(evidence, here=elsewhere)
+    assert pick.shipped
+    assert pick.apart == [MachineDifference(what="cores", there="2", here="64")]
+    assert advice_on(evidence).apart == []
+
+
+def test_a_full_experiment_of_this_machine_is_not_to_be_repeated() -> None:
+    settings = make_settings(["base", "slow"]).model_copy(update={"quick": False})
+    figures: Figures = {"base": {"locks/queue": SIX}, "slow": {"locks/queue": noisy(2.0)}}
+    full = make_evidence(figures, experiment={"settings": settings})
+    assert advice_on(full).next == []
+    assert advice_on(make_evidence(figures, experiment={"settings": settings}, shipped=True)).next != []
+    assert advice_on(make_evidence(figures)).next != []
+
+
+def test_ties_with_the_chosen_one_warnings_and_what_does_not_count_are_noted() -> None:
+    figures = {"base": SIX, "fast": noisy(0.5), "other": noisy(0.501, off=0.02)}
+    evidence = make_evidence(
+        {label: {"locks/queue": one, "locks/extra": one} for label, one in figures.items()},
+        experiment={"warnings": ["hot", "busy"]},
+    )
+    today = make_workload("locks", benchmarks=[make_benchmark("queue"), make_benchmark("extra", ranks=False)])
+    evidence.catalog.workloads["locks"] = today
+    notes = advice_on(evidence).notes
+    assert "not shown to differ from fast: other" in notes
+    assert any("no weight" in note and note.endswith(": locks/extra") for note in notes)
+    assert any("`interlock report results/own` shows 2 warnings" in note for note in notes)
+
+
+def test_a_pick_is_read_back_from_its_json() -> None:
+    pick = advice_on(material_of())
+    assert Pick.model_validate_json(pick.model_dump_json()) == pick
+    one_round = make_evidence({"base": {"locks/queue": [1.0]}, "x": {"locks/queue": [0.5]}})
+    again = Pick.model_validate_json(advice_on(one_round).model_dump_json())
+    assert again.contenders[0].speed.high is None
+
+
+def test_contenders_say_how_they_stand() -> None:
+    pick = advice_on(material_of())
+    assert {one.label: one.standing for one in pick.contenders} == {
+        "fast": Standing.FASTER,
+        "base": Standing.BASELINE,
+        "slow": Standing.SLOWER,
+    }
+    assert [(one.benchmark, one.share) for one in pick.shares] == [("queue", 1.0)]
+
+
+def test_an_unavailable_variant_is_excluded_not_ranked() -> None:
+    gone = Outcome(state=State.UNAVAILABLE, reason="no source")
+    images = [make_built("base"), make_built("fast", gone), make_built("slow")]
+    ranked = decide(material_of(experiment={"images": images}))
+    assert ranked.decision is Decision.STAY
+    assert [(one.label, one.reasons) for one in ranked.excluded] == [("fast", ["unavailable: no source"])]

@@ -1,0 +1,232 @@
+"""Which experiment answers, how much each benchmark counts, and what its figures are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.analysis.pick.criteria import Criteria, parse_weights
+from interlock.analysis.pick.evidence import (
+    RecordedExperiment,
+    choose_experiment,
+    measuring_command,
+    shares_of,
+    threads_of,
+    uncounted,
+)
+from interlock.catalog.variants import Condition, Gil
+from interlock.catalog.workloads import Benchmark
+from interlock.errors import UsageError
+from tests.builders import make_benchmark, make_settings, make_workload
+from tests.picks import SIX, Figures, experiment_of, make_evidence, workloads_of
+
+NAMES = ["download/one", "download/two", "locks/queue", "startup/pass"]
+FULL = {"cpython-3.13": dict.fromkeys(NAMES, SIX), "cpython-3.14": dict.fromkeys(NAMES, SIX)}
+KNOWN = workloads_of(FULL)
+
+
+def wanting(*weights: str, **more: Any) -> Criteria:
+    return Criteria(weights=parse_weights(weights), **more)
+
+
+def recorded(
+    figures: Any = FULL, *, name: str = "2026-11-21-a", shipped: bool = False, **changes: Any
+) -> RecordedExperiment:
+    return RecordedExperiment(Path(name), experiment_of(figures, name=name, **changes), shipped)
+
+
+def threaded(name: str, threads: int, option: str = "--threads") -> Benchmark:
+    return make_benchmark(name, arguments=["--what", name, option, str(threads)])
+
+
+def test_the_weight_of_a_workload_is_shared_by_its_benchmarks() -> None:
+    shares = shares_of(recorded().experiment, wanting("download=3", "locks=1"), KNOWN)
+    assert shares == {("download", "one"): 0.375, ("download", "two"): 0.375, ("locks", "queue"): 0.25}
+
+
+def test_a_benchmark_that_is_named_counts_by_its_own_weight_besides() -> None:
+    shares = shares_of(recorded().experiment, wanting("download=2", "download/two=2"), KNOWN)
+    assert shares == {("download", "one"): 0.25, ("download", "two"): 0.75}
+
+
+@given(st.lists(st.floats(0.001, 1000), min_size=2, max_size=2), st.floats(0.001, 1000))
+def test_only_the_proportion_of_weights_counts(weights: list[float], factor: float) -> None:
+    experiment = recorded().experiment
+    one, other = (
+        shares_of(experiment, wanting(f"download={weights[0] * by}", f"locks={weights[1] * by}"), KNOWN)
+        for by in (1, factor)
+    )
+    assert one == pytest.approx(other)
+    assert sum(one.values()) == pytest.approx(1)
+
+
+def test_what_does_not_rank_today_counts_only_where_it_is_named() -> None:
+    """An experiment of an earlier day does not say what ranks: the project does."""
+    benchmarks = [make_benchmark("one"), make_benchmark("two", ranks=False)]
+    known = {**KNOWN, "download": make_workload("download", benchmarks=benchmarks)}
+    experiment = recorded().experiment
+    assert list(shares_of(experiment, wanting("download"), known)) == [("download", "one")]
+    assert list(shares_of(experiment, wanting("download/two"), known)) == [("download", "two")]
+    assert uncounted(experiment, wanting("download", "locks"), known) == ["download/two"]
+    assert uncounted(experiment, wanting("download/one"), known) == []
+
+
+@pytest.mark.parametrize("option", ["--threads", "--readers", "--workers"])
+def test_the_number_of_threads_is_in_a_benchmarks_arguments(option: str) -> None:
+    assert threads_of(threaded("queue", 8, option)) == 8
+    assert threads_of(make_benchmark(arguments=[option, "many"])) is None
+    assert threads_of(make_benchmark(arguments=[option])) is None
+    assert threads_of(make_benchmark()) is None
+
+
+def with_threads() -> dict[str, Any]:
+    locks = make_workload("locks", benchmarks=[make_benchmark("alone"), threaded("queue-4", 4), threaded("queue-8", 8)])
+    return {"locks": locks, "startup": KNOWN["startup"]}
+
+
+def test_only_benchmarks_with_the_wanted_threads_count_and_those_without_any() -> None:
+    figures = {"cpython-3.13": dict.fromkeys(["locks/alone", "locks/queue-4", "locks/queue-8", "startup/pass"], SIX)}
+    workloads = with_threads()
+    experiment = recorded(figures, workloads=workloads).experiment
+    shares = shares_of(experiment, wanting("locks", "startup", threads=8), workloads)
+    assert shares == {("locks", "alone"): 0.25, ("locks", "queue-8"): 0.25, ("startup", "pass"): 0.5}
+
+
+@pytest.mark.parametrize(
+    ("weights", "threads", "named"),
+    [
+        (["startup"], 8, ("startup",)),
+        (["locks", "startup"], 2, ("locks", "4 or 8 threads")),
+        (["locks/queue-4"], 8, ("locks/queue-4", "4 threads")),
+    ],
+)
+def test_a_number_of_threads_that_nothing_is_measured_with_is_answered_with_those_that_are(
+    weights: list[str], threads: int, named: tuple[str, ...]
+) -> None:
+    known = {
+        **KNOWN,
+        "locks": with_threads()["locks"].model_copy(update={"benchmarks": with_threads()["locks"].benchmarks[1:]}),
+    }
+    with pytest.raises(UsageError) as refused:
+        choose_experiment([], wanting(*weights, threads=threads), known)
+    assert refused.value.key == "--threads"
+    assert all(name in refused.value.found for name in named)
+    assert "--threads" in refused.value.todo
+
+
+def test_the_first_experiment_that_has_everything_is_chosen() -> None:
+    poor = recorded({"cpython-3.13": {"locks/queue": SIX}}, name="2026-11-22-a")
+    rich, shipped = recorded(), recorded(name="2026-11-01-a", shipped=True)
+    assert choose_experiment([poor, rich, shipped], wanting("download", "locks"), KNOWN) is rich
+    assert choose_experiment([poor, rich, shipped], wanting("locks"), KNOWN) is poor
+    assert choose_experiment([poor, shipped], wanting("download"), KNOWN) is shipped
+
+
+def test_an_experiment_must_be_of_the_profile_and_have_the_baseline() -> None:
+    release = recorded(settings=make_settings(["cpython-3.13"]).model_copy(update={"profile": "release"}))
+    standard = recorded(name="2026-11-20-a")
+    assert choose_experiment([release, standard], wanting("locks"), KNOWN) is standard
+    assert choose_experiment([standard, release], wanting("locks", profile="release"), KNOWN) is release
+    other = recorded({"cpython-3.12": dict.fromkeys(NAMES, SIX)}, name="2026-11-19-a")
+    assert choose_experiment([standard, other], wanting("locks", baseline="cpython-3.12"), KNOWN) is other
+
+
+def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_to_measure_it() -> None:
+    without = {"cpython-3.13": {"download/one": SIX}, "cpython-3.14": {"download/one": SIX, "locks/queue": SIX}}
+    found = [
+        recorded({"cpython-3.13": {"locks/queue": SIX}}, name="2026-11-22-a"),
+        recorded(without, name="2026-11-21-a"),
+        recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-20-a"),
+        recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-01-a", shipped=True),
+    ]
+    with pytest.raises(UsageError) as refused:
+        choose_experiment(found, wanting("download=2", "locks=1"), KNOWN)
+    first, second, third, more = refused.value.found.split(": ")[1].split("; ")
+    assert re.fullmatch(r"2026-11-22-a .* download", first)
+    assert re.fullmatch(r"2026-11-21-a .* cpython-3\.13, the baseline", second)
+    assert re.fullmatch(r"2026-11-20-a .* download, locks", third)
+    assert "1 more" in more
+    assert "`interlock matrix --workloads download,locks`" in refused.value.todo
+    with pytest.raises(UsageError, match=r"2026-11-01-a \(shipped\) .* locks"):
+        choose_experiment(found[3:], wanting("locks"), KNOWN)
+
+
+def test_a_baseline_that_failed_is_said() -> None:
+    """The workload is there, and one of its benchmarks failed on the baseline."""
+    figures = {"cpython-3.13": {"download/one": SIX}, "cpython-3.14": {"download/one": SIX, "download/two": SIX}}
+    with pytest.raises(UsageError, match=r"cpython-3.13, the baseline: download two is failed"):
+        choose_experiment([recorded(figures)], wanting("download"), KNOWN)
+
+
+def test_without_any_experiment_the_error_says_so() -> None:
+    with pytest.raises(UsageError, match=r"by locks: .*`interlock matrix --workloads locks`"):
+        choose_experiment([], wanting("locks"), KNOWN)
+
+
+def test_names_that_nobody_knows_are_answered_with_those_that_exist() -> None:
+    with pytest.raises(UsageError, match=r"there is no workload 'servce'. There are: download, locks, startup."):
+        choose_experiment([recorded()], wanting("servce"), KNOWN)
+    with pytest.raises(UsageError, match=r"download has no benchmark 'oen'. Did you mean 'one'"):
+        choose_experiment([recorded()], wanting("download/oen"), KNOWN)
+
+
+def test_a_workload_that_the_project_has_no_more_is_found_in_experiments() -> None:
+    assert choose_experiment([recorded()], wanting("locks"), {}).name == "2026-11-21-a"
+    lacking = recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-20-a")
+    with pytest.raises(UsageError, match="--experiment"):
+        choose_experiment([recorded(), lacking], wanting("locks", baseline="cpython-3.9"), {})
+
+
+def test_the_measuring_command_names_what_is_wanted_once() -> None:
+    criteria = wanting("locks", baseline="cpython-3.13+mimalloc", profile="release")
+    assert measuring_command(["locks", "locks", "startup"], ["cpython-3.14", "cpython-3.14"], criteria) == (
+        "interlock matrix --workloads locks,startup --variants cpython-3.14 --baseline cpython-3.13 --release"
+    )
+
+
+FREE = {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}
+MODES = [
+    {"name": "gil-on", "summary": "a mode", "environment": {"PYTHON_GIL": "1"}, "gil": "on"},
+    {"name": "own-context", "summary": "a mode", "options": ["-X", "thread_inherit_context=0"]},
+]
+
+
+def test_neither_the_twin_nor_the_baseline_under_a_condition_is_a_contender() -> None:
+    labels = ["base", "base+twin", "base+seccomp-unconfined", "base+fast", "x"]
+    figures: Figures = {label: {"locks/queue": SIX} for label in labels}
+    conditions = {"seccomp-unconfined": Condition(name="seccomp-unconfined", summary="a condition")}
+    evidence = make_evidence(figures, experiment={"conditions": conditions})
+    assert evidence.labels == ["base", "base+fast", "x"]
+    assert evidence.twin == "base+twin"
+
+
+def test_the_memory_of_a_contender_is_the_most_of_the_benchmarks_that_count() -> None:
+    evidence = make_evidence({"base": {"locks/queue": SIX, "locks/alone": SIX, "startup/pass": SIX}}, ["locks"])
+    sizes = {("locks", "queue"): 20, ("locks", "alone"): 30, ("startup", "pass"): 40}
+    values = {
+        (label, workload): {
+            name: one.model_copy(update={"max_rss_bytes": sizes[workload, name]}) for name, one in cell.items()
+        }
+        for (label, workload), cell in evidence.values.items()
+    }
+    assert replace(evidence, values=values).max_rss_bytes("base") == 30
+    assert evidence.max_rss_bytes("x") == 0
+
+
+@pytest.mark.parametrize(("label", "gil"), [("x", Gil.OFF), ("x+gil-on", Gil.ON), ("x+own-context", Gil.OFF)])
+def test_a_mode_has_its_variants_gil_unless_it_declares_another(label: str, gil: Gil) -> None:
+    figures: Figures = {"base": {"locks/queue": SIX}, label: {"locks/queue": SIX}}
+    assert make_evidence(figures, variants={"x": {"proof": FREE, "modes": MODES}}).gil(label) is gil
+
+
+def test_what_was_not_measured_has_no_medians() -> None:
+    evidence = make_evidence({"base": {"locks/queue": SIX}})
+    assert evidence.medians("base", ("locks", "queue")) == list(SIX)
+    assert evidence.medians("base", ("startup", "pass")) == []
+    assert evidence.medians("x", ("locks", "queue")) == []

@@ -1,0 +1,341 @@
+"""What excludes an image, and what is only a risk."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from interlock.analysis.pick.exclusions import LocalImage, exclusion_reasons, image_to_name, risks_of, version_numbers
+from interlock.catalog.variants import SupportPhase
+from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.experiments import Built, Outcome, State
+from tests.builders import OK, make_built, make_cell, make_facts
+from tests.picks import SIX, make_evidence
+
+FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
+GIL_ON = [{"name": "gil-on", "summary": "a mode", "environment": {"PYTHON_GIL": "1"}, "gil": "on"}]
+
+
+def why(variant: dict[str, Any] | None = None, *, label: str = "x", **more: Any) -> list[str]:
+    """The reasons against a variant (or a mode of it) that has figures and is otherwise unremarkable."""
+    figures = {"base": {"locks/queue": SIX}, label: {"locks/queue": SIX}}
+    return exclusion_reasons(make_evidence(figures, variants={"x": variant or {}}, **more), label)
+
+
+def support(phase: str, end_of_life: str | None = None) -> dict[str, Any]:
+    return {"support": {"phase": phase, "end_of_life": end_of_life}}
+
+
+def test_nothing_speaks_against_what_is_supported_and_has_its_figures() -> None:
+    assert why() == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "end_of_life", "expected"),
+    [
+        ("end-of-life", "2020-01-01", ["end of life since 2020-01-01"]),
+        ("end-of-life", None, ["end of life"]),
+        # Its file says 'security', but the day has passed.
+        ("security", "2026-11-20", ["end of life since 2026-11-20"]),
+        ("security", "2026-11-21", []),
+        ("prerelease", "2031-10-31", ["a prerelease"]),
+        ("bugfix", None, []),
+    ],
+)
+def test_what_upstream_does_not_support_today_is_excluded(
+    phase: str, end_of_life: str | None, expected: list[str]
+) -> None:
+    assert why(support(phase, end_of_life)) == expected
+
+
+@pytest.mark.parametrize(
+    ("phase", "end_of_life"), [("end-of-life", "2020-01-01"), ("security", "2026-11-20"), ("prerelease", None)]
+)
+def test_leave_is_for_the_phase_that_it_names(phase: str, end_of_life: str | None) -> None:
+    both = frozenset({SupportPhase.END_OF_LIFE, SupportPhase.PRERELEASE})
+    mine = SupportPhase.PRERELEASE if phase == "prerelease" else SupportPhase.END_OF_LIFE
+    assert why(support(phase, end_of_life), allowed=frozenset({mine})) == []
+    assert why(support(phase, end_of_life), allowed=both - {mine}) != []
+
+
+@pytest.mark.parametrize(
+    ("until", "end_of_life", "expected"),
+    [
+        ("2029-10", "2029-10-31", []),
+        ("2029-10-31", "2029-10-31", []),
+        ("2029", "2029-10-31", []),
+        ("2029-11", "2029-10-31", ["supported until 2029-10-31, not 2029-11"]),
+        ("2030", "2029-10-31", ["supported until 2029-10-31, not 2030"]),
+        ("2030", None, ["its end of life is not announced, so support until 2030 is not certain"]),
+    ],
+)
+def test_support_must_last_until_the_month(until: str, end_of_life: str | None, expected: list[str]) -> None:
+    assert why(support("bugfix", end_of_life), supported_until=until) == expected
+
+
+def test_what_has_ended_is_not_excluded_twice_for_its_end() -> None:
+    assert why(support("end-of-life", "2020-01-01"), supported_until="2027") == ["end of life since 2020-01-01"]
+    allowed = frozenset({SupportPhase.END_OF_LIFE})
+    assert why(support("end-of-life", "2020-01-01"), supported_until="2027", allowed=allowed) == [
+        "supported until 2020-01-01, not 2027"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [((3,), True), ((3, 9), True), ((3, 13), True), ((3, 13, 1), True), ((3, 13, 2), False), ((3, 14), False)],
+)
+def test_an_older_python_than_wanted_is_excluded(wanted: tuple[int, ...], fits: bool) -> None:
+    expected = [] if fits else [f"Python 3.13.1 is older than {'.'.join(map(str, wanted))}"]
+    assert why({"version": "3.13.1"}, min_python=wanted) == expected
+
+
+def test_a_prerelease_is_of_its_release() -> None:
+    assert version_numbers("3.15.0rc2") == (3, 15, 0)
+
+
+def test_more_memory_than_the_limit_is_excluded_and_the_limit_itself_is_not() -> None:
+    rss_bytes = {"x": 40_000_000}
+    assert why(rss_bytes=rss_bytes, max_rss_bytes=40_000_000) == []
+    (reason,) = why(rss_bytes=rss_bytes, max_rss_bytes=39_000_000)
+    assert re.findall(r"[\d.]+ MB", reason) == ["40.0 MB", "39.0 MB"]
+
+
+def images(outcome: Outcome) -> dict[str, list[Built]]:
+    return {"images": [make_built("base"), make_built("x", outcome)]}
+
+
+def test_an_image_that_could_not_be_had_is_the_one_reason_for_its_cells() -> None:
+    outcome = Outcome(state=State.UNAVAILABLE, reason="github.com:\n no route.")
+    evidence = make_evidence(
+        {"base": {"locks/queue": SIX}, "x": {"startup/pass": SIX}}, experiment=images(outcome), max_rss_bytes=1
+    )
+    assert exclusion_reasons(evidence, "x") == ["unavailable: github.com: no route"]
+
+
+def test_what_has_no_figure_in_a_benchmark_that_counts_is_excluded_with_its_outcome() -> None:
+    figures = {
+        "base": {"locks/queue": SIX, "locks/alone": SIX, "startup/pass": SIX},
+        "half": {"locks/queue": SIX, "startup/pass": SIX},
+        "other": {"startup/pass": SIX},
+    }
+    evidence = make_evidence(figures, weights=["locks", "startup"])
+    assert exclusion_reasons(evidence, "half") == ["locks/alone failed: 'alone' crashed"]
+    assert exclusion_reasons(evidence, "other") == ["locks was not measured"]
+    assert exclusion_reasons(make_evidence(figures, weights=["locks/queue"]), "half") == []
+
+
+def test_a_cell_that_is_ok_and_has_lost_its_file_is_excluded() -> None:
+    evidence = make_evidence({"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}})
+    lost = {key: cell for key, cell in evidence.values.items() if key[0] != "x"}
+    assert exclusion_reasons(replace(evidence, values=lost), "x") == ["locks has no figure"]
+
+
+def test_a_variant_or_mode_that_the_project_has_no_more_is_excluded() -> None:
+    figures = {"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}, "base+fast": {"locks/queue": SIX}}
+    evidence = make_evidence(figures, variants={"base": {"modes": []}})
+    del evidence.catalog.variants["x"]
+    (no_variant,) = exclusion_reasons(evidence, "x")
+    assert no_variant.startswith("x ")
+    (no_mode,) = exclusion_reasons(evidence, "base+fast")
+    assert "'fast'" in no_mode
+
+
+def test_a_mode_that_preloads_one_of_the_instruments_is_excluded_since_no_image_has_them() -> None:
+    modes = [{"name": "waking", "summary": "a mode", "environment": {"LD_PRELOAD": "/interlock/waking.so"}}]
+    assert len(why({"modes": modes}, label="x+waking")) == 1
+    assert why({"modes": GIL_ON}, label="x+gil-on") == []
+
+
+def audited(*packages: PackageAudit, **more: Any) -> dict[str, VariantAudit]:
+    return {"x": VariantAudit(variant="x", outcome=OK, packages=list(packages), **more)}
+
+
+def switching() -> PackageAudit:
+    imported = ModuleImport(module="lxml.etree", gil_by="lxml.etree", gil_package="lxml")
+    where = "requirements.txt:7 lxml"
+    return PackageAudit(name="lxml", version="6.1.3", requirement=where, origin=Origin.WHEEL, imports=[imported])
+
+
+def test_a_package_that_cannot_be_had_or_imported_excludes() -> None:
+    packages = [
+        PackageAudit(name="orjson", requirement="requirements.txt:3 orjson", origin=Origin.FAILED, reason="no cargo."),
+        PackageAudit(
+            name="uvloop",
+            version="0.22.1",
+            needed_by=["uvicorn"],
+            origin=Origin.BUILT,
+            imports=[ModuleImport(module="uvloop", error="ImportError: no libuv")],
+        ),
+        PackageAudit(name="six", version="1.17.0", origin=Origin.WHEEL, imports=[ModuleImport(module="six")]),
+    ]
+    not_installed, not_imported = why(audits=audited(*packages))
+    assert not_installed.startswith("orjson (requirements.txt:3 orjson) ")
+    assert not_installed.endswith(": no cargo")
+    assert not_imported.startswith("'uvloop' of uvloop 0.22.1 (for uvicorn) ")
+    assert not_imported.endswith(": ImportError: no libuv")
+
+
+def test_a_gil_that_comes_back_excludes_a_free_threaded_build_and_no_other() -> None:
+    expected = ["lxml.etree of lxml 6.1.3 (requirements.txt:7 lxml) switches the GIL back on"]
+    assert why(FREE, audits=audited(switching())) == expected
+    assert why(audits=audited(switching())) == []
+    assert why({**FREE, "modes": GIL_ON}, label="x+gil-on", audits=audited(switching())) == []
+
+
+def test_an_extension_module_that_another_package_imports_is_named_with_its_owner() -> None:
+    """pandas, imported, loads numpy's; nobody owns the last one."""
+    imports = [
+        ModuleImport(module="pandas", gil_by="numpy.core", gil_package="numpy"),
+        ModuleImport(module="pandas.x", gil_by="lost"),
+    ]
+    packages = [
+        PackageAudit(name="numpy", version="1.0", needed_by=["pandas"], origin=Origin.WHEEL),
+        PackageAudit(name="pandas", version="2.0", origin=Origin.WHEEL, imports=imports),
+    ]
+    assert why(FREE, audits=audited(*packages)) == [
+        "numpy.core of numpy 1.0 (for pandas) switches the GIL back on",
+        "lost switches the GIL back on",
+    ]
+
+
+def test_a_module_that_cannot_be_imported_on_the_baseline_either_is_not_the_variants_doing() -> None:
+    def package(*errors: str) -> PackageAudit:
+        imports = [ModuleImport(module=name, error="ImportError") for name in errors]
+        return PackageAudit(name="six", version="1.17.0", origin=Origin.WHEEL, imports=imports)
+
+    mine, beside = audited(package("six.optional", "six.new")), VariantAudit(variant="base", outcome=OK)
+    found = why(audits={**mine, "base": beside.model_copy(update={"packages": [package("six.optional")]})})
+    assert found == ["'six.new' of six 1.17.0 cannot be imported: ImportError"]
+    assert len(why(audits=mine)) == 2
+
+
+def test_dependencies_that_could_not_be_tried_exclude() -> None:
+    outcome = Outcome(state=State.FAILED, reason="pip is missing.")
+    audits = {"x": VariantAudit(variant="x", outcome=outcome)}
+    (reason,) = why(audits=audits)
+    assert reason.endswith(": pip is missing")
+
+
+def test_every_reason_is_given_not_the_first_alone() -> None:
+    found = why(support("end-of-life", "2020-01-01"), min_python=(3, 14), max_rss_bytes=1_000_000)
+    assert [reason.split()[0] for reason in found] == ["end", "Python", "a"]
+
+
+def risks(variant: dict[str, Any] | None = None, local: LocalImage = LocalImage.MEASURED, **more: Any) -> list[str]:
+    """Of a variant x beside a baseline of Python 3.13.1; without the support, which is always said."""
+    figures = {"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}}
+    support, *others = risks_of(make_evidence(figures, variants={"x": variant or {}}, **more), "x", local)
+    assert support.startswith("support: ")
+    return others
+
+
+@pytest.mark.parametrize(
+    ("support", "said"),
+    [
+        ({"phase": "bugfix", "end_of_life": "2029-10-31"}, ("bug fixes", "2029-10-31")),
+        ({"phase": "security", "end_of_life": "2029-10-31"}, ("security fixes only", "2029-10-31")),
+        ({"phase": "bugfix"}, ("bug fixes", "not announced")),
+    ],
+)
+def test_the_support_phase_and_its_end_are_always_said(support: dict[str, Any], said: tuple[str, str]) -> None:
+    evidence = make_evidence({"base": {"locks/queue": SIX}}, variants={"base": {"support": support}})
+    first = next(iter(risks_of(evidence, "base", LocalImage.MEASURED)))
+    assert first.startswith("support: ")
+    assert all(part in first for part in said)
+
+
+def test_dependencies_that_nobody_tried_are_a_risk_and_more_so_without_a_gil() -> None:
+    (untested,), (without_gil,) = risks(), risks(FREE)
+    assert "`--needs requirements.txt`" in untested
+    assert "GIL" in without_gil
+    assert "GIL" not in untested
+
+
+def test_a_package_without_a_wheel_is_a_risk_and_one_with_a_wheel_is_none() -> None:
+    wheel = PackageAudit(name="six", version="1.17.0", origin=Origin.WHEEL)
+    built = PackageAudit(
+        name="orjson", version="3.11.0", requirement="requirements.txt:3 orjson", origin=Origin.BUILT, build_s=48.2
+    )
+    assert risks(audits=audited(wheel)) == []
+    (risk,) = risks(audits=audited(wheel, built))
+    assert "orjson 3.11.0 (requirements.txt:3 orjson)" in risk
+    assert risk.endswith("48 s")
+
+
+def test_what_cannot_be_imported_on_the_baseline_either_is_said() -> None:
+    imports = [ModuleImport(module="six.optional", error="ImportError")]
+    package = PackageAudit(name="six", version="1.17.0", origin=Origin.WHEEL, imports=imports)
+    (risk,) = risks(audits=audited(package))
+    assert risk.endswith(": six.optional")
+
+
+def test_another_release_line_means_a_reinstallation_and_another_patch_does_not() -> None:
+    (risk,) = risks({"version": "3.14.0"}, audits=audited())
+    assert risk.startswith("Python 3.14 instead of 3.13")
+    assert risks({"version": "3.13.9"}, audits=audited()) == []
+
+
+def test_a_file_that_makes_another_version_than_the_measured_one_is_a_risk() -> None:
+    facts = {"facts": {"x": make_facts(version="3.13.0")}}
+    (risk,) = risks(experiment=facts, audits=audited())
+    assert re.findall(r"[\d.]+\d", risk) == ["3.13.0", "3.13.1"]
+    assert risks(experiment={"facts": {"x": make_facts(version="3.13.1")}}, audits=audited()) == []
+
+
+def test_another_implementation_than_cpython_is_a_risk() -> None:
+    proof = {"thread_flavour": "pthread", "gil": "on", "thread_library": "libc.so.6", "implementation": "pypy"}
+    (risk,) = risks({"proof": proof}, audits=audited())
+    assert risk.startswith("pypy, not CPython")
+
+
+def test_what_a_cell_noted_is_a_risk_if_its_workload_counts() -> None:
+    note = "GIL off at start, on after the work: module 'x' switched it on"
+    cells = [make_cell("base"), make_cell("x", notes=[note]), make_cell("x", "startup", notes=["not asked for"])]
+    assert risks(experiment={"cells": cells}, audits=audited()) == [f"locks: {note}"]
+
+
+def test_a_variant_that_could_be_built_with_more_optimisation_says_so() -> None:
+    (risk,) = risks({"release": {"configure": ["--with-lto"]}}, audits=audited())
+    assert "--release" in risk
+    assert risks({"release": {"configure": ["--with-lto"]}}, profile="release", audits=audited()) == []
+
+
+def test_an_image_here_that_is_not_the_measured_one_is_a_risk() -> None:
+    assert len(risks(local=LocalImage.OTHER, audits=audited())) == 1
+    assert risks(local=LocalImage.ABSENT, audits=audited()) == []
+
+
+def test_declared_differences_from_the_official_image_are_risks() -> None:
+    assert risks({"differences": {"tkinter": "no slim image has the Tk"}}, audits=audited()) == [
+        "differs from python:X-slim: tkinter: no slim image has the Tk"
+    ]
+
+
+MEASURED = make_built("x").model_copy(update={"content_hash": "a", "tag": "interlock/python:x-old"})
+HERE = MEASURED.model_copy(update={"image_id": "sha256:here", "tag": "interlock/python:x"})
+OTHER = HERE.model_copy(update={"content_hash": "b"})
+PUSHED = MEASURED.model_copy(update={"digest": "registry.example.com/python@sha256:1"})
+
+
+@pytest.mark.parametrize(
+    ("measured", "here", "expected"),
+    [
+        (MEASURED, HERE, (HERE, LocalImage.MEASURED)),
+        (PUSHED, None, (PUSHED, LocalImage.MEASURED)),
+        (PUSHED, OTHER, (PUSHED, LocalImage.MEASURED)),
+        (MEASURED, OTHER, (OTHER, LocalImage.OTHER)),
+        (MEASURED, None, (MEASURED.model_copy(update={"tag": HERE.tag}), LocalImage.ABSENT)),
+    ],
+)
+def test_the_image_to_name_is_the_measured_one_if_it_can_be_had(
+    measured: Built, here: Built | None, expected: tuple[Built, LocalImage]
+) -> None:
+    assert image_to_name(measured, HERE.tag, here, answers=True) == expected
+
+
+def test_without_an_engine_nobody_knows_what_is_here() -> None:
+    assert image_to_name(MEASURED, HERE.tag, None, answers=False)[1] is LocalImage.UNKNOWN

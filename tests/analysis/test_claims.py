@@ -1,0 +1,405 @@
+"""A claim is confirmed or refuted by figures alone, and what cannot be said has a reason."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.analysis.claims import TICK_S, ClaimVerdict, Finding, allowed_range, evaluate, subjects_of
+from interlock.catalog import loading
+from interlock.catalog.claims import Bound, Claim, ClaimsFile
+from interlock.catalog.types import split_label
+from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
+from interlock.results.profiles import BenchmarkProfile
+from tests.builders import (
+    OK,
+    ROOT,
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_claim,
+    make_experiment,
+    make_phase,
+    make_profile,
+    make_values,
+    make_workload,
+)
+
+CELLS = {
+    "cells": [make_cell("a"), make_cell("b"), make_cell("a", mode="slow")],
+    "workloads": {"locks": make_workload(benchmarks=[make_benchmark("uncontended"), make_benchmark("queue")])},
+}
+
+
+@cache
+def shipped() -> list[Claim]:
+    return loading.load_claims(ROOT)
+
+
+def experiment(**changes: Any) -> Experiment:
+    return make_experiment(["a", "b"], **(CELLS | changes))
+
+
+def judge(
+    claim: Claim,
+    values: Mapping[str, BenchmarkValues] | None = None,
+    profiles: Mapping[str, BenchmarkProfile] | None = None,
+    **changes: Any,
+) -> Finding:
+    """The finding on one claim; values and profiles are of the benchmark 'uncontended', by label."""
+    (finding,) = evaluate(
+        [claim],
+        experiment(**changes),
+        {(label, "locks"): {"uncontended": one} for label, one in (values or {}).items()},
+        {(label, "locks"): {"uncontended": one} for label, one in (profiles or {}).items()},
+    )
+    return finding
+
+
+def by_round(*ratios: float) -> dict[str, BenchmarkValues]:
+    """Values of a and b whose ratio is this one in each round."""
+    return {"a": make_values(*([ratio] for ratio in ratios)), "b": make_values(*([1.0] for _ in ratios))}
+
+
+def steadily(ratio: float) -> dict[str, BenchmarkValues]:
+    """The same in each of five rounds, the fewest that decide anything."""
+    return by_round(*[ratio] * 5)
+
+
+def with_cpu(user_s: list[float], sys_s: list[float], units: int = 1) -> BenchmarkValues:
+    """Processes with these CPU times, and the same twice more: enough rounds to decide."""
+    figures = {"user_s": user_s * 3, "sys_s": sys_s * 3, "units": [units] * len(sys_s) * 3}
+    return make_values(*([1.0] for _ in sys_s * 3)).model_copy(update=figures)
+
+
+@pytest.mark.parametrize(
+    ("bound", "ratio", "verdict"),
+    [
+        ("exact", 0.46, ClaimVerdict.CONFIRMED),
+        ("exact", 0.44, ClaimVerdict.REFUTED),
+        ("exact", 0.54, ClaimVerdict.CONFIRMED),
+        ("exact", 0.56, ClaimVerdict.REFUTED),
+        ("at-most", 0.01, ClaimVerdict.CONFIRMED),
+        ("at-most", 0.54, ClaimVerdict.CONFIRMED),
+        ("at-most", 0.56, ClaimVerdict.REFUTED),
+        ("at-least", 0.44, ClaimVerdict.REFUTED),
+        ("at-least", 0.46, ClaimVerdict.CONFIRMED),
+        ("at-least", 9.0, ClaimVerdict.CONFIRMED),
+    ],
+)
+def test_a_ratio_is_judged_by_the_tolerance_and_the_bound(bound: str, ratio: float, verdict: ClaimVerdict) -> None:
+    claim = make_claim(published=0.5, tolerance=0.1, bound=Bound(bound))
+    assert judge(claim, steadily(ratio)).verdict is verdict
+
+
+def test_a_substitute_is_judged_where_the_variant_has_no_figure_and_is_named() -> None:
+    claim = make_claim(published=0.5, tolerance=0.1, variant="lost", substitutes={"lost": "a"})
+    finding = judge(claim, steadily(0.5))
+    assert finding.verdict is ClaimVerdict.CONFIRMED
+    assert finding.reason == "the ratio over 5 rounds lies within the claim's 0.450 to 0.550; a substitutes for lost"
+    assert finding.claim.variant == "lost"
+
+
+def test_a_variant_that_has_a_figure_needs_no_substitute_and_one_without_a_figure_is_none() -> None:
+    claim = make_claim(published=0.5, tolerance=0.1, substitutes={"a": "b"})
+    assert "substitutes" not in judge(claim, steadily(0.5)).reason
+    lost = make_claim(published=0.5, tolerance=0.1, variant="lost", substitutes={"lost": "gone"})
+    assert judge(lost, steadily(0.5)).reason == "the experiment has no 'lost'"
+
+
+def test_substitutes_of_a_file_are_every_claims_but_of_those_with_their_own() -> None:
+    claim = make_claim().model_dump(exclude={"name", "substitutes"})
+    claims = {"one": claim, "other": {**claim, "substitutes": {"a": "c"}}}
+    read = ClaimsFile.model_validate({"substitutes": {"a": "b"}, "claims": claims}).claims
+    assert (read["one"].substitutes, read["other"].substitutes) == ({"a": "b"}, {"a": "c"})
+
+
+def test_the_reason_says_over_how_many_rounds_and_what_the_claim_allows() -> None:
+    finding = judge(make_claim(published=0.5, tolerance=0.1), steadily(0.8))
+    assert finding.reason == "the interval over 5 rounds lies outside the claim's 0.450 to 0.550"
+    assert finding.figure == "0.800 [0.800, 0.800]"
+    finding = judge(make_claim(published=0.5, tolerance=0.1, bound="at-most"), steadily(0.3))
+    assert finding.reason == "the ratio over 5 rounds lies within the claim's at most 0.550"
+
+
+def test_an_interval_that_reaches_the_claim_while_the_ratio_does_not_decides_nothing() -> None:
+    finding = judge(make_claim(published=0.5, tolerance=0.0), by_round(0.45, 0.55, 0.45, 0.55, 0.6))
+    assert finding.ratio is not None
+    assert finding.ratio.low < 0.5 < finding.ratio.estimate
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert (
+        finding.reason == "the interval over 5 rounds reaches the claim's 0.500 and more besides: measure more rounds"
+    )
+
+
+def test_an_interval_that_holds_the_claim_and_no_effect_decides_nothing() -> None:
+    finding = judge(make_claim(published=0.8, tolerance=0.1), by_round(0.6, 1.2, 0.7, 0.6, 1.2))
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert finding.reason.endswith("reaches the claim's 0.720 to 0.880 and more besides: measure more rounds")
+
+
+def test_an_interval_that_holds_no_effect_but_not_the_claim_refutes_it() -> None:
+    assert (
+        judge(make_claim(published=0.5, tolerance=0.1), by_round(0.99, 1.01, 1.0, 0.99, 1.01)).verdict
+        is ClaimVerdict.REFUTED
+    )
+
+
+def test_a_claim_of_hardly_any_effect_is_confirmed_by_no_effect() -> None:
+    assert (
+        judge(make_claim(published=1.018, tolerance=0.05), by_round(0.99, 1.01, 1.0, 0.99, 1.01)).verdict
+        is ClaimVerdict.CONFIRMED
+    )
+
+
+@pytest.mark.parametrize("published", [0.5, 1.0])
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_fewer_than_five_rounds_decide_nothing(published: float, rounds: int) -> None:
+    finding = judge(make_claim(published=published, tolerance=0.1), by_round(*[published] * rounds))
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert finding.reason.endswith("covers too little: measure 5 or more")
+
+
+positive = st.floats(min_value=0.01, max_value=100)
+
+
+@given(positive, st.floats(min_value=0, max_value=2), st.sampled_from(Bound), positive)
+def test_a_ratio_without_spread_is_confirmed_exactly_where_the_claim_allows_it(
+    published: float, tolerance: float, bound: Bound, ratio: float
+) -> None:
+    claim = make_claim(published=published, tolerance=tolerance, bound=bound)
+    low, high = allowed_range(claim)
+    assert low <= published <= high
+    finding = judge(claim, steadily(ratio))
+    assert finding.ratio is not None
+    inside = finding.ratio.low <= high and finding.ratio.high >= low
+    assert finding.verdict is (ClaimVerdict.CONFIRMED if inside else ClaimVerdict.REFUTED)
+
+
+def test_cpu_time_is_of_the_work_that_a_process_did() -> None:
+    values = {"a": with_cpu([4.0, 4.0], [0.4, 0.4], units=2), "b": with_cpu([1.0, 1.0], [0.4, 0.4], units=1)}
+    for metric, ratio in (("user", 2.0), ("sys", 0.5)):
+        finding = judge(make_claim(metric=metric, published=ratio, tolerance=0.01), values)
+        assert finding.verdict is ClaimVerdict.CONFIRMED, finding.reason
+
+
+def test_the_kernels_share_is_of_user_and_system_time_together() -> None:
+    values = {"a": with_cpu([8.0, 8.0], [2.0, 2.0]), "b": with_cpu([2.0, 2.0], [8.0, 8.0])}
+    finding = judge(make_claim(metric="sys-share", published=0.25, tolerance=0.01), values)
+    assert finding.verdict is ClaimVerdict.CONFIRMED
+
+
+def test_a_cpu_time_between_two_ticks_counts_as_one() -> None:
+    values = {"a": with_cpu([1.0, 1.0], [0.0, TICK_S]), "b": with_cpu([1.0, 1.0], [0.4, 0.4])}
+    finding = judge(make_claim(metric="sys", published=TICK_S / 0.4, tolerance=0.01), values)
+    assert finding.verdict is ClaimVerdict.CONFIRMED
+    assert finding.ratio is not None
+    assert finding.ratio.estimate == pytest.approx(0.01)
+
+
+def test_values_without_cpu_time_are_no_data_yet() -> None:
+    finding = judge(make_claim(metric="sys"), steadily(1.0))
+    assert finding.verdict is ClaimVerdict.NO_DATA
+    assert finding.reason == "a / locks / uncontended has no values of 'sys'"
+
+
+@pytest.mark.parametrize(
+    ("published", "verdict"),
+    [(500_000, ClaimVerdict.CONFIRMED), (520_000, ClaimVerdict.REFUTED), (0, ClaimVerdict.REFUTED)],
+)
+def test_a_count_is_calls_per_unit_times_scale_and_compared_directly(published: float, verdict: ClaimVerdict) -> None:
+    claim = make_claim(metric="futex", against=None, scale=1e6, published=published, tolerance=0.01)
+    finding = judge(claim, profiles={"a": make_profile(0.5)})
+    assert finding.verdict is verdict
+    assert (finding.count, finding.figure) == (500_000, "500,000")
+
+
+def test_no_call_left_is_confirmed_by_none() -> None:
+    claim = make_claim(metric="futex", against=None, published=0, tolerance=0)
+    assert judge(claim, profiles={"a": make_profile(0.0)}).verdict is ClaimVerdict.CONFIRMED
+    assert judge(claim, profiles={"a": make_profile(0.5)}).verdict is ClaimVerdict.REFUTED
+
+
+def test_named_system_calls_are_counted_and_two_counts_have_a_ratio() -> None:
+    claim = make_claim(metric="syscalls", syscalls=["futex", "futex_wait"], published=0.25, tolerance=0)
+    finding = judge(claim, profiles={"a": make_profile(0.5), "b": make_profile(2.0)})
+    assert finding.verdict is ClaimVerdict.CONFIRMED
+    assert finding.count == 0.25
+
+
+def test_calls_that_the_probe_did_not_count_are_not_0() -> None:
+    phases = {"whole": make_phase(futex=3), "setup": make_phase()}
+    probe = make_profile(method="strace-futex", phases=phases, counted="whole", deducted="setup")
+    claim = make_claim(metric="syscalls", syscalls=["stat"], against=None, published=0, bound="at-most")
+    finding = judge(claim, profiles={"a": probe})
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert finding.reason == "the probe of a / locks / uncontended counted futex calls alone"
+
+
+def test_a_ratio_to_no_call_is_none() -> None:
+    claim = make_claim(metric="futex", published=0.25)
+    finding = judge(claim, profiles={"a": make_profile(0.5), "b": make_profile(0.0)})
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+
+
+def test_two_benchmarks_of_one_variant_are_compared() -> None:
+    claim = make_claim(against="a", against_benchmark="queue", published=2.0, tolerance=0.01)
+    values = {("a", "locks"): {"uncontended": make_values(*[[4.0]] * 5), "queue": make_values(*[[2.0]] * 5)}}
+    (finding,) = evaluate([claim], experiment(), values, {})
+    assert finding.verdict is ClaimVerdict.CONFIRMED
+
+
+def test_a_mode_is_not_its_variant() -> None:
+    claim = make_claim(variant="a+slow", published=3.0, tolerance=0.01)
+    values = steadily(1.0) | {"a+slow": make_values(*[[3.0]] * 5)}
+    assert judge(claim, values).verdict is ClaimVerdict.CONFIRMED
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"workload": "import-stdlib"}, "the experiment has no workload 'import-stdlib'"),
+        ({"benchmark": "queues"}, "the workload 'locks' has no benchmark 'queues'"),
+        ({"against_benchmark": "queues"}, "the workload 'locks' has no benchmark 'queues'"),
+        ({"variant": "c"}, "the experiment has no 'c'"),
+        ({"against": "b+slow"}, "the experiment has no 'b+slow'"),
+        ({"benchmark": "queue"}, "a / locks / queue has no values of 'time'"),
+        ({"metric": "futex"}, "a / locks / uncontended was not profiled"),
+    ],
+)
+def test_what_was_not_measured_is_named(changes: dict[str, Any], reason: str) -> None:
+    finding = judge(make_claim(**changes), steadily(1.0))
+    assert (finding.verdict, finding.reason) == (ClaimVerdict.NO_DATA, reason)
+    assert finding.figure == "-"
+
+
+@pytest.mark.parametrize("state", [State.FAILED, State.TIMED_OUT, State.UNSUPPORTED])
+def test_a_cell_that_has_no_figure_gives_its_reason(state: State) -> None:
+    outcome = Outcome(state=state, reason="it hangs.")
+    cells = [make_cell("a"), make_cell("b", outcome=outcome, benchmarks={"uncontended": outcome, "queue": OK})]
+    finding = judge(make_claim(), steadily(1.0), cells=cells)
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert finding.reason == f"b / locks / uncontended: {state.value}: it hangs"
+
+
+def test_the_reason_of_a_cell_is_that_of_the_benchmark_in_question() -> None:
+    failed = Outcome(state=State.FAILED, reason="it crashed")
+    cells = [make_cell("a"), make_cell("b", outcome=failed, benchmarks={"uncontended": OK, "queue": failed})]
+    claim = make_claim(published=1.0, tolerance=0.1)
+    assert judge(claim, steadily(1.0), cells=cells).verdict is ClaimVerdict.CONFIRMED
+
+
+@pytest.mark.parametrize("label", ["b", "b+slow"])
+def test_a_variant_that_could_not_be_built_gives_the_reason_of_its_build(label: str) -> None:
+    missing = Outcome(state=State.UNAVAILABLE, reason="no source answers")
+    images, cells = [make_built("a"), make_built("b", missing)], [make_cell("a")]
+    finding = judge(make_claim(against=label), steadily(1.0), images=images, cells=cells)
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert finding.reason == "b: unavailable: no source answers"
+
+
+def test_a_profile_that_failed_gives_its_reason() -> None:
+    cells = [make_cell("a", profile=Outcome(state=State.FAILED, reason="no ptrace")), make_cell("b")]
+    finding = judge(make_claim(metric="futex", against=None), cells=cells)
+    assert finding.verdict is ClaimVerdict.NOT_TESTABLE
+    assert finding.reason == "the profile of a / locks / uncontended: failed: no ptrace"
+
+
+@pytest.mark.parametrize(
+    ("needs", "reason"),
+    [
+        ({"min_cores": 11}, "2 of 11 cores: because"),
+        ({"system": "macOS"}, "Debian 13 is not macOS: because"),
+    ],
+)
+def test_a_host_that_lacks_what_a_claim_needs_cannot_test_it_whatever_it_measured(
+    needs: dict[str, Any], reason: str
+) -> None:
+    claim = make_claim(published=0.1, tolerance=0.1, needs={**needs, "reason": "because"})
+    finding = judge(claim, steadily(1.0))
+    assert (finding.verdict, finding.reason) == (ClaimVerdict.NOT_TESTABLE, reason)
+    assert finding.figure == "1.00 [1.00, 1.00]"
+    assert judge(claim, cells=[]).reason == reason
+
+
+@pytest.mark.parametrize("needs", [{"min_cores": 2}, {"system": "debian"}])
+def test_a_host_that_has_what_a_claim_needs_tests_it(needs: dict[str, Any]) -> None:
+    claim = make_claim(published=0.1, tolerance=0.1, needs={**needs, "reason": "because"})
+    assert judge(claim, steadily(1.0)).verdict is ClaimVerdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"against": None}, "a ratio needs 'against'"),
+        ({"against": None, "metric": "futex", "against_benchmark": "queue"}, "a ratio needs 'against'"),
+        ({"against": "a"}, "are the same"),
+        ({"against": "a", "against_benchmark": "uncontended"}, "are the same"),
+        ({"published": 0}, "a ratio of 0 cannot be measured"),
+        ({"metric": "syscalls"}, "'syscalls' names the calls"),
+        ({"syscalls": ["stat"]}, "'syscalls' names the calls"),
+        ({"variant": "a+b+c"}, "should match pattern"),
+        ({"needs": {"min_cores": 4}}, "Field required"),
+    ],
+)
+def test_a_claim_that_compares_nothing_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_claim(**changes)
+
+
+def test_every_shipped_claim_has_a_source_of_the_file_and_a_statement_that_is_a_sentence() -> None:
+    assert len(shipped()) >= 25
+    assert len({claim.name for claim in shipped()}) == len(shipped())
+    assert {claim.source.date[:4] for claim in shipped()} == {"2007", "2018", "2023"}
+    for claim in shipped():
+        assert claim.source.author
+        assert claim.source.title
+        assert re.fullmatch(r"[A-Z0-9].+\.", claim.statement), claim.name
+
+
+def test_no_shipped_claim_is_a_gate() -> None:
+    assert [claim.name for claim in shipped() if claim.required] == []
+
+
+def test_a_shipped_claim_is_about_what_the_catalog_has_or_will_have() -> None:
+    """A misspelt name would be 'no data yet' for ever."""
+    known = loading.load(ROOT)
+    there = {label for variant in known.variants.values() for label in variant.labels}
+    there |= {f"{name} / {one.name}" for name, workload in known.workloads.items() for one in workload.benchmarks}
+    named = {label for claim in shipped() for label in (claim.variant, claim.against) if label}
+    named |= {label for claim in shipped() for pair in claim.substitutes.items() for label in pair}
+    named |= {f"{side.workload} / {side.benchmark}" for claim in shipped() for side in subjects_of(claim)}
+    assert named <= there
+
+
+def test_without_figures_there_is_no_data_yet_on_any_shipped_claim() -> None:
+    known = loading.load(ROOT)
+    cells = [
+        make_cell(variant.name, workload, mode=split_label(label)[1])
+        for variant in known.variants.values()
+        for label in variant.labels
+        for workload in known.workloads
+    ]
+    described = make_experiment(list(known.variants), workloads=known.workloads, cells=cells)
+    for finding in evaluate(shipped(), described, {}, {}):
+        lacking = finding.claim.needs is not None
+        assert finding.verdict is (ClaimVerdict.NOT_TESTABLE if lacking else ClaimVerdict.NO_DATA), finding
+
+
+def test_every_key_of_a_claim_is_explained() -> None:
+    text = (ROOT / "docs/claims.md").read_text(encoding="utf-8")
+    keys = {*Claim.model_fields, *ClaimsFile.model_fields} - {"name"}
+    assert [key for key in keys if f"`{key}`" not in text and f"[{key}." not in text] == []
+
+
+def test_a_bound_reaches_as_far_as_it_says() -> None:
+    assert allowed_range(make_claim(published=2.0, tolerance=0.5)) == (1.0, 3.0)
+    assert allowed_range(make_claim(published=2.0, tolerance=0.5, bound="at-most")) == (0.0, 3.0)
+    assert allowed_range(make_claim(published=2.0, tolerance=0.5, bound="at-least")) == (1.0, math.inf)

@@ -1,0 +1,377 @@
+"""Ratios are taken round by round; the rounds, their number and the baseline's twin decide what is a difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from interlock.analysis import comparison as compare
+from interlock.analysis import statistics
+from interlock.analysis.comparison import DetailFigure, Row, Summary, Table, details_of
+from interlock.analysis.verdicts import Comparison
+from interlock.catalog.variants import Gil
+from interlock.catalog.workloads import Detail
+from interlock.results.experiments import BenchmarkValues, Outcome, State
+from tests.builders import (
+    OK,
+    make_benchmark,
+    make_cell,
+    make_experiment,
+    make_facts,
+    make_profile,
+    make_settings,
+    make_values,
+    make_workload,
+)
+
+
+def values(**reported: list[float]) -> BenchmarkValues:
+    """Three processes of two values of 10, 20 and 10 units."""
+    return make_values([1.0, 1.0], [1.0, 1.0], [1.0, 1.0]).model_copy(
+        update={"units": [10, 20, 10], "reported": reported}
+    )
+
+
+def detail(of: str = "work_user_s", **changes: Any) -> dict[str, Any]:
+    return {"label": f"a {of}", "of": of, **changes}
+
+
+def found(*details: dict[str, Any], measured: BenchmarkValues | None) -> tuple[DetailFigure | None, ...]:
+    benchmark = make_benchmark(details=details)
+    return details_of(make_workload(benchmarks=[benchmark]), benchmark, measured)
+
+
+@pytest.mark.parametrize(
+    ("per", "processes"),
+    [("process", (6.0, 16.0, 4.0)), ("value", (3.0, 8.0, 2.0)), ("unit", (0.3, 0.4, 0.2))],
+)
+def test_a_figure_is_divided_by_what_it_is_per_in_its_own_process(per: str, processes: tuple[float, ...]) -> None:
+    measured = values(work_user_s=[6.0, 16.0, 4.0])
+    (one,) = found(detail(per=per), measured=measured)
+    assert one
+    assert one.processes == pytest.approx(processes)
+
+
+def test_its_value_is_the_median_over_the_processes_and_its_ends_the_least_and_the_most() -> None:
+    (one,) = found(detail(scale=1000), measured=values(work_user_s=[6.0, 16.0, 4.0]))
+    assert one
+    assert (one.value, one.low, one.high) == (6000, 4000, 16000)
+
+
+def test_what_was_not_reported_is_none_and_leaves_the_others_their_places() -> None:
+    first, second = found(detail("latency_s"), detail(), measured=values(work_user_s=[1.0, 1.0, 1.0]))
+    assert first is None
+    assert second
+    assert second.detail == Detail.model_validate(detail())
+
+
+def test_a_cell_without_values_has_none() -> None:
+    assert found(detail(), detail("x"), measured=None) == (None, None)
+
+
+def test_the_workloads_details_come_before_the_benchmarks_own() -> None:
+    benchmark = make_benchmark(details=[detail("own")])
+    workload = make_workload(details=[detail("shared")], benchmarks=[benchmark])
+    shown = details_of(workload, benchmark, values(own=[1.0] * 3, shared=[2.0] * 3))
+    assert [one.detail.of for one in shown if one] == ["shared", "own"]
+
+
+BASE, OTHER, CONTROL = "cpython-3.13", "cpython-3.14t", "cpython-3.14"
+FAILED = Outcome(state=State.FAILED, reason="it crashed")
+LATE = Outcome(state=State.TIMED_OUT, reason="it had not ended")
+CANNOT = Outcome(state=State.UNSUPPORTED, reason="no threads")
+MISSING = Outcome(state=State.UNAVAILABLE, reason="no place has it")
+
+
+def table_of(
+    values: Mapping[str, BenchmarkValues], variants: tuple[str, ...] = (BASE, OTHER), **changes: object
+) -> Table:
+    experiment = make_experiment(variants, **changes)
+    by_cell = {(label, "locks"): {"uncontended": one} for label, one in values.items()}
+    (table,) = compare.tables(experiment, by_cell, {(OTHER, "locks"): {"uncontended": make_profile(0.25)}})
+    return table
+
+
+def row_of(table: Table, label: str = OTHER) -> Row:
+    return next(row for row in table.rows if row.label == label)
+
+
+def comparison_of(row: Row) -> Comparison:
+    assert row.to_baseline is not None
+    return row.to_baseline
+
+
+def by_rounds(ratio: float, noise: float = 0.002, rounds: int = 8) -> BenchmarkValues:
+    """Processes around a figure, to both sides of it in turn."""
+    return make_values(*([ratio * math.exp(noise * (-1) ** number)] for number in range(rounds)))
+
+
+def test_a_ratio_is_taken_round_by_round_from_the_medians_of_the_processes() -> None:
+    mine = make_values([2.0, 2.0, 9.0], [30.0], [400.0])
+    base = make_values([1.0], [10.0], [100.0, 100.0])
+    comparison = comparison_of(row_of(table_of({BASE: base, OTHER: mine})))
+    assert comparison.by_round == (2, 3, 4)
+    assert comparison.ratio == statistics.ratio_over([2, 3, 4])
+
+
+def test_the_spread_is_half_the_range_as_a_share_of_the_median() -> None:
+    assert compare.spread_of([9.0, 10.0, 12.0]) == pytest.approx(0.15)
+    assert compare.spread_of([9.0]) == 0
+
+
+@pytest.mark.parametrize(("twin", "verdict"), [(1.05, "no difference"), (0.95, "no difference"), (1.01, "slower")])
+def test_a_twin_that_shows_5_percent_makes_4_percent_no_difference(twin: float, verdict: str) -> None:
+    table = table_of({BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(twin), OTHER: by_rounds(1.04)})
+    assert table.twin is not None
+    assert table.twin.estimate == pytest.approx(twin)
+    assert comparison_of(row_of(table)).verdict == verdict
+
+
+def test_without_a_twin_the_band_is_1() -> None:
+    table = table_of({BASE: by_rounds(1, 0), OTHER: by_rounds(1.02)})
+    assert table.twin is None
+    assert comparison_of(row_of(table)).band == 1
+    assert comparison_of(row_of(table)).verdict == "slower"
+
+
+def test_a_clear_10_percent_over_8_rounds_is_found() -> None:
+    values = {BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(1, 0.01), OTHER: by_rounds(1.1, 0.02)}
+    assert comparison_of(row_of(table_of(values))).verdict == "slower"
+
+
+def test_a_p_value_of_3_per_mille_alone_among_20_is_no_difference() -> None:
+    """Its own interval excludes 1: only the number of comparisons speaks against it."""
+    others = [f"other-{number}" for number in range(19)]
+    values = {BASE: by_rounds(1, 0), OTHER: by_rounds(1.02, 0.0075)}
+    alone = comparison_of(row_of(table_of(values)))
+    assert alone.ratio.p == pytest.approx(0.003, abs=0.001)
+    assert alone.verdict == "slower"
+    among = comparison_of(
+        row_of(table_of(values | {other: by_rounds(1, 0.02) for other in others}, (BASE, OTHER, *others)))
+    )
+    assert (among.ratio.low, among.ratio.high) == pytest.approx((alone.ratio.low, alone.ratio.high))
+    assert among.p == pytest.approx(20 * alone.p)
+    assert among.verdict == "no difference"
+
+
+def test_the_twin_is_not_counted_among_the_comparisons_and_a_control_that_is_the_baseline_once() -> None:
+    values = {BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(1), OTHER: by_rounds(1.02, 0.02)}
+    row = row_of(table_of(values, controls={OTHER: BASE}))
+    assert row.to_control == row.to_baseline
+    assert comparison_of(row).p == comparison_of(row).ratio.p
+
+
+def test_ratios_to_the_baseline_and_to_the_control_are_adjusted_together() -> None:
+    values = {BASE: by_rounds(1, 0), CONTROL: by_rounds(1, 0.01), OTHER: by_rounds(1.02, 0.02)}
+    row = row_of(table_of(values, (BASE, CONTROL, OTHER), controls={OTHER: CONTROL}))
+    assert row.to_control is not None
+    raw = {"control": row.to_control.ratio.p, "baseline": comparison_of(row).ratio.p, "the control's own": 1.0}
+    adjusted = statistics.holm_adjusted(raw)
+    assert (row.to_control.p, comparison_of(row).p) == (adjusted["control"], adjusted["baseline"])
+    assert adjusted["control"] > raw["control"]
+
+
+def test_the_ratios_of_another_table_make_a_difference_no_harder_to_show() -> None:
+    others = [f"other-{number}" for number in range(19)]
+    workloads = {"locks": make_workload(), "more": make_workload("more", benchmarks=[make_benchmark("c")])}
+    experiment = make_experiment(
+        (BASE, OTHER, *others),
+        settings=make_settings([BASE]).model_copy(update={"workloads": list(workloads)}),
+        workloads=workloads,
+        cells=[make_cell(BASE), make_cell(OTHER), *(make_cell(label, "more") for label in (BASE, OTHER, *others))],
+    )
+    noise = {(label, "more"): {"c": by_rounds(1, 0.02)} for label in others}
+    even = {(BASE, name): {one: by_rounds(1, 0)} for name, one in (("locks", "uncontended"), ("more", "c"))}
+    odd = {(OTHER, name): {one: by_rounds(1.02, 0.0075)} for name, one in (("locks", "uncontended"), ("more", "c"))}
+    few, many = compare.tables(experiment, noise | even | odd, {})
+    assert (comparison_of(row_of(few)).verdict, comparison_of(row_of(many)).verdict) == ("slower", "no difference")
+
+
+def test_figures_of_one_round_are_no_difference() -> None:
+    row = row_of(table_of({BASE: make_values([1.0]), OTHER: make_values([9.0])}))
+    assert comparison_of(row).ratio.estimate == pytest.approx(9)
+    assert comparison_of(row).verdict == "no difference"
+
+
+def test_the_baseline_has_no_ratio_to_itself_and_the_twin_no_row() -> None:
+    table = table_of({BASE: make_values([1.0]), f"{BASE}+twin": make_values([1.0]), OTHER: make_values([2.0])})
+    assert [row.label for row in table.rows] == [BASE, OTHER]
+    assert row_of(table, BASE).to_baseline is None
+    assert row_of(table, BASE).seconds == 1.0
+
+
+def test_a_row_has_seconds_memory_and_calls() -> None:
+    row = row_of(table_of({BASE: make_values([1.0]), OTHER: make_values([2.0], [4.0], rss=5_000_000)}))
+    assert (row.seconds, row.max_rss_bytes, row.profile) == (3.0, 5_000_000, make_profile(0.25))
+    assert row.spread == pytest.approx(1 / 3)
+
+
+def test_a_variant_is_compared_with_its_control_too() -> None:
+    values = {BASE: by_rounds(1, 0), CONTROL: by_rounds(2, 0), OTHER: by_rounds(1, 0)}
+    table = table_of(values, (BASE, CONTROL, OTHER), controls={OTHER: CONTROL})
+    row = row_of(table)
+    assert row.to_control is not None
+    assert (row.to_control.other, row.to_control.by_round) == (CONTROL, (0.5,) * 8)
+    assert (row.to_control.verdict, comparison_of(row).verdict) == ("faster", "no difference")
+    assert row_of(table, CONTROL).to_control is None
+
+
+def test_the_control_of_a_mode_is_its_variant() -> None:
+    mode = f"{OTHER}+gil"
+    table = table_of(
+        {BASE: by_rounds(1, 0), OTHER: by_rounds(2, 0), mode: by_rounds(3, 0)},
+        cells=[make_cell(BASE), make_cell(OTHER), make_cell(OTHER, mode="gil")],
+        controls={OTHER: CONTROL},
+    )
+    assert [row.label for row in table.rows] == [BASE, OTHER, mode]
+    row = row_of(table, mode)
+    assert row.to_control is not None
+    assert (row.to_control.other, row.to_control.by_round) == (OTHER, (1.5,) * 8)
+    assert comparison_of(row).by_round == (3,) * 8
+
+
+def test_a_mode_has_its_own_figures_profile_and_facts() -> None:
+    mode = f"{OTHER}+gil"
+    experiment = make_experiment(
+        cells=[make_cell(BASE), make_cell(OTHER), make_cell(OTHER, mode="gil")],
+        facts={OTHER: make_facts(gil="off"), mode: make_facts(gil="on")},
+    )
+    values = {(mode, "locks"): {"uncontended": make_values([3.0], gil=Gil.ON)}}
+    (table,) = compare.tables(experiment, values, {(mode, "locks"): {"uncontended": make_profile(0.75)}})
+    assert (row_of(table, mode).seconds, row_of(table, mode).profile) == (3, make_profile(0.75))
+    assert row_of(table, mode).notes == ()
+    assert (row_of(table).seconds, row_of(table).profile) == (None, None)
+
+
+def test_a_control_that_was_not_measured_leaves_no_ratio() -> None:
+    row = row_of(table_of({BASE: make_values([1.0]), OTHER: make_values([1.0])}, controls={OTHER: "cpython-2.7"}))
+    assert row.to_control is None
+
+
+def test_a_cell_without_values_keeps_its_outcome() -> None:
+    row = row_of(table_of({BASE: make_values([1.0])}, cells=[make_cell(BASE), make_cell(OTHER, outcome=CANNOT)]))
+    assert (row.outcome, row.seconds, row.to_baseline) == (CANNOT, None, None)
+
+
+def test_a_table_counts_the_rounds_that_its_own_benchmark_took() -> None:
+    """A workload's other benchmarks may have taken more."""
+    assert table_of({BASE: by_rounds(1, 0)}, order={"locks": [[BASE, OTHER]] * 20}).rounds == 8
+    assert table_of({}).rounds == 0
+    assert table_of({}, order={}).rounds == 0
+
+
+def test_a_benchmarks_own_outcome_comes_before_the_cells() -> None:
+    cell = make_cell(OTHER, outcome=FAILED, benchmarks={"uncontended": OK})
+    assert row_of(table_of({OTHER: make_values([1.0])}, cells=[cell])).outcome == OK
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "notes"),
+    [
+        ("off", Gil.OFF, ("GIL off before and after",)),
+        ("off", Gil.ON, ("GIL off at start, on after the work",)),
+        ("on", None, ()),
+    ],
+)
+def test_a_gil_that_came_back_during_the_work_is_noted(before: str, after: Gil | None, notes: tuple[str, ...]) -> None:
+    values = {BASE: make_values([1.0]), OTHER: make_values([1.0], gil=after)}
+    assert row_of(table_of(values, facts={OTHER: make_facts(gil=before)})).notes == notes
+
+
+def test_a_profile_that_failed_is_noted() -> None:
+    cells = [make_cell(BASE, profile=OK), make_cell(OTHER, profile=FAILED)]
+    table = table_of({BASE: make_values([1.0])}, cells=cells)
+    assert [row.notes for row in table.rows] == [(), ("no profile",)]
+
+
+def test_what_a_cell_notes_stands_after_what_is_found_here() -> None:
+    cells = [make_cell(OTHER, profile=FAILED, notes=["stopped at 10 rounds"])]
+    assert row_of(table_of({}, cells=cells)).notes == ("no profile", "stopped at 10 rounds")
+
+
+def summarised(values: Mapping[str, Mapping[str, BenchmarkValues]]) -> list[Summary]:
+    """Of two workloads, `locks` with two benchmarks and `more` with one; values by label, then by benchmark."""
+    workloads = {
+        "locks": make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b")]),
+        "more": make_workload("more", benchmarks=[make_benchmark("c")]),
+    }
+    experiment = make_experiment(
+        settings=make_settings([BASE, OTHER]).model_copy(update={"workloads": list(workloads)}),
+        workloads=workloads,
+        cells=[make_cell(label, name) for name in workloads for label in (BASE, CONTROL, OTHER)],
+    )
+    by_cell = {(label, name): benchmarks for label, benchmarks in values.items() for name in workloads}
+    return compare.summaries(experiment, compare.tables(experiment, by_cell, {}))
+
+
+def test_a_summary_counts_what_is_slower_faster_or_missing_and_gives_each_workload_the_same_weight() -> None:
+    ones = {name: by_rounds(1, 0) for name in "abc"}
+    mixed = {"a": by_rounds(8, 0), "b": by_rounds(2, 0), "c": by_rounds(0.25, 0)}
+    control, other = summarised({BASE: ones, CONTROL: {"b": by_rounds(1)}, OTHER: mixed})
+    assert (other.label, other.slower, other.faster, other.same, other.missing) == (OTHER, 2, 1, 0, 0)
+    assert other.ratio is not None
+    assert other.ratio.estimate == pytest.approx(1)
+    assert (control.label, control.slower, control.faster, control.same, control.missing) == (CONTROL, 0, 0, 1, 2)
+    assert control.ratio is not None
+    assert control.ratio.low < 1 < control.ratio.high
+
+
+def test_a_variant_without_figures_has_a_summary_without_a_ratio() -> None:
+    (_, other) = summarised({BASE: {"a": by_rounds(1)}})
+    assert other == Summary(OTHER, None, 0, 0, 0, 3)
+
+
+def test_what_does_not_rank_is_in_no_summary() -> None:
+    workload = make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b", ranks=False)])
+    experiment = make_experiment([BASE, OTHER], workloads={"locks": workload})
+    values = {
+        (BASE, "locks"): {"a": by_rounds(1, 0), "b": by_rounds(1, 0)},
+        (OTHER, "locks"): {"a": by_rounds(2, 0), "b": by_rounds(9, 0)},
+    }
+    (found,) = compare.summaries(experiment, compare.tables(experiment, values, {}))
+    assert found.ratio is not None
+    assert found.ratio.estimate == pytest.approx(2)
+    assert (found.slower, found.missing) == (1, 0)
+
+
+def limited(*, best: float = 0.5, other: float = 0.8) -> Table:
+    """The baseline takes 1 s, another 2 s; two limits take less, of which one failed in another workload."""
+    limits = [
+        {"name": name, "command": ["x"], "benchmarks": ["uncontended"], "unit_count": 1} for name in ("best", "other")
+    ]
+    experiment = make_experiment(
+        [BASE, OTHER],
+        workloads={"locks": make_workload(limits=limits)},
+        limits=[make_cell("limit", mode="other"), make_cell("limit", mode="best")],
+    )
+    seconds = {BASE: 1.0, OTHER: 2.0, "limit+best": best, "limit+other": other}
+    values = {(label, "locks"): {"uncontended": by_rounds(one)} for label, one in seconds.items()}
+    (table,) = compare.tables(experiment, values, {})
+    assert [one.label for one in compare.summaries(experiment, [table])] == [OTHER]
+    return table
+
+
+def test_every_row_has_its_share_of_the_best_limit() -> None:
+    table = limited()
+    assert table.best_limit is not None
+    assert table.best_limit.label == "limit+best"
+    shares = {row.label: row.share.estimate for row in (*table.rows, *table.limits) if row.share}
+    assert shares == pytest.approx({BASE: 0.5, OTHER: 0.25, "limit+best": 1.0, "limit+other": 0.625}, rel=0.01)
+    assert [row.label for row in table.rows] == [BASE, OTHER]
+
+
+def test_a_limit_is_compared_with_nothing_and_makes_no_difference_harder_to_show() -> None:
+    table = limited()
+    assert [(row.to_baseline, row.to_control) for row in table.limits] == [(None, None)] * 2
+    comparison = row_of(table).to_baseline
+    assert comparison is not None
+    assert comparison.p == comparison.ratio.p
+
+
+def test_without_a_limit_that_has_figures_there_is_no_share() -> None:
+    table = table_of({BASE: by_rounds(1), OTHER: by_rounds(2)})
+    assert table.limits == ()
+    assert [row.share for row in table.rows] == [None, None]

@@ -1,0 +1,547 @@
+"""The generated files: complete, pinned, the same every time, and decided by data alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import ValidationError
+
+from interlock.catalog import loading, rendering
+from interlock.catalog.catalog import Catalog, Texts
+from interlock.catalog.variants import ProfileFlags, SourceKind, Variant
+from interlock.errors import UsageError
+from interlock.results import store
+from tests.builders import (
+    FROM_IMAGE,
+    FROM_PACKAGES,
+    FROM_PREFIX,
+    PROMISED,
+    ROOT,
+    make_download,
+    make_source,
+    make_variant,
+)
+
+
+@cache
+def known_catalog() -> Catalog:
+    return loading.load(ROOT)
+
+
+@cache
+def known_texts() -> Texts:
+    return loading.read_texts(ROOT)
+
+
+def all_files() -> dict[str, str]:
+    return rendering.generated_files(loading.load(ROOT), loading.read_texts(ROOT))
+
+
+@cache
+def files(ending: str = "") -> dict[str, str]:
+    """Return the generated files whose paths end so."""
+    found = all_files() if not ending else {path: text for path, text in files().items() if path.endswith(ending)}
+    assert found
+    return found
+
+
+def scripts() -> dict[str, str]:
+    return files("/build.sh")
+
+
+def finishes() -> dict[str, str]:
+    return files("/finish.sh")
+
+
+def compiled() -> list[Variant]:
+    """Return the variants that are compiled from source."""
+    return [variant for variant in known_catalog().variants.values() if variant.kind is SourceKind.SOURCE]
+
+
+# What a build context has besides what the variant names.
+ALWAYS = {"Dockerfile", "build.sh", "finish.sh", "fetch.sh"}
+
+
+def rendered(variant: Variant, **texts: dict[str, str]) -> dict[str, str]:
+    return rendering.render(
+        variant,
+        known_catalog().bases["trixie"],
+        known_catalog().profiles,
+        Texts(templates=known_texts().templates, **texts),
+    )
+
+
+def in_folder(name: str) -> set[str]:
+    return {path.removeprefix(f"dockerfiles/{name}/") for path in files() if path.startswith(f"dockerfiles/{name}/")}
+
+
+def dockerfile_of(variant: Variant) -> str:
+    return files()[f"dockerfiles/{variant.name}/Dockerfile"]
+
+
+def made_for(path: str) -> Variant:
+    return known_catalog().variants[path.split("/")[1]]
+
+
+def test_every_promised_variant_has_a_dockerfile_and_its_scripts_if_it_is_built() -> None:
+    for variant in (known_catalog().variants[name] for name in PROMISED):
+        built = variant.kind is SourceKind.SOURCE
+        assert in_folder(variant.name) >= (ALWAYS if built else {"Dockerfile"}), variant.name
+
+
+def test_a_folder_holds_nothing_but_what_its_dockerfile_copies() -> None:
+    for variant in known_catalog().variants.values():
+        named = {
+            *(f"patches/{name}" for part in variant.parts for name in part.patches),
+            *(f"steps/{name}" for part in variant.parts for name in part.prepare),
+            *(f"keys/{part.signature.key}" for part in variant.parts if part.signature),
+            *(f"steps/{name}" for name in (variant.finish.steps if variant.finish else [])),
+        }
+        assert in_folder(variant.name) == (ALWAYS | named if variant.parts else {"Dockerfile"}), variant.name
+        copied = re.findall(r"^COPY (?!--from)(.*)$", dockerfile_of(variant), re.MULTILINE)
+        assert named <= set(" ".join(copied).split()), variant.name
+
+
+def test_a_script_is_valid_sh() -> None:
+    for path in files(".sh"):
+        done = subprocess.run(["sh", "-n"], input=files()[path], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_fetch_sh_is_the_same_and_read_from_beside_the_script() -> None:
+    fetchers = {text for path, text in files().items() if path.endswith("/fetch.sh")}
+    assert fetchers == {known_texts().templates["fetch.sh"]}
+    assert "dockerfiles/instruments/fetch.sh" in files()
+    for path, text in (scripts() | finishes()).items():
+        assert text.count('. "$HERE/fetch.sh"\n') == 1, path
+
+
+def test_a_script_decides_nothing_by_version() -> None:
+    for path in (*scripts(), *finishes()):
+        decisions = [line for line in files()[path].splitlines() if re.search(r"\b(if|elif|case|while)\b|\[ ", line)]
+        code = [line for line in decisions if not line.lstrip().startswith("#")]
+        assert code
+        assert not [line for line in code if re.search(r"-(lt|le|gt|ge)\b|version|[0-9]\.[0-9]", line, re.IGNORECASE)]
+
+
+def test_a_mode_changes_no_file_that_an_image_is_built_from() -> None:
+    modeless = {name: one.model_copy(update={"modes": []}) for name, one in known_catalog().variants.items()}
+    assert modeless != known_catalog().variants
+    changed = known_catalog().model_copy(update={"variants": modeless})
+    assert rendering.generated_files(changed, known_texts()) == files()
+
+
+def test_no_template_branches_on_a_version() -> None:
+    tags = re.findall(r"{%-?\s*(?:el)?if\b.*?%}", "".join(known_texts().templates.values()))
+    assert tags
+    assert not [tag for tag in tags if re.search(r"version|major|name", tag)]
+
+
+def test_rendering_twice_gives_the_same_bytes() -> None:
+    assert all_files() == files()
+
+
+def test_the_committed_files_are_what_rendering_gives() -> None:
+    assert store.drift(ROOT, files()) == []
+
+
+def test_a_generated_file_says_what_made_it() -> None:
+    for path in (*scripts(), *finishes(), *files("/Dockerfile")):
+        name = made_for(path).build_name if path in scripts() else made_for(path).name
+        line = f"# Generated by `interlock render` from variants/{name}.toml; never edited by hand."
+        assert line in files()[path].splitlines()[:2]
+
+
+def stage(text: str, start: str, end: str) -> str:
+    return text[text.index(start) : text.index(end)]
+
+
+def test_all_variants_that_are_built_share_the_toolchain_and_the_runtime_stage_byte_for_byte() -> None:
+    shared = {stage(dockerfile_of(variant), "ARG BASE=", "FROM toolchain AS build") for variant in compiled()}
+    assert len(shared) == 1
+    assert "AS toolchain" in next(iter(shared))
+    assert "AS runtime" in next(iter(shared))
+
+
+def test_what_is_packed_and_what_debian_packages_lie_on_the_runtime_stage_of_what_is_built() -> None:
+    kinds = (SourceKind.PREFIX, SourceKind.PACKAGES)
+    others = [variant for variant in known_catalog().variants.values() if variant.kind in kinds]
+    assert {variant.kind for variant in others} == set(kinds)
+    built = {
+        stage(dockerfile_of(variant), "FROM ${BASE} AS runtime", "\nFROM ${BASE} AS toolchain")
+        for variant in compiled()
+    }
+    lain_on = {stage(dockerfile_of(variant), "FROM ${BASE} AS runtime", "\nFROM runtime") for variant in others}
+    assert lain_on == built
+    assert len(built) == 1
+
+
+ARGUMENT = re.compile(r"^ARG (BASE|IMAGE)=\S+@sha256:[0-9a-f]{64}$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(path.relative_to(ROOT) for path in ROOT.glob("dockerfiles/*/Dockerfile")))
+def test_every_from_line_is_pinned_by_a_digest_or_names_a_stage_above(path: Path) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    (pinned,) = ARGUMENT.findall(text.partition("\nFROM ")[0])
+    stages = {f"${{{pinned}}}"}
+    lines = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", text, re.MULTILINE)
+    assert len(lines) == len(re.findall(r"^FROM", text, re.MULTILINE))
+    for parent, name in lines:
+        assert parent in stages
+        stages.add(name)
+
+
+def test_there_are_committed_variants_of_every_kind() -> None:
+    assert {variant.kind for variant in known_catalog().variants.values()} == set(SourceKind)
+
+
+@pytest.mark.parametrize("changes", [{}, FROM_IMAGE, FROM_PREFIX, FROM_PACKAGES])
+def test_a_dockerfile_of_any_kind_says_what_it_is_in_its_labels(changes: dict[str, Any]) -> None:
+    text = rendered(make_variant("cpython-3.13", **changes))["Dockerfile"]
+    for label in (
+        'org.opencontainers.image.title="cpython-3.13"',
+        'org.opencontainers.image.version="3.13.1"',
+        'org.opencontainers.image.licenses="PSF-2.0"',
+        'interlock.variant="cpython-3.13"',
+        'interlock.profile="${PROFILE}"',
+    ):
+        assert f" {label}" in text
+    # The classic builder takes a trailing backslash for a continuation of what follows.
+    assert not re.search(r"\\\n\s*\n", text)
+    assert not re.search(r"\\\n(FROM|ARG|ENV|LABEL|RUN|COPY|CMD)\b", text)
+
+
+def test_what_others_publish_keeps_its_own_environment_and_command() -> None:
+    text = rendered(make_variant(**FROM_IMAGE))["Dockerfile"]
+    assert set(re.findall(r"^([A-Z]+) ", text, re.MULTILINE)) == {"ARG", "FROM", "LABEL"}
+
+
+@pytest.mark.parametrize("changes", [{}, FROM_PREFIX, FROM_PACKAGES])
+def test_what_interlock_makes_has_the_path_the_version_and_the_command_of_the_official_images(
+    changes: dict[str, Any],
+) -> None:
+    text = rendered(make_variant(**changes))["Dockerfile"]
+    assert "\nENV PATH=/usr/local/bin:$PATH LANG=C.UTF-8 PYTHON_VERSION=3.13.1" in text
+    assert text.endswith('\nCMD ["python3"]\n')
+
+
+def test_only_what_is_built_names_its_source_its_sums_and_its_flags() -> None:
+    source = make_source(configure=["--with-pth", "-L$PREFIX/lib"])
+    variant = make_variant(interpreter=source, finish={"steps": ["a.sh"], "downloads": [make_download()]})
+    assert rendering.provenance(variant) == {
+        "org.opencontainers.image.licenses": "PSF-2.0",
+        "org.opencontainers.image.source": "https://example.org/Python-3.13.1.tgz",
+        "interlock.sha256": f"{'a' * 64} {'b' * 64}",
+        "interlock.configure": "--with-pth -L/usr/local/lib",
+    }
+    for changes in (FROM_IMAGE, FROM_PREFIX, FROM_PACKAGES):
+        assert rendering.provenance(make_variant(**changes)) == {"org.opencontainers.image.licenses": "PSF-2.0"}
+
+
+def test_debians_packages_are_installed_and_its_interpreter_linked() -> None:
+    packages = {"names": ["python3.13", "python3.13-venv"], "python": "/usr/bin/python3.13"}
+    text = rendered(make_variant(packages=packages, interpreter=None))["Dockerfile"]
+    install = " ".join(text[text.rindex("apt-get install") :].split("&&")[0].replace("\\\n", " ").split())
+    assert install == "apt-get install -y --no-install-recommends python3.13 python3.13-venv"
+    assert " && ln -s /usr/bin/python3.13 /usr/local/bin/python3.13 \\\n" in text
+
+
+def test_no_script_names_a_host_of_an_apt_mirror() -> None:
+    for path in scripts():
+        urls = re.findall(r"https?://\S+", scripts()[path])
+        assert urls
+        assert not [url for url in urls if "/pool/" in url or "/dists/" in url or "debian" in url or "ubuntu" in url]
+
+
+def test_every_source_of_a_variant_is_fetched_with_its_sum_and_all_its_places() -> None:
+    assert compiled()
+    for variant in compiled():
+        for script, parts in (("build.sh", variant.parts), ("finish.sh", variant.downloads[len(variant.parts) :])):
+            text = files()[f"dockerfiles/{variant.name}/{script}"]
+            assert re.findall(r'^fetch "(\S+)"', text, re.MULTILINE) == [part.file for part in parts], script
+            for part in parts:
+                places = "".join(f' \\\n    "{place}"' for place in part.places)
+                assert f'fetch "{part.file}" {part.sha256}{places}\n' in text
+
+
+def test_a_signature_is_checked_right_after_its_file_was_fetched() -> None:
+    signature = {"key": "somebody.asc", "places": ["https://example.org/a.asc", "pool/main/a.asc"]}
+    files = rendered(
+        make_variant(interpreter=make_source(signature=signature)), keys={"somebody.asc": "KEY\n", "other.asc": ""}
+    )
+    assert files["keys/somebody.asc"] == "KEY\n"
+    assert files.keys() == {*ALWAYS, "keys/somebody.asc"}
+    assert "COPY build.sh fetch.sh keys/somebody.asc source[s]/* /interlock/\n" in files["Dockerfile"]
+    assert (
+        '    "https://example.org/Python-3.13.1.tgz"\n'
+        'check_signature "Python-3.13.1.tgz" "somebody.asc" \\\n'
+        '    "https://example.org/a.asc" \\\n'
+        '    "pool/main/a.asc"\n'
+    ) in files["build.sh"]
+
+
+def test_every_signature_of_a_variant_is_checked() -> None:
+    signed = [(variant, part) for variant in compiled() for part in variant.parts if part.signature]
+    assert signed
+    for variant, part in signed:
+        assert part.signature
+        line = f'check_signature "{part.file}" "{part.signature.key}" '
+        assert line in files()[f"dockerfiles/{variant.name}/build.sh"]
+
+
+def test_a_flag_with_a_quote_does_not_get_as_far_as_a_script() -> None:
+    with pytest.raises(ValidationError, match="configure"):
+        make_variant(interpreter=make_source().model_dump() | {"configure": ['--x="; rm -rf /; "']})
+
+
+def test_a_patch_is_copied_into_the_context_and_applied() -> None:
+    variant = make_variant(interpreter=make_source(patches=["mend.patch"]))
+    files = rendered(variant, patches={"mend.patch": "--- a\n", "b": ""})
+    assert files["patches/mend.patch"] == "--- a\n"
+    assert files.keys() == {*ALWAYS, "patches/mend.patch"}
+    assert 'patch -p1 < "$HERE/mend.patch"\n' in files["build.sh"]
+    assert "COPY build.sh fetch.sh patches/mend.patch source[s]/* /interlock/\n" in files["Dockerfile"]
+
+
+def test_what_prepares_a_source_runs_in_it_when_it_is_patched_and_before_configure() -> None:
+    variant = make_variant(interpreter=make_source(patches=["mend.patch"], prepare=["a.sh", "b.sh"]))
+    files = rendered(variant, patches={"mend.patch": ""}, steps={"a.sh": "A\n", "b.sh": "B\n", "c.sh": "C\n"})
+    assert {path: text for path, text in files.items() if path.startswith("steps/")} == {
+        "steps/a.sh": "A\n",
+        "steps/b.sh": "B\n",
+    }
+    wanted = ("unpack ", "patch -p1", 'sh "$HERE/a.sh"', 'sh "$HERE/b.sh"', "./configure")
+    places = [files["build.sh"].rindex(text) for text in wanted]
+    assert places == sorted(places)
+    assert "steps/a.sh steps/b.sh" in files["Dockerfile"]
+    assert ".sh" not in files["finish.sh"].partition('. "$HERE/fetch.sh"')[2]
+
+
+def test_what_prepares_a_library_runs_before_the_librarys_own_configure() -> None:
+    library = {"name": "pth", **make_source("pth.tgz", prepare=["a.sh"]).model_dump()}
+    text = rendered(make_variant(libraries=[library]), steps={"a.sh": ""})["build.sh"]
+    wanted = ('unpack "pth.tgz"', 'sh "$HERE/a.sh"', "./configure", 'unpack "Python-3.13.1.tgz"')
+    places = [text.index(one) for one in wanted]
+    assert places == sorted(places)
+    assert text.count('sh "$HERE/a.sh"') == 1
+
+
+FINISH = {"steps": ["zip.sh", "sign.sh"], "downloads": [make_download("wheel.whl", places=["pip/wheel==1.0"])]}
+STEPS = {"zip.sh": "Z\n", "sign.sh": "S\n"}
+
+
+def test_the_finish_fetches_what_it_needs_and_then_runs_its_steps_in_their_order() -> None:
+    files = rendered(make_variant(finish=FINISH), steps=STEPS)
+    assert files.keys() == {*ALWAYS, "steps/zip.sh", "steps/sign.sh"}
+    assert "COPY finish.sh steps/zip.sh steps/sign.sh finish-source[s]/* /interlock/\n" in files["Dockerfile"]
+    wanted = (
+        f'fetch "wheel.whl" {"b" * 64} \\\n    "pip/wheel==1.0"\n',
+        'sh "$HERE/zip.sh"',
+        'sh "$HERE/sign.sh"',
+        'step "staging"',
+    )
+    places = [files["finish.sh"].index(text) for text in wanted]
+    assert places == sorted(places)
+    assert "wheel" not in files["build.sh"]
+    assert "zip.sh" not in files["build.sh"]
+
+
+def owner_and_borrower(**changes: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of a variant and of one that shares its build, of which a few things differ."""
+    source = make_source(patches=["mend.patch"], prepare=["a.sh"], configure=["--with-x"])
+    shared = {"interpreter": source, "build_packages": ["clang"], "release": {"configure": ["--with-lto"]}}
+    owner = make_variant("owner", **shared)
+    borrower = make_variant(
+        "borrower",
+        **shared,
+        shared_build="owner",
+        finish=FINISH,
+        summary="another summary",
+        tag="other",
+        **changes,
+    )
+    texts: dict[str, dict[str, str]] = {"patches": {"mend.patch": ""}, "steps": {"a.sh": "", **STEPS}}
+    return rendered(owner, **texts), rendered(borrower, **texts)
+
+
+def test_a_build_that_is_shared_is_the_same_script_byte_for_byte_whatever_else_differs() -> None:
+    owner, borrower = owner_and_borrower(version="3.13.2", support={"phase": "security"}, control="owner")
+    assert borrower["build.sh"] == owner["build.sh"]
+    assert borrower["finish.sh"] != owner["finish.sh"]
+
+
+def test_a_build_that_is_shared_has_the_same_steps_in_the_dockerfile_up_to_its_end() -> None:
+    ends = [
+        files["Dockerfile"][files["Dockerfile"].index("ARG BASE=") : files["Dockerfile"].index("COPY finish.sh")]
+        for files in owner_and_borrower()
+    ]
+    assert ends[0] == ends[1]
+    assert "sh /interlock/build.sh\n" in ends[0]
+
+
+def test_every_committed_variant_that_shares_a_build_has_the_build_of_its_owner() -> None:
+    for variant in compiled():
+        if variant.shared_build is not None:
+            own, other = (files()[f"dockerfiles/{name}/build.sh"] for name in (variant.name, variant.shared_build))
+            assert own == other, variant.name
+
+
+def test_the_flags_of_a_profile_come_from_the_variants_file() -> None:
+    variant = make_variant(release={"configure": ["--with-lto"]})
+    assert rendering.profile_flags(variant, "release") == ProfileFlags(configure=["--with-lto"])
+    assert rendering.profile_flags(variant, "standard") == ProfileFlags()
+
+
+def test_make_is_told_what_to_learn_from_and_what_else_the_profile_says() -> None:
+    variant = make_variant(release={"profile_task": "-m test --pgo", "make": ["BOLT=1", "-L$PREFIX"]})
+    words = ["PROFILE_TASK=-m test --pgo", "BOLT=1", "-L$PREFIX"]
+    assert rendering.make_words(variant, "release") == words
+    assert rendering.make_words(variant, "standard") == []
+    quoted = " ".join(f'"{word}"' for word in words)
+    text = rendered(variant)["build.sh"]
+    assert f'make -j "$JOBS" {quoted};' in text
+    assert 'make -j "$JOBS";' in text
+
+
+def test_the_modules_that_a_profile_links_into_the_interpreter_are_named_for_it_alone() -> None:
+    text = rendered(make_variant(release={"builtin_modules": ["_json", "math"]}))["build.sh"]
+    assert re.findall(r'^ +builtin="(.*)"$', text, re.MULTILINE) == ["", "_json math"]
+
+
+def test_a_profile_that_a_variant_does_not_have_is_refused_with_those_it_has() -> None:
+    with pytest.raises(UsageError, match=r"cpython-3\.13 has no profile 'release'\. It has: standard\."):
+        rendering.profile_flags(make_variant(), "release")
+
+
+def tables() -> dict[str, Any]:
+    return {
+        path.stem: tomllib.loads(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "variants").glob("*.toml"))
+        if path.stem not in loading.SHARED_FILES
+    }
+
+
+@pytest.mark.parametrize("path", ["variants/variant.schema.json", "workloads/workload.schema.json"])
+def test_a_schema_describes_every_table_and_key(path: str) -> None:
+    schema = json.loads(files()[path])
+    tables = {schema["title"]: schema, **schema["$defs"]}
+    assert [name for name, table in tables.items() if not table.get("description")] == []
+    keys = [(name, key) for name, table in tables.items() for key in table.get("properties", {})]
+    assert len(keys) > 40
+    assert [(name, key) for name, key in keys if not tables[name]["properties"][key].get("description")] == []
+
+
+def test_the_schema_of_workloads_admits_every_file_and_refuses_a_slip_in_it() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(files()["workloads/workload.schema.json"]))
+    for name in known_catalog().workloads:
+        table = tomllib.loads((ROOT / f"workloads/{name}.toml").read_text(encoding="utf-8"))
+        assert [error.message for error in validator.iter_errors(table)] == [], name
+        assert not validator.is_valid({**table, "colour": "red"}), name
+
+
+def test_the_schema_admits_every_variants_file_and_refuses_a_slip_in_it() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(files()["variants/variant.schema.json"]))
+    for name, table in tables().items():
+        assert [error.message for error in validator.iter_errors(table)] == [], name
+        assert not validator.is_valid({**table, "colour": "red"}), name
+        assert not validator.is_valid({key: value for key, value in table.items() if key != "support"}), name
+
+
+def test_the_schema_has_every_key_that_a_variants_file_uses() -> None:
+    known = json.loads(files()["variants/variant.schema.json"])["properties"].keys()
+    used = {key for table in tables().values() for key in table}
+    assert used <= known
+    assert not {"name", "shared_build"} & known, "they are not the file's to say"
+
+
+@cache
+def baked() -> dict[str, Any]:
+    return dict(json.loads(rendering.bake_file(known_catalog())))
+
+
+def targets() -> dict[str, Any]:
+    return {name: target for name, target in baked()["target"].items() if name != rendering.COMMON}
+
+
+def groups() -> dict[str, list[str]]:
+    return {name: group["targets"] for name, group in baked()["group"].items()}
+
+
+def buildable() -> list[Variant]:
+    return [one for one in known_catalog().variants.values() if one.kind in (SourceKind.SOURCE, SourceKind.PACKAGES)]
+
+
+def test_every_variant_that_builds_anywhere_is_a_target_in_each_of_its_profiles() -> None:
+    wanted = {rendering.target_name(variant, profile) for variant in buildable() for profile in variant.profiles}
+    assert wanted == targets().keys()
+    assert len(wanted) == sum(len(variant.profiles) for variant in buildable())
+
+
+def test_what_needs_this_machine_and_what_others_publish_is_no_target() -> None:
+    contexts = {target["context"] for target in targets().values()}
+    others = {name for name, variant in known_catalog().variants.items() if variant not in buildable()}
+    assert others
+    assert not others & contexts
+
+
+def test_every_target_builds_for_both_architectures() -> None:
+    assert baked()["target"][rendering.COMMON]["platforms"] == ["linux/amd64", "linux/arm64"]
+    assert {tuple(target["inherits"]) for target in targets().values()} == {(rendering.COMMON,)}
+
+
+def test_a_context_is_a_folder_beside_the_file() -> None:
+    for target in targets().values():
+        assert (ROOT / "dockerfiles" / target["context"] / "Dockerfile").is_file()
+
+
+def test_a_target_has_the_tag_and_the_profile_that_interlock_builds() -> None:
+    tags = {
+        (f"${{PLACE}}{variant.image_tag(profile)}", profile) for variant in buildable() for profile in variant.profiles
+    }
+    assert {(target["tags"][0], target["args"]["PROFILE"]) for target in targets().values()} == tags
+
+
+def test_every_target_is_in_the_group_of_its_profile_and_the_variable_names_the_default() -> None:
+    named = groups()
+    assert named.pop("default") == ["${PROFILE}"]
+    assert baked()["variable"]["PROFILE"]["default"] in named
+    for profile, names in named.items():
+        assert names == [name for name, target in targets().items() if target["args"]["PROFILE"] == profile]
+
+
+def test_no_two_targets_write_one_cache_and_each_reads_its_own() -> None:
+    written = [cache for target in targets().values() for cache in target["cache-to"]]
+    assert len(written) == len(set(written)) == len(targets())
+    for name, target in targets().items():
+        assert f":{name}," in target["cache-to"][0]
+        assert f':{name}"}}' in target["cache-from"][0]
+
+
+def test_variants_of_one_base_read_the_cache_that_has_their_shared_stages() -> None:
+    shared = {
+        target["cache-from"][-1]
+        for target in targets().values()
+        if known_catalog().variants[target["context"]].interpreter
+    }
+    assert len(shared) == len({known_catalog().variants[target["context"]].base for target in targets().values()})
+
+
+def test_a_target_has_a_name_that_bake_admits() -> None:
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in (*targets(), *groups()))
+    assert rendering.target_name(make_variant("cpython-3.14t"), "release") == "cpython-3_14t-release"
+
+
+def test_no_host_is_named() -> None:
+    assert "://" not in rendering.bake_file(known_catalog())
+
+
+def test_the_file_says_what_made_it() -> None:
+    assert "interlock render" in baked()["//"]

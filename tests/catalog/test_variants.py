@@ -1,0 +1,153 @@
+"""A variant's file: where its interpreter comes from, its proof, tags, modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from interlock.catalog.variants import Proof, SourceKind, VariantFile
+from tests.builders import (
+    FROM_IMAGE,
+    FROM_PACKAGES,
+    FROM_PREFIX,
+    make_download,
+    make_source,
+    make_variant,
+)
+
+KINDS: dict[str, dict[str, Any]] = {"image": FROM_IMAGE, "prefix": FROM_PREFIX, "packages": FROM_PACKAGES}
+
+
+FINISH = {"steps": ["zip-stdlib.sh"]}
+
+
+@pytest.mark.parametrize(("key", "changes"), KINDS.items(), ids=list(KINDS))
+def test_a_variant_is_of_the_kind_of_its_one_source_and_builds_nothing_else(key: str, changes: dict[str, Any]) -> None:
+    variant = make_variant(**changes)
+    assert variant.kind is SourceKind(key)
+    assert (variant.parts, variant.downloads) == ([], [])
+    assert make_variant().kind is SourceKind.SOURCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"interpreter": None}, "none"),
+        ({"image": FROM_IMAGE["image"]}, "interpreter and image"),
+        ({**FROM_IMAGE, **FROM_PREFIX}, "image and prefix"),
+        ({"build_of": "cpython-3.14", "finish": FINISH}, "interpreter and build_of"),
+    ],
+)
+def test_an_interpreter_that_comes_from_no_place_or_from_two_is_refused(changes: dict[str, Any], found: str) -> None:
+    expected = f"exactly one of interpreter, image, prefix, packages, build_of is needed, found {found}"
+    with pytest.raises(ValidationError, match=expected):
+        make_variant(**changes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("libraries", [{"name": "pth", **make_source("pth.tgz").model_dump()}]),
+        ("build_packages", ["clang"]),
+        ("release", {"configure": []}),
+        ("finish", FINISH),
+    ],
+)
+def test_what_only_a_build_has_is_refused_where_nothing_is_built(kind: str, key: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=rf"{key} belongs to a variant with \[interpreter\], this one has {kind}"):
+        make_variant(**{**KINDS[kind], key: value})
+
+
+def test_a_variant_that_shares_a_build_says_what_it_does_otherwise() -> None:
+    shared: dict[str, Any] = {"build_of": "cpython-3.14", "interpreter": None}
+    with pytest.raises(ValidationError, match=r"build_of needs \[finish\]"):
+        make_variant(**shared)
+    assert make_variant(**shared, finish=FINISH).kind is SourceKind.SOURCE
+
+
+@pytest.mark.parametrize("key", ["libraries", "build_packages", "release"])
+def test_a_variant_that_shares_a_build_has_none_of_its_own(key: str) -> None:
+    values: dict[str, Any] = {
+        "libraries": [{"name": "pth", **make_source("pth.tgz").model_dump()}],
+        "build_packages": ["clang"],
+        "release": {"configure": []},
+    }
+    with pytest.raises(ValidationError, match=f"{key} belongs to"):
+        make_variant(interpreter=None, build_of="cpython-3.14", finish=FINISH, **{key: values[key]})
+
+
+def test_what_the_finish_fetches_comes_after_what_is_built() -> None:
+    finish = {**FINISH, "downloads": [make_download("wheel.whl")]}
+    variant = make_variant(finish=finish)
+    assert [part.file for part in variant.downloads] == ["Python-3.13.1.tgz", "wheel.whl"]
+    assert [part.file for part in variant.parts] == ["Python-3.13.1.tgz"]
+
+
+def test_a_build_is_named_after_the_variant_that_lends_it() -> None:
+    assert make_variant("a").build_name == "a"
+    assert make_variant("a", shared_build="b").build_name == "b"
+
+
+@pytest.mark.parametrize("key", ["steps", "places", "names"])
+def test_a_list_that_says_where_from_or_what_to_do_is_not_empty(key: str) -> None:
+    empty: dict[str, dict[str, Any]] = {
+        "steps": {"finish": {"steps": []}},
+        "places": {"prefix": {"places": []}, "interpreter": None},
+        "names": {"packages": {"names": [], "python": "/usr/bin/python3"}, "interpreter": None},
+    }
+    with pytest.raises(ValidationError, match="at least 1 item"):
+        make_variant(**empty[key])
+
+
+@pytest.mark.parametrize("level", ["-O", "O3", "-O33", "", "none"])
+def test_a_level_of_optimisation_is_one_that_a_compiler_has(level: str) -> None:
+    with pytest.raises(ValidationError, match="optimisation"):
+        Proof.model_validate({"thread_flavour": "none", "gil": "on", "optimisation": level})
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [("standard", "interlock/python:3.14t-trixie"), ("release", "interlock/python:3.14t-trixie-release")],
+)
+def test_the_image_tag_names_the_profile_unless_it_is_the_standard_one(profile: str, expected: str) -> None:
+    assert make_variant("cpython-3.14t").image_tag(profile) == expected
+
+
+@pytest.mark.parametrize(("release", "expected"), [(None, ["standard"]), ({"configure": []}, ["standard", "release"])])
+def test_a_variant_has_the_release_profile_if_its_file_has(release: Any, expected: list[str]) -> None:
+    assert make_variant(release=release).profiles == expected
+
+
+def test_libraries_are_fetched_before_the_interpreter() -> None:
+    library = {"name": "pth", **make_source("pth.tgz").model_dump()}
+    assert [part.file for part in make_variant(libraries=[library]).parts] == ["pth.tgz", "Python-3.13.1.tgz"]
+
+
+def test_the_name_is_not_a_key_of_a_variants_file() -> None:
+    with pytest.raises(ValidationError, match="name"):
+        VariantFile.model_validate(make_variant().model_dump())
+
+
+@pytest.mark.parametrize(("flavour", "library"), [("none", "libc.so.6"), ("pthread", None), ("gnu-pth", None)])
+def test_a_proof_names_a_thread_library_exactly_if_there_are_threads(flavour: str, library: str | None) -> None:
+    with pytest.raises(ValidationError, match="needed unless thread_flavour is 'none'"):
+        Proof.model_validate({"thread_flavour": flavour, "gil": "on", "thread_library": library})
+
+
+def test_a_proof_without_threads_needs_no_library() -> None:
+    assert Proof.model_validate({"thread_flavour": "none", "gil": "on"}).thread_library is None
+
+
+def test_a_variant_is_ordered_plain_and_in_each_of_its_modes() -> None:
+    modes = [{"name": "slow", "summary": "slowly"}, {"name": "loud", "summary": "loudly"}]
+    assert make_variant("a", modes=modes).labels == ["a", "a+slow", "a+loud"]
+    assert make_variant("a").labels == ["a"]
+
+
+@pytest.mark.parametrize("name", ["a+b", "", "A", "a b", "a/b"])
+def test_the_name_of_a_mode_is_a_folder_name_without_a_plus(name: str) -> None:
+    with pytest.raises(ValidationError, match="String should match"):
+        make_variant(modes=[{"name": name, "summary": "a mode"}])

@@ -1,0 +1,178 @@
+"""Workloads, benchmarks and metrics; a list of workers is a benchmark for each number of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from interlock.catalog import loading
+from interlock.catalog.workloads import Metric, Workload, expand_workers
+from tests.builders import (
+    ROOT,
+    make_benchmark,
+    make_workload,
+)
+
+
+def test_an_inverse_metric_shows_the_scale_divided_by_the_time() -> None:
+    assert Metric(label="MB/s", scale=1.0, inverse=True).shown(0.004) == 250
+    assert Metric(label="ms", scale=1e3).shown(0.004) == 4
+
+
+@given(st.floats(1e-9, 1e6), st.floats(1e-3, 1e9))
+def test_a_metric_and_its_inverse_multiply_to_the_square_of_the_scale(seconds: float, scale: float) -> None:
+    plain, inverse = Metric(label="", scale=scale), Metric(label="", scale=scale, inverse=True)
+    assert plain.shown(seconds) * inverse.shown(seconds) == pytest.approx(scale**2)
+
+
+def test_a_metric_without_a_scale_above_zero_is_refused() -> None:
+    with pytest.raises(ValidationError, match="greater than 0"):
+        Metric(label="s", scale=0)
+
+
+@pytest.mark.parametrize(("program", "command"), [("locks.py", ["-c", "pass"]), (None, None)], ids=["both", "neither"])
+def test_a_benchmark_runs_either_its_command_or_the_workloads_program(program: str | None, command: Any) -> None:
+    with pytest.raises(ValidationError, match="benchmark 'turn' needs either"):
+        make_workload(program=program, benchmarks=[make_benchmark("turn", command=command)])
+
+
+@pytest.mark.parametrize(
+    ("label", "per"), [("futex per 1M imports", "per 1M imports"), ("calls per s per start", "per start"), ("x", "x")]
+)
+def test_a_metric_says_what_it_is_divided_by(label: str, per: str) -> None:
+    assert Metric(label=label, scale=1).per == per
+
+
+def test_only_a_command_starts_in_parallel() -> None:
+    make_workload(program=None, benchmarks=[make_benchmark(command=["-c", "pass"], parallel=2)])
+    with pytest.raises(ValidationError, match="has no command that could start in parallel"):
+        make_workload(benchmarks=[make_benchmark(parallel=2)])
+
+
+METRIC = {"label": "tasks/s", "scale": 1, "inverse": True}
+
+
+def entry(name: str = "pure-{workers}", workers: Any = (1, 2), **changes: Any) -> dict[str, Any]:
+    return {"name": name, "workers": list(workers), "metric": METRIC, **changes}
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        make_workload(**changes)
+    return str(caught.value.errors()[0]["msg"]).removeprefix("Value error, ")
+
+
+def test_each_number_of_workers_is_a_benchmark_with_its_place_in_the_curve() -> None:
+    found = make_workload(benchmarks=[entry(arguments=["--threads", "{workers}"]), make_benchmark("other")])
+    assert [one.name for one in found.benchmarks] == ["pure-1", "pure-2", "other"]
+    assert [one.arguments for one in found.benchmarks[:2]] == [["--threads", "1"], ["--threads", "2"]]
+    assert [one.scaling.model_dump() if one.scaling else None for one in found.benchmarks] == [
+        {"name": "pure", "workers": 1, "wait": False},
+        {"name": "pure", "workers": 2, "wait": False},
+        None,
+    ]
+
+
+def test_the_number_is_filled_in_wherever_the_benchmark_names_it() -> None:
+    label = "ms in {workers}"
+    data = {"benchmarks": [entry(workers=[8], details=[{"label": label, "of": "x_{workers}", "per": "unit"}])]}
+    (found,) = expand_workers(data)["benchmarks"]
+    assert found["details"] == [{"label": "ms in 8", "of": "x_8", "per": "unit"}]
+
+
+def test_benchmarks_of_one_name_are_one_curve_fewest_workers_first() -> None:
+    found = make_workload(benchmarks=[entry(workers=[8, 16], full_only=True), entry(workers=[1, 2])])
+    assert [workers for workers, _ in found.curves["pure"]] == [1, 2, 8, 16]
+
+
+def test_workers_that_wait_are_told_from_those_that_compute() -> None:
+    (found,) = make_workload(benchmarks=[entry(workers=[4], workers_wait=True)]).benchmarks
+    assert found.scaling
+    assert found.scaling.wait
+
+
+def test_a_limit_of_the_name_in_the_file_is_the_limit_of_all_its_benchmarks() -> None:
+    limit = {"name": "curl", "command": ["curl"], "benchmarks": ["pure-{workers}", "other"], "unit_count": 3}
+    found = make_workload(benchmarks=[entry(), make_benchmark("other")], limits=[limit])
+    assert found.limits[0].benchmarks == ["pure-1", "pure-2", "other"]
+    assert [one.name for one in found.limits_of("pure-2")] == ["curl"]
+
+
+@pytest.mark.parametrize("workers", [[], [0], ["two"], [True], [2, 2], "4", 4, [1.5]])
+def test_workers_that_are_no_list_of_different_numbers_are_refused(workers: Any) -> None:
+    assert refusal(benchmarks=[{**entry(), "workers": workers}]) == (
+        f"benchmark 'pure-{{workers}}' has workers = {workers!r}: expected different numbers from 1 on"
+    )
+
+
+def test_a_name_that_would_be_the_same_for_all_is_refused() -> None:
+    assert refusal(benchmarks=[entry("pure")]) == (
+        "benchmark 'pure' has workers, but no {workers} in its name to tell its copies apart"
+    )
+
+
+def test_one_curve_has_each_number_of_workers_once_and_one_metric() -> None:
+    assert refusal(benchmarks=[entry(), entry("{workers}-pure", [2])]) == "'pure' has two benchmarks of 2 workers"
+    other = {**METRIC, "label": "MB/s"}
+    assert refusal(benchmarks=[entry(), entry(workers=[4], metric=other)]) == (
+        "the benchmarks of 'pure' differ in their metric: they cannot be one curve"
+    )
+
+
+def test_what_was_expanded_reads_back_as_it_is() -> None:
+    found = make_workload(benchmarks=[entry()])
+    assert Workload.model_validate_json(found.model_dump_json()) == found
+
+
+def test_a_quick_experiment_leaves_out_what_is_full_only_and_limits_of_that_alone() -> None:
+    limits = [
+        {"name": name, "command": ["x"], "benchmarks": benchmarks, "unit_count": 1}
+        for name, benchmarks in {"both": ["quick", "slow"], "slow": ["slow"]}.items()
+    ]
+    found = make_workload(benchmarks=[make_benchmark("quick"), make_benchmark("slow", full_only=True)], limits=limits)
+    assert found.for_experiment(quick=False) == found
+    quick = found.for_experiment(quick=True)
+    assert [one.name for one in quick.benchmarks] == ["quick"]
+    assert [(one.name, one.benchmarks) for one in quick.limits] == [("both", ["quick"])]
+
+
+def test_a_workload_of_which_quick_leaves_nothing_is_refused() -> None:
+    assert refusal(benchmarks=[make_benchmark(full_only=True)]) == (
+        "every benchmark is full_only: nothing is left to measure with --quick"
+    )
+
+
+def test_two_limits_of_one_name_and_a_limit_of_no_benchmark_are_refused() -> None:
+    limit = {"name": "curl", "command": ["x"], "benchmarks": ["uncontended"], "unit_count": 1}
+    assert refusal(limits=[limit, limit]) == "two limits have the name 'curl'"
+    assert refusal(limits=[{**limit, "benchmarks": ["single"]}]) == (
+        "limit 'curl' is of 'single', but the benchmarks are uncontended"
+    )
+
+
+def test_two_details_of_one_label_are_refused() -> None:
+    detail = {"label": "user s", "of": "work_user_s"}
+    assert refusal(details=[detail], benchmarks=[make_benchmark(details=[detail])]) == (
+        "benchmark 'uncontended' has two details with the label 'user s'"
+    )
+
+
+@pytest.mark.parametrize("per", ["unit", "value"])
+def test_what_is_of_a_whole_process_is_not_divided(per: str) -> None:
+    detail = {"label": "user s", "of": "process_user_s", "per": per}
+    assert refusal(benchmarks=[{"name": "x", "metric": METRIC, "details": [detail]}]) == (
+        f"'process_user_s' is of a whole process, start and warm-ups included: it is shown per process, not per {per}"
+    )
+
+
+def test_the_shipped_curves_are_of_one_program_with_as_many_threads_as_workers() -> None:
+    workload = loading.load(ROOT).workloads["threads-scaling"]
+    assert {name: [workers for workers, _ in group] for name, group in workload.curves.items()} == {
+        name: [1, 2, 4, 8, 16] for name in ("pure", "io", "mixed")
+    }
+    for group in workload.curves.values():
+        assert [one.arguments[-1] for _, one in group] == [str(workers) for workers, _ in group]

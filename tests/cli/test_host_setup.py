@@ -1,0 +1,143 @@
+"""`matrix` makes a machine ready only if something is missing that the playbook mends, and only if the user agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from interlock.catalog import loading
+from interlock.catalog.paths import ProjectPaths
+from interlock.cli import host_setup
+from interlock.engine.host.engine import HostEngine
+from interlock.errors import EngineError, FleetError
+from interlock.fleet import ansible
+from interlock.measure import doctor
+from interlock.measure.doctor import Check, CheckState
+from interlock.results.experiments import EngineName
+from tests.builders import ROOT
+
+ENGINE = Check("engine", CheckState.PROBLEM, "no container engine answers", "Start it.", by_playbook=True)
+TUNING = Check("tuning", CheckState.WARNING, "governor powersave", "sudo tune", by_playbook=True)
+# What stands for the client of an engine that answers.
+CONNECTED = "a client"
+DISK = Check("disk for results", CheckState.PROBLEM, "full", "Free some.")
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The playbooks that were run, which mend all that they can."""
+    found: list[str] = []
+    monkeypatch.setattr(ansible, "play_here", lambda _root, playbook: found.append(playbook))
+    monkeypatch.setattr(host_setup, "_restart_in_new_group", lambda: None)
+    return found
+
+
+def ready(
+    monkeypatch: pytest.MonkeyPatch,
+    found: list[Check],
+    played: list[str],
+    *,
+    agreed: bool,
+    engine: EngineName | None = EngineName.DOCKER,
+    here: Sequence[Check] = (),
+) -> Any:
+    """What the block was given."""
+
+    def examine(*_args: object, **_options: object) -> list[Check]:
+        return [check for check in found if not (played and check.by_playbook)]
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(here))
+    monkeypatch.setattr(host_setup, "connect", lambda _engine: CONNECTED)
+    places = ProjectPaths(ROOT, Path("cache"))
+    with host_setup.ready_machine(places, loading.load(ROOT), True, agreed=agreed, engine=engine) as client:
+        return client
+
+
+def test_on_a_ready_machine_nothing_is_run_whatever_was_agreed(
+    monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    assert ready(monkeypatch, [], played, agreed=True)
+    assert played == []
+
+
+def test_what_is_missing_is_brought_if_the_user_agreed_and_taken_back_after_measuring(
+    monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    assert ready(monkeypatch, [ENGINE], played, agreed=True)
+    assert played == ["host.yml", "restore.yml"]
+
+
+def test_where_nobody_can_be_asked_the_error_says_how_to_agree(
+    monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    with pytest.raises(EngineError, match=r"Start it\. `interlock matrix --yes` does it, by playbooks/host\.yml"):
+        ready(monkeypatch, [ENGINE], played, agreed=False)
+    assert played == []
+
+
+def test_where_no_engine_answers_and_none_was_named_the_machine_itself_is_one(
+    monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    assert ready(monkeypatch, [ENGINE], played, agreed=False, engine=None) == HostEngine(ROOT, Path("cache"))
+    assert played == []
+
+
+def test_an_engine_that_was_named_by_its_address_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    with pytest.raises(EngineError, match="Start it"):
+        ready(monkeypatch, [ENGINE], played, agreed=False, engine=None)
+
+
+def test_without_containers_nothing_is_asked_of_an_engine(monkeypatch: pytest.MonkeyPatch, played: list[str]) -> None:
+    found = ready(monkeypatch, [ENGINE], played, agreed=True, engine=EngineName.HOST)
+    assert found == HostEngine(ROOT, Path("cache"))
+    assert played == []
+
+
+def test_a_machine_that_cannot_compile_is_no_engine(monkeypatch: pytest.MonkeyPatch, played: list[str]) -> None:
+    compiler = Check("compiler", CheckState.PROBLEM, "no gcc", "apt-get install gcc")
+    with pytest.raises(EngineError, match="no gcc"):
+        ready(monkeypatch, [], played, agreed=False, engine=EngineName.HOST, here=[compiler])
+
+
+def test_a_warning_that_nobody_agreed_to_mend_stays_one(monkeypatch: pytest.MonkeyPatch, played: list[str]) -> None:
+    assert ready(monkeypatch, [TUNING], played, agreed=False)
+    assert played == []
+
+
+@pytest.mark.parametrize(("answer", "runs"), [(True, ["host.yml", "restore.yml"]), (False, [])])
+def test_at_a_terminal_the_user_is_asked(
+    monkeypatch: pytest.MonkeyPatch, played: list[str], answer: bool, runs: list[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(typer, "confirm", lambda _question, default: answer)
+    assert ready(monkeypatch, [TUNING], played, agreed=False)
+    assert played == runs
+
+
+def test_what_the_playbook_does_not_mend_still_stands_in_the_way(
+    monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    with pytest.raises(EngineError, match=r"full\. Free some\.$"):
+        ready(monkeypatch, [ENGINE, DISK], played, agreed=True)
+    assert played == ["host.yml", "restore.yml"]
+
+
+def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks/ansible.cfg").write_text("[defaults]\n")
+    (tmp_path / "playbooks/host.yml").write_text(
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - ansible.builtin.fail: {msg: no}\n"
+    )
+    with pytest.raises(FleetError) as caught:
+        ansible.play_here(tmp_path, "host.yml")
+    assert caught.value.file == "playbooks/host.yml"
+    assert "2" in caught.value.found

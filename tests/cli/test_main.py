@@ -1,0 +1,368 @@
+"""The command line: every option explained, every error one line with its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from interlock import __version__
+from interlock.cli import main
+from interlock.cli.main import COMMANDS, load_command
+from interlock.cli.matrix import fail_on_failed_cells
+from interlock.cli.options import split_names
+from interlock.errors import WorkloadError
+from interlock.results import store
+from interlock.results.experiments import Outcome, State
+from interlock.results.profiles import CellProfile
+from tests.builders import edit, make_cell, make_experiment, make_profile
+
+PARAMETERS = [(name, parameter) for name in COMMANDS for parameter in load_command(name).params]
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], project: Path, tmp_path: Path
+) -> Iterator[Run]:
+    """Runs the entry point in the copy of the project: its exit code, and what it wrote to stderr."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+
+    def call(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["interlock", *words])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, capfd.readouterr().err
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    "words", [[], *([name] for name in COMMANDS)], ids=lambda words: " ".join(words) or "interlock"
+)
+def test_help_explains_every_command(words: list[str]) -> None:
+    result = CliRunner().invoke(main.app, [*words, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=lambda value: getattr(value, "name", value))
+def test_every_option_and_argument_has_a_help_text_that_is_a_sentence(command: str, parameter: Any) -> None:
+    assert parameter.help, f"{command} {parameter.name}"
+    assert parameter.help.endswith(".")
+
+
+def test_every_command_has_a_help_text() -> None:
+    assert {"render", "build", "matrix", "report", "doctor"} <= COMMANDS.keys()
+    assert [name for name, command in COMMANDS.items() if not command.help] == []
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_the_version_is_the_packages(words: list[str]) -> None:
+    result = CliRunner().invoke(main.app, words)
+    assert result.output == f"interlock {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [[], ["report"]])
+def test_the_short_option_for_help_is_the_same(words: list[str]) -> None:
+    short, long = (CliRunner().invoke(main.app, [*words, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output)
+
+
+def test_help_groups_the_commands_by_what_people_do() -> None:
+    lines = CliRunner().invoke(main.app, ["--help"]).output.splitlines()
+    order = [line.strip("╭─╮ ") for line in lines if line.startswith("╭")]
+    assert order == ["Options", "Answer", "Measure", "Build", "Share", "Maintain"]
+    shown = [line.split()[1] for line in lines if line.startswith("│ ") and line.split()[1] in COMMANDS]
+    assert shown == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_command_itself_says_first(name: str) -> None:
+    assert str(load_command(name).help).splitlines()[0] == COMMANDS[name].help
+
+
+HEAVY = ("docker", "numpy", "pandas", "altair", "scipy", "pydantic")
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_loads_no_module_that_takes_long(option: str) -> None:
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    code += "from interlock.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "typer" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_a_shell_completes_commands_and_the_options_of_one() -> None:
+    def complete(words: str) -> str:
+        code = "from interlock.cli.main import main; main()"
+        variables = {"_INTERLOCK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        return subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.argv[0] = 'interlock'; {code}"],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+
+    assert complete("interlock com").split() == ["compare"]
+    assert "--times" in complete("interlock compare --t").split()
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "exit_code"),
+    [
+        (["claims", "nowhere", "--json"], "StoreError", 7),
+        (["pick", "--workload", "nothing=1", "--json"], "UsageError", 2),
+        (["compare", "nowhere", "nothing", "--json"], "UsageError", 2),
+        (["audit", "--json"], "UsageError", 2),
+        (["compare", "--json"], "UsageError", 2),
+        (["history", "--no-such-option", "--json"], "UsageError", 2),
+    ],
+)
+def test_with_json_an_error_is_json_on_standard_error(run: Run, words: list[str], kind: str, exit_code: int) -> None:
+    code, said = run(*words)
+    error = json.loads(said)["error"]
+    assert (code, error["kind"], error["exit_code"]) == (exit_code, kind, exit_code)
+    assert error.keys() == {"kind", "message", "file", "key", "found", "todo", "exit_code"}
+    assert error["found"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["build", "cpython-9.9"], ["matrix", "--variants", "cpython-9.9"], ["matrix", "--baseline", "cpython-9.9"]],
+    ids=" ".join,
+)
+def test_an_unknown_variant_is_answered_with_the_nearest_one_alone(run: Run, words: list[str]) -> None:
+    code, said = run(*words)
+    assert code == 2
+    assert "'cpython-9.9'" in said
+    assert "'cpython-3.9'" in said
+    assert "pypy" not in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--variants", "cpython-2.7+quick"], ["cpython-2.7", "'quick'", "waking-sem-post", "pth-preload"]),
+        (["--variants", "nogil-3.9+quick"], ["nogil-3.9", "'quick'"]),
+        (["--conditions", "seccomp-unconfined,vacuum"], ["'vacuum'", "interpreter-on-tmpfs", "scratch-on-image"]),
+        (["--workloads", "download,lokcs"], ["'lokcs'", "Did you mean 'locks'?"]),
+    ],
+)
+def test_an_unknown_mode_condition_or_workload_is_answered_with_those_that_exist(
+    run: Run, words: list[str], named: list[str]
+) -> None:
+    code, said = run("matrix", *words)
+    assert code == 2
+    assert [name for name in named if name not in said] == []
+
+
+@pytest.mark.parametrize("words", [["matrix", "--rounds", "1"], ["matrix", "--speed"], ["no-such-command"]])
+def test_a_wrong_command_line_ends_with_2(run: Run, words: list[str]) -> None:
+    assert run(*words)[0] == 2
+
+
+def test_a_damaged_catalog_is_one_line_with_file_and_key(run: Run, project: Path) -> None:
+    edit(project, "variants/nogil-3.9.toml", 'gil = "off"', 'gil = "gone"')
+    code, said = run("render")
+    assert code == 3
+    assert said.startswith("error: variants/nogil-3.9.toml, key 'proof.gil': found 'gone'. ")
+    assert said.count("\n") == 1
+
+
+def test_outside_a_project_the_command_says_where_to_go(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    code, said = run("render")
+    assert code == 2
+    assert said.startswith("error: /: no folder from here up has variants/bases.toml")
+
+
+def test_rendering_and_then_checking_finds_nothing(run: Run, project: Path) -> None:
+    assert run("render") == (0, "")
+    assert (project / "dockerfiles/cpython-3.13t/build.sh").is_file()
+    assert (project / "variants/variant.schema.json").is_file()
+    assert run("render", "--check") == (0, "")
+
+
+def test_checking_a_damaged_copy_names_the_file(run: Run, project: Path) -> None:
+    run("render")
+    edit(project, "dockerfiles/cpython-3.13t/build.sh", "set -eu", "set -e")
+    code, said = run("render", "--check")
+    assert code == 1
+    assert said.startswith("error: dockerfiles/cpython-3.13t/build.sh: ")
+    assert "`interlock render`" in said
+
+
+def test_checking_a_damaged_copy_ends_with_the_exit_code_that_the_help_promises(run: Run, project: Path) -> None:
+    assert "exit with 1" in next(str(vars(one)["help"]) for _, one in PARAMETERS if one.name == "check")
+    run("render")
+    (project / "dockerfiles/cpython-3.13t/build.sh").unlink()
+    assert run("render", "--check")[0] == 1
+
+
+def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: Path, tmp_path: Path) -> None:
+    socket = f"unix://{tmp_path}/none.sock"
+    done = subprocess.run(
+        [sys.executable, "-c", "from interlock.cli.main import main; main()", "build", "cpython-3.13"],
+        cwd=project,
+        env={"DOCKER_HOST": socket, "XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {socket}: no container engine answers (")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_the_reason_why_no_engine_answers_is_the_systems_own_words(run: Run) -> None:
+    _, said = run("build", "cpython-3.13")
+    assert ": no container engine answers (No such file or directory). Start Docker (" in said
+
+
+def test_a_matrix_without_an_engine_ends_as_a_build_without_one_does(run: Run) -> None:
+    code, said = run("matrix", "--variants", "cpython-3.13")
+    assert "no container engine answers" in said
+    assert code == 4
+
+
+def write_experiment(project: Path, **changes: Any) -> Path:
+    folder = project / "results" / "2026-11-21-a"
+    store.write_json(folder / "experiment.json", make_experiment(**changes))
+    return folder
+
+
+def test_the_latest_experiment_is_reported_as_markdown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_experiment(project)
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(main.app, ["report", "--markdown"])
+    assert result.exit_code == 0
+    assert result.output.startswith("# Experiment 2026-11-21-a\n")
+    assert "| cpython-3.14t |" in result.output
+
+
+def test_an_experiment_is_reported_by_its_folder_from_anywhere(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_experiment(project)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main.app, ["report", str(folder)])
+    assert result.exit_code == 0
+    assert "repeat   nox -s matrix -- --quick --seed 7" in result.output
+
+
+def test_a_folder_that_holds_no_experiment_is_named(run: Run, tmp_path: Path) -> None:
+    code, said = run("report", str(tmp_path))
+    assert code == 7
+    assert said.startswith(f"error: {tmp_path}/experiment.json: there is no such file.")
+
+
+GATE = """
+[sources.note]
+author = "somebody"
+title = "Something"
+date = "2026"
+
+[claims.no-calls]
+statement = "It makes no call."
+source = "note"
+workload = "locks"
+benchmark = "uncontended"
+metric = "futex"
+variant = "cpython-3.14t"
+published = 0
+tolerance = 0
+required = true
+"""
+
+
+def write_gate(folder: Path, **changes: Any) -> tuple[Path, Path]:
+    """A gate, and an experiment in which the variant makes a call for each two units."""
+    (folder / "gate.toml").write_text(GATE, encoding="utf-8")
+    experiment = write_experiment(folder, **changes)
+    path = store.cell_path(experiment, "box", "cpython-3.14t", None, "locks")
+    store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.5)}))
+    return folder / "gate.toml", experiment
+
+
+def test_the_shipped_claims_are_evaluated_on_the_latest_experiment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_experiment(project)
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(main.app, ["claims"])
+    assert result.exit_code == 0
+    assert result.output.startswith("host     2 cores Example CPU 9000")
+    assert "pth-futex-calls-today: no data yet" in result.output
+
+
+def test_a_gate_that_is_refuted_ends_with_1_and_its_name_also_outside_a_project(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, folder = write_gate(tmp_path)
+    monkeypatch.chdir("/")
+    code, said = run("claims", str(folder), "--claims", str(gate))
+    assert code == 1
+    assert said.startswith(f"error: {folder}, key 'no-calls': refuted")
+
+
+def test_a_gate_that_holds_or_was_not_tested_ends_with_0(run: Run, tmp_path: Path) -> None:
+    gate, folder = write_gate(tmp_path, cells=[make_cell("cpython-3.13")])
+    assert run("claims", str(folder), "--claims", str(gate)) == (0, "")
+
+
+def test_findings_are_json_for_programs(tmp_path: Path) -> None:
+    gate, folder = write_gate(tmp_path)
+    result = CliRunner().invoke(main.app, ["claims", str(folder), "--claims", str(gate), "--json"])
+    (finding,) = json.loads(result.stdout)["findings"]
+    assert (finding["verdict"], finding["count"]) == ("refuted", 0.5)
+
+
+def test_a_damaged_file_of_claims_is_one_line_with_file_and_key(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = write_gate(tmp_path)
+    edit(tmp_path, "gate.toml", "required = true", "requierd = true")
+    monkeypatch.chdir(tmp_path)
+    code, said = run("claims", str(folder), "--claims", "gate.toml")
+    assert code == 3
+    assert said.startswith("error: gate.toml, key 'claims.no-calls.requierd': ")
+    assert said.count("\n") == 1
+
+
+def test_a_file_of_claims_that_is_not_there_is_bad_usage(run: Run, tmp_path: Path) -> None:
+    assert run("claims", "--claims", str(tmp_path / "none.toml"))[0] == 2
+
+
+def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
+    failed = Outcome(state=State.FAILED, reason="it crashed")
+    folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
+    with pytest.raises(WorkloadError, match=r"key 'cpython-3.14t / locks': it crashed"):
+        fail_on_failed_cells(folder, store.read_experiment(folder))
+
+
+@pytest.mark.parametrize(("names", "expected"), [(None, None), ("a, b,,c ", ["a", "b", "c"]), ("", [])])
+def test_names_are_split_at_commas(names: str | None, expected: list[str] | None) -> None:
+    assert split_names(names) == expected

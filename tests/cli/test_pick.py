@@ -1,0 +1,293 @@
+"""`interlock pick` from the command line: on the shipped results, and on experiments of the user's own."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.cli import main
+from interlock.cli import pick as command
+from interlock.measure import processes
+from interlock.results import store
+from interlock.results.experiments import Experiment, ProgramOutput
+from interlock.results.picks import Pick
+from tests.builders import ROOT, make_cost
+from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
+
+Run = Callable[..., tuple[int, str, str]]
+MEASURED = {path.stem for path in ROOT.glob("results/reference/*/*/*/*.json") if ".profile" not in path.name}
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], project: Path, tmp_path: Path
+) -> Iterator[Run]:
+    """Runs the entry point in the copy of the project, where no engine answers: exit code, output and errors."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(command, "today", lambda: TODAY)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["interlock", "pick", *words])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def shipped(project: Path) -> Path:
+    """The shipped results in the copy of the project."""
+    folder = project / "results" / "reference"
+    folder.parent.mkdir()
+    folder.symlink_to(ROOT / "results" / "reference", target_is_directory=True)
+    return folder
+
+
+def picked(out: str) -> Pick:
+    return Pick.model_validate_json(out)
+
+
+def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes: Any) -> Path:
+    """An experiment with values in pyperf's format, of variants that the project has."""
+    described = experiment_of(figures, name=name, **changes)
+    store.write_json(results / name / "experiment.json", described)
+    for cell in described.cells:
+        mine = figures[cell.label]
+        benchmarks = described.workloads[cell.workload].benchmarks
+        suite = processes.suite_of(
+            {
+                benchmark.name: _runs(described, cell.workload, number, mine[f"{cell.workload}/{benchmark.name}"])
+                for number, benchmark in enumerate(benchmarks)
+            }
+        )
+        path = store.cell_path(results / name, "box", cell.variant, cell.mode, cell.workload)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert suite is not None
+        suite.dump(str(path))
+    return results / name
+
+
+def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[float]) -> list[Any]:
+    mine = described.workloads[workload]
+    outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
+    return [processes.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
+
+
+MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14"
+OURS: Figures = {
+    "cpython-3.13": {"locks/queue": SIX},
+    "cpython-3.14": {"locks/queue": noisy(0.8)},
+    "cpython-3.14t": {"locks/queue": noisy(1.3)},
+}
+
+
+def test_the_shipped_results_serve_before_anything_is_measured(run: Run, shipped: Path) -> None:
+    code, out, err = run("--workload", "locks=2", "--workload", "startup")
+    assert (code, err) == (0, "")
+    assert "(shipped with Interlock)" in out
+    assert "first  interlock matrix --workloads locks,startup --variants cpython-3.13," in out
+    assert "no container engine answers here" in out
+    assert "end of life since 2020-01-01" in out
+
+
+@pytest.mark.parametrize("workload", sorted(MEASURED))
+def test_every_workload_of_the_shipped_results_can_be_picked_by(run: Run, shipped: Path, workload: str) -> None:
+    code, out, _ = run("--workload", workload, "--json")
+    found = picked(out)
+    assert code == 0
+    assert found.shipped
+    assert {one.workload for one in found.shares} == {workload}
+    assert found.baseline in {one.label for one in found.contenders}
+    assert {one.label for one in found.contenders}.isdisjoint({one.label for one in found.excluded})
+
+
+def test_constraints_exclude_and_the_answer_meets_them(run: Run, shipped: Path) -> None:
+    code, out, _ = run("--workload", "startup", "--min-python", "3.14", "--max-rss", "60MB", "--json")
+    found = picked(out)
+    assert code == 0
+    assert all(one.label.startswith(("cpython-3.14", "cpython-3.15")) for one in found.contenders)
+    assert found.recommended is not None
+    assert found.recommended.reference.startswith("interlock/python:3.1")
+    assert any("Python 3.13.5 is older than 3.14" in one.reasons for one in found.excluded)
+
+
+def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Run, shipped: Path) -> None:
+    code, out, err = run("--workload", "startup", "--max-rss", "1MB")
+    assert code == 1
+    assert "MB, more than 1.0 MB" in out
+    assert err.startswith("error: none of ")
+    assert err.count("\n") == 1
+    code, out, _ = run("--workload", "startup", "--max-rss", "1MB", "--json")
+    assert (code, picked(out).decision) == (1, "nothing")
+
+
+def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Run, project: Path, shipped: Path) -> None:
+    write(project / "results", OURS)
+    code, out, _ = run("--workload", "locks", "--json")
+    found = picked(out)
+    assert code == 0
+    assert (found.experiment, found.shipped, found.decision) == ("2026-11-22-a", False, "switch")
+    assert [one.label for one in found.contenders] == ["cpython-3.14", "cpython-3.13", "cpython-3.14t"]
+    assert picked(run("--workload", "startup", "--json")[1]).shipped
+
+
+def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, project: Path) -> None:
+    write(project / "results", OURS)
+    code, out, err = run("--workload", "locks")
+    assert (code, err) == (0, "")
+    assert out.endswith(
+        "\nFROM interlock/python:3.14-trixie\n\n"
+        f"first  {MEASURE}  # figures of this machine\n"
+        "next   interlock build cpython-3.14\n"
+        "then   interlock trial . --variants cpython-3.14\n"
+        "then   interlock swap Dockerfile --to cpython-3.14\n"
+    )
+    assert "switch from cpython-3.13 to cpython-3.14: 25 % more throughput (95 % interval 2" in out
+
+
+def test_a_mode_is_recommended_with_its_env_line(run: Run, project: Path) -> None:
+    figures: Figures = {"cpython-3.13": {"locks/queue": SIX}, "cpython-3.13+mimalloc": {"locks/queue": noisy(0.5)}}
+    write(project / "results", figures)
+    code, out, _ = run("--workload", "locks")
+    assert code == 0
+    assert "\nFROM interlock/python:3.13-trixie\nENV PYTHONMALLOC=mimalloc\n" in out
+
+
+def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Run, project: Path) -> None:
+    results = project / "results"
+    write(results, OURS, "2026-11-22-a", started="2026-11-22T06:00:00+00:00")
+    write(results, OURS, "2026-11-23-a", started="2026-11-23T06:00:00+00:00")
+    write(results, {"cpython-3.13": {"startup/pass": SIX}}, "2026-11-24-a", started="2026-11-24T06:00:00+00:00")
+    assert picked(run("--workload", "locks", "--json")[1]).experiment == "2026-11-23-a"
+    assert picked(run("--workload", "locks", "--experiment", "2026-11-22-a", "--json")[1]).experiment == "2026-11-22-a"
+
+
+def test_an_experiment_is_named_by_its_folder_too_and_looked_for_in_results(
+    run: Run, project: Path, tmp_path: Path
+) -> None:
+    elsewhere = write(tmp_path / "elsewhere", OURS)
+    assert picked(run("--workload", "locks", "--experiment", str(elsewhere), "--json")[1]).experiment == "2026-11-22-a"
+    out = run("--workload", "locks", "--results", str(tmp_path / "elsewhere"), "--json")[1]
+    assert not picked(out).shipped
+
+
+def test_an_end_of_life_is_of_today(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project / "results", OURS)
+    monkeypatch.setattr(command, "today", lambda: datetime.date(2030, 1, 1))
+    code, out, _ = run("--workload", "locks", "--json")
+    assert code == 0
+    assert {one.label: one.reasons for one in picked(out).excluded} == {
+        "cpython-3.13": ["end of life since 2029-10-31"]
+    }
+    assert picked(run("--workload", "locks", "--allow", "end-of-life", "--json")[1]).excluded == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--workload: "),
+        (["--workload", "lokcs=1"], "--workload: there is no workload 'lokcs'. Did you mean 'locks'?"),
+        (["--workload", "locks=x"], "--workload: the weight in 'locks=x'"),
+        (["--workload", "locks=-1"], "--workload: the weight in 'locks=-1'"),
+        (["--workload", "locks/x"], "--workload: locks has no benchmark 'x'."),
+        (["--workload", "startup"], "no experiment can rank images by startup: 2026-11-22-a did not measure startup."),
+        (["--workload", "locks", "--threads", "64"], "--threads: locks is measured with 4 threads, not with 64."),
+        (["--workload", "locks", "--max-rss", "much"], "--max-rss: 'much'"),
+        (["--workload", "locks", "--min-python", "new"], "--min-python: 'new'"),
+        (["--workload", "locks", "--supported-until", "x"], "--supported-until: 'x'"),
+        (["--workload", "locks", "--allow", "bugfix"], "--allow: 'bugfix'"),
+        (
+            ["--workload", "locks", "--baseline", "cpython-3.13x"],
+            "--baseline: there is no variant 'cpython-3.13x'. Did you mean 'cpython-3.13",
+        ),
+        (
+            ["--workload", "locks", "--baseline", "cpython-3.9"],
+            "no experiment can rank images by locks: 2026-11-22-a did not",
+        ),
+        (
+            ["--workload", "locks", "--experiment", "x"],
+            "--experiment: there is no experiment 'x'. There is: 2026",
+        ),
+        (
+            ["--workload", "locks", "--release"],
+            "no experiment can rank images by locks: 2026-11-22-a has profile standard, not release.",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_answered_is_one_sentence_and_exit_code_2(
+    run: Run, project: Path, words: list[str], said: str
+) -> None:
+    write(project / "results", OURS)
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {said}")
+    assert err.count("\n") == 1
+
+
+def test_without_any_experiment_the_error_says_how_to_measure(run: Run) -> None:
+    code, _, err = run("--workload", "locks")
+    assert code == 2
+    assert err.startswith("error: no experiment can rank images by locks")
+    assert "`interlock matrix --workloads locks`" in err
+
+
+def test_a_damaged_experiment_is_named(run: Run, project: Path) -> None:
+    folder = write(project / "results", OURS)
+    (folder / "box/cpython-3.14/locks.json").write_text("{", encoding="utf-8")
+    code, _, err = run("--workload", "locks")
+    assert code == 7
+    assert err.startswith("error: results/2026-11-22-a/box/cpython-3.14/locks.json: not a pyperf file of this tool")
+    (folder / "experiment.json").write_text("{", encoding="utf-8")
+    assert run("--workload", "locks")[0] == 7
+
+
+def test_picking_changes_no_file(run: Run, project: Path) -> None:
+    write(project / "results", OURS)
+    before = {path: path.stat().st_mtime_ns for path in project.rglob("*")}
+    assert run("--workload", "locks")[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in project.rglob("*")} == before
+
+
+def test_dependencies_cannot_be_tried_without_an_engine(run: Run, project: Path) -> None:
+    write(project / "results", OURS)
+    (project / "requirements.txt").write_text("six\n", encoding="utf-8")
+    code, out, err = run("--workload", "locks", "--needs", "requirements.txt")
+    assert (code, out) == (4, "")
+    assert "no container engine answers" in err
+
+
+def test_requirements_that_cannot_be_read_are_named_first(run: Run) -> None:
+    code, _, err = run("--workload", "locks", "--needs", "none.txt")
+    assert code == 3
+    assert err.startswith("error: none.txt: the file cannot be read (no such file or directory).")
+    assert err.count("\n") == 1
+
+
+def test_the_example_of_the_docs_is_a_pick() -> None:
+    text = (ROOT / "docs/pick.md").read_text(encoding="utf-8")
+    example = text.split("```json\n")[1].split("```")[0]
+    assert set(json.loads(example)) == set(Pick.model_fields)
+    Pick.model_validate_json(example)
+
+
+def test_every_field_of_the_json_is_explained_in_the_docs() -> None:
+    text = (ROOT / "docs/pick.md").read_text(encoding="utf-8")
+    assert [name for name in Pick.model_fields if f"`{name}`" not in text] == []

@@ -1,0 +1,254 @@
+"""What people see while they wait, and the estimates in it."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+
+import pytest
+from rich.console import Console
+
+from interlock.cli.progress import BuildProgress, Display, MeasureProgress, TransferProgress, clock
+from interlock.measure.cells import ProgressUpdate
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def log_display() -> tuple[Display, io.StringIO]:
+    stream = io.StringIO()
+    return Display(Console(file=stream, width=40)), stream
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3661, "61:01")])
+def test_a_clock_has_minutes_and_seconds(seconds: float, expected: str) -> None:
+    assert clock(seconds) == expected
+
+
+def test_without_a_terminal_every_step_of_a_build_is_a_line() -> None:
+    display, stream = log_display()
+    with display:
+        say = BuildProgress(display, 2, {})
+        say("cpython-3.13", "starting")
+        say("cpython-3.13", "compiling the interpreter of a variant with a long name")
+        say("cpython-3.13", "ok")
+    assert stream.getvalue().splitlines() == [
+        "build   cpython-3.13  starting 0:00",
+        "build   cpython-3.13  compiling the interpreter of a variant with a long name 0:00",
+        "build   cpython-3.13  ok 0:00",
+    ]
+
+
+def test_how_far_a_download_is_does_not_fill_a_log() -> None:
+    display, stream = log_display()
+    say = BuildProgress(display, 1, {})
+    for done in range(100):
+        say("a", f"pulling {done} of 100 MB")
+    row = say.row("a")
+    assert (row.step, row.done, row.total) == ("pulling 99 of 100 MB", 99, 100)
+    say("a", "proving")
+    say("a", "pulled")
+    assert stream.getvalue().splitlines() == ["build   a  proving 0:00", "build   a  pulled 0:00"]
+
+
+def test_what_was_pulled_was_not_built_and_says_nothing_of_the_time_that_is_left() -> None:
+    say = build_progress(3, {})
+    say("a", "pulled")
+    assert say.total_row(time.monotonic()).step == "1 of 3 done"
+
+
+def test_images_that_are_moved_are_a_line_each_in_a_log() -> None:
+    display, stream = log_display()
+    say = TransferProgress(display, "push", 2)
+    for done in range(100):
+        say("a", f"pushing {done} of 100 MB")
+    say.end("a", "pushed")
+    say.end("b", "unchanged")
+    assert stream.getvalue().splitlines() == ["push    a  pushed 0:00", "push    b  unchanged 0:00"]
+
+
+def terminal(width: int) -> tuple[Display, io.StringIO]:
+    stream = io.StringIO()
+    return Display(Console(file=stream, width=width, force_terminal=True, color_system=None)), stream
+
+
+def last_frame(stream: io.StringIO, rows: int) -> list[str]:
+    """The rows as they were drawn last, before the display went."""
+    lines = [line.rstrip() for line in ESCAPES.sub("", stream.getvalue()).splitlines()]
+    return [line for line in lines if line][-rows:]
+
+
+def test_on_a_terminal_a_transfer_shows_how_far_it_is_of_how_many() -> None:
+    display, stream = terminal(80)
+    with display:
+        say = TransferProgress(display, "pull", 3)
+        say.end("a", "pulled")
+        say("b", "pulling 3 of 30 MB")
+    total, row = last_frame(stream, 2)
+    assert total.split()[:5] == ["pull", "1", "of", "3", "done"]
+    assert row.split()[:6] == ["pull", "b", "pulling", "3", "of", "30"]
+    assert all(line.endswith("0:00") for line in (total, row))
+
+
+def test_on_a_terminal_each_build_has_a_row_that_no_other_build_cuts_off() -> None:
+    names = [f"cpython-3.{minor}-with-a-long-name" for minor in range(5)]
+    display, stream = terminal(80)
+    with display:
+        say = BuildProgress(display, 6, {names[0]: 190.0})
+        for name in names:
+            say(name, "compiling")
+        say("cpython-3.14", "ok")
+    total, *rows = last_frame(stream, 6)
+    assert "1 of 6 done" in total
+    assert [row.split()[:3] for row in rows] == [["build", name, "compiling"] for name in names]
+    assert rows[0].endswith("0:00 of about 3:10")
+    assert all(len(row) <= 80 for row in rows)
+
+
+def test_on_a_terminal_the_step_gives_way_to_the_name_and_the_clock() -> None:
+    display, stream = terminal(50)
+    with display:
+        say = BuildProgress(display, 1, {})
+        say("cpython-3.14", "checking the signature of a source with a long name")
+    row = last_frame(stream, 1)[0]
+    assert row.startswith("build   cpython-3.14 checking")
+    assert row.endswith("0:00")
+
+
+def test_on_a_terminal_a_clock_goes_on_between_two_steps() -> None:
+    display, stream = terminal(80)
+    with display:
+        BuildProgress(display, 1, {})("a", "compiling")
+        time.sleep(1.1)
+    assert last_frame(stream, 1)[0].endswith("0:01")
+
+
+def test_on_a_terminal_a_build_that_ended_has_no_row() -> None:
+    display, stream = terminal(80)
+    with display:
+        say = BuildProgress(display, 2, {})
+        say("a", "compiling")
+        say("b", "compiling")
+        say("a", "ok")
+    assert [row.split()[1] for row in last_frame(stream, 2)] == ["1", "b"]
+
+
+def test_on_a_terminal_only_what_ended_stays() -> None:
+    stream = io.StringIO()
+    with Display(Console(file=stream, width=100, force_terminal=True, color_system=None)) as display:
+        assert display.redraws
+        say = BuildProgress(display, 2, {})
+        say("a", "starting")
+        say("a", "failed")
+    assert "build   a  failed 0:00" in stream.getvalue()
+    assert "build   a  starting 0:00\n" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("step", ["not verified: not built from source", "reproducible: sha256:1"])
+def test_on_a_terminal_what_verifying_found_stays(step: str) -> None:
+    stream = io.StringIO()
+    with Display(Console(file=stream, width=100, force_terminal=True, color_system=None)) as display:
+        say = BuildProgress(display, 1, {})
+        say("a", "unchanged")
+        say("a", step)
+    assert f"build   a  {step} 0:00\n" in stream.getvalue()
+
+
+def build_progress(total: int, usual_s: dict[str, float]) -> BuildProgress:
+    return BuildProgress(log_display()[0], total, usual_s)
+
+
+def test_a_row_says_what_runs_since_when_and_how_long_it_usually_takes() -> None:
+    say = build_progress(3, {"a": 190.0})
+    before = time.monotonic()
+    say("a", "compiling")
+    say("b", "starting")
+    say("c", "unchanged")
+    row = say.row("a")
+    assert (row.name, row.step, row.expected_s) == ("build   a", "compiling", 190.0)
+    assert row.since is not None
+    assert before <= row.since <= time.monotonic()
+    assert say.row("b").expected_s is None
+    assert say.total_row(time.monotonic()).step == "1 of 3 done"
+
+
+def test_the_rest_is_estimated_from_the_builds_that_ended() -> None:
+    say = build_progress(3, {})
+    say("a", "starting")
+    say("b", "starting")
+    say("a", "ok")
+    assert say.total_row(time.monotonic() + 60).expected_s == pytest.approx(180, abs=1)
+
+
+def test_the_rest_is_estimated_from_how_long_the_builds_took_before() -> None:
+    say = build_progress(1, {"a": 190.0})
+    say("a", "compiling")
+    assert say.total_row(time.monotonic() + 70).expected_s == pytest.approx(190, abs=1)
+
+
+def test_builds_that_were_unchanged_do_not_shorten_the_estimate() -> None:
+    left = []
+    for unchanged in ([], ["a", "b"]):
+        say = build_progress(2 + len(unchanged), {})
+        for variant in unchanged:
+            say(variant, "unchanged")
+        say("c", "starting")
+        say("c", "ok")
+        say("d", "starting")
+        left.append(say.total_row(time.monotonic() + 60).expected_s)
+    assert left[0] == pytest.approx(left[1], abs=1)
+    assert left[0] == pytest.approx(120, abs=1)
+
+
+def test_the_base_is_no_longer_shown_once_the_variants_are_being_built() -> None:
+    display, stream = terminal(80)
+    with display:
+        say = BuildProgress(display, 1, {})
+        say("base", "mmdebstrap makes trixie")
+        assert say.row("base").step == "mmdebstrap makes trixie"
+        say("a", "starting")
+    assert [row.split()[1] for row in last_frame(stream, 2)] == ["0", "a"]
+
+
+def measure_progress(workloads: int) -> MeasureProgress:
+    return MeasureProgress(log_display()[0], workloads)
+
+
+def test_the_status_of_measuring_names_round_cell_and_count() -> None:
+    say = measure_progress(1)
+    step = ProgressUpdate("round 0 of 4", "locks", "cpython-3.13+twin", 0, 10)
+    say(step)
+    expected = "measure round 0 of 4 | locks / cpython-3.13+twin | 0 of 10 | 0:30 elapsed"
+    assert say.status(step, time.monotonic() + 30) == expected
+
+
+def test_the_status_of_preparing_has_no_count_and_no_estimate() -> None:
+    step = ProgressUpdate("preparing", "instruments", "", 0, 1)
+    assert measure_progress(2).status(step, time.monotonic() + 5) == "measure preparing | instruments | 0:05 elapsed"
+
+
+@pytest.mark.parametrize(("workloads", "left"), [(1, "3:00"), (2, "7:00")])
+def test_the_rest_is_estimated_by_the_pace_so_far_and_the_workloads_to_come(workloads: int, left: str) -> None:
+    say = measure_progress(workloads)
+    say(ProgressUpdate("preparing", "instruments", "", 0, 1))
+    say(ProgressUpdate("round 0 of 4", "locks", "a", 0, 8))
+    status = say.status(ProgressUpdate("round 1 of 4", "locks", "a", 2, 8), time.monotonic() + 60)
+    assert status.endswith(f"2 of 8 | 1:00 elapsed, about {left} left")
+
+
+def test_the_profile_pass_has_no_estimate() -> None:
+    say = measure_progress(1)
+    step = ProgressUpdate("profile", "locks", "a", 2, 8)
+    say(step)
+    assert say.status(step, time.monotonic() + 60).endswith("2 of 8 | 1:00 elapsed")
+
+
+def test_a_log_has_a_line_per_stage_and_not_one_per_process() -> None:
+    display, stream = log_display()
+    say = MeasureProgress(display, 1)
+    for number in range(4):
+        say(ProgressUpdate(f"round {number // 2} of 1", "locks", "a", number, 4))
+    assert [line.split(" | ")[0] for line in stream.getvalue().splitlines()] == [
+        "measure round 0 of 1",
+        "measure round 1 of 1",
+    ]

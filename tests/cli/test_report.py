@@ -1,0 +1,287 @@
+"""compare, history, export and a report over hosts, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from interlock.cli import main, report
+from interlock.errors import InterlockError, KindError, StoreError, UsageError
+from interlock.report.export_tables import TABLES
+from interlock.results import store
+from tests.analysis.extracts import OTHER, THIRD, write_experiment
+from tests.builders import ROOT, make_cell, make_experiment
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main.app, list(words), env={"COLUMNS": "200"})
+
+
+def refused(kind: type[InterlockError], *words: str) -> InterlockError:
+    result = call(*words)
+    assert isinstance(result.exception, kind)
+    return result.exception
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ten experiments on one host, of which the sixth was the first with another image, and one on another kind."""
+    for day in range(10):
+        ratios = {OTHER: 2.0 if day < 5 else 2.6, THIRD: 3.0}
+        images = {OTHER: "oldoldold" if day < 5 else "newnewnew"}
+        write_experiment(tmp_path / f"results/e{day}", ratios, day, content_hashes=images)
+    write_experiment(tmp_path / "results/big", {OTHER: 9.0}, 11, host="big", facts_of_host={"cores": 96})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results"
+
+
+def test_two_experiments_are_compared_by_folder_or_by_name(results: Path) -> None:
+    by_folder = call("compare", str(results / "e4"), str(results / "e5"), "--markdown")
+    by_name = call("compare", "e4", "e5", "--results", str(results), "--markdown")
+    assert by_folder.exit_code == by_name.exit_code == 0
+    assert by_folder.output.splitlines()[4:] == by_name.output.splitlines()[4:]
+    assert "| 1.300x [" in by_name.output
+    assert " | slower | changed |" in by_name.output
+
+
+def test_a_comparison_is_json_for_programs_and_has_times_only_when_asked(results: Path) -> None:
+    plain = json.loads(call("compare", str(results / "e0"), str(results / "e1"), "--json").output)
+    assert [row["change"]["verdict"] for row in plain[0]["tables"][0]["rows"]] == ["no difference"] * 2
+    assert "not_comparable" not in json.dumps(plain)
+    timed = call("compare", str(results / "e0"), str(results / "e1"), "--json", "--times").output
+    assert "seconds_per_unit_not_comparable" in timed
+
+
+def test_another_kind_of_host_is_refused_by_the_facts(results: Path) -> None:
+    error = refused(KindError, "compare", str(results / "e0"), str(results / "big"))
+    assert "cores 2 and 96" in error.found
+
+
+def test_a_name_that_is_none_says_where_was_looked(results: Path) -> None:
+    error = refused(UsageError, "compare", str(results / "e0"), "e99", "--results", str(results))
+    assert error.key == "e99"
+    assert str(results) in error.found
+
+
+def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert str(tmp_path / "empty") in refused(StoreError, "history", str(tmp_path / "empty")).file
+
+
+def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> None:
+    shown = call("history", str(results)).output
+    assert "History of 10 experiments" in shown
+    assert "History of 1 experiment\n" in shown
+    assert "image of cpython-3.14t oldoldol -> newnewne" in shown
+    assert "▁▁▁▁▁█████" in shown
+
+
+def test_a_history_of_some_variants_and_workloads(results: Path) -> None:
+    found = json.loads(call("history", str(results), "--variants", THIRD, "--workloads", "locks", "--json").output)
+    assert [series["variant"] for series in found[0]["tables"][0]["series"]] == [THIRD]
+    assert refused(UsageError, "history", str(results), "--variants", "cpython-9").key == "--variants"
+    wrong = refused(UsageError, "history", str(results), "--workloads", "lock")
+    assert wrong.key == "--workloads"
+    assert "'locks'" in wrong.todo
+
+
+def test_a_report_of_a_folder_of_experiments_is_a_summary_of_each_kind(results: Path) -> None:
+    shown = call("report", str(results), "--markdown").output
+    assert "kind     96 cores Example CPU 9000" in shown
+    assert "older    9 earlier experiments" in shown
+
+
+def test_the_projects_own_experiments_are_compared_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = call("compare", "2026-11-21-a", "2026-11-21-b", "--markdown")
+    assert result.exit_code == 0
+    assert "changed  0 of 56 ratios" in result.output
+
+
+def test_an_export_writes_every_table_into_a_folder(results: Path, tmp_path: Path) -> None:
+    result = call("export", str(results))
+    assert result.exit_code == 0
+    names = sorted(path.name for path in (tmp_path / "export").glob("*.parquet"))
+    assert names == sorted(f"{name}.parquet" for name in TABLES)
+    assert pq.read_metadata(tmp_path / "export/experiments.parquet").num_rows == 11
+    assert "experiments        11 rows  export/experiments.parquet" in result.output
+
+
+def test_the_folder_that_nobody_named_is_ignored_by_git(results: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert call("export", str(results / "e0")).exit_code == 0
+    status = subprocess.run(
+        ["git", "-C", str(tmp_path), "status", "--porcelain", "--", "export"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert status.stdout == ""
+
+
+def test_a_folder_that_was_named_has_the_tables_alone(results: Path, tmp_path: Path) -> None:
+    assert call("export", str(results / "e0"), "--output", "mine").exit_code == 0
+    assert {path.suffix for path in (tmp_path / "mine").iterdir()} == {".parquet"}
+
+
+def test_one_table_goes_into_one_file_whose_name_tells_the_format(results: Path, tmp_path: Path) -> None:
+    assert call("export", str(results / "e0"), "--table", "values", "--output", "mine.csv").exit_code == 0
+    lines = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith('"experiment","host","variant"')
+    assert len(lines) == 1 + 4 * 8
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["--table", "nothing"], "--table"),
+        (["--format", "xlsx"], "--format"),
+        (["--output", "all.parquet"], "--output"),
+        (["--table", "cells", "--format", "csv", "--output", "a.parquet"], "--format"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_before_anything_is_written(
+    results: Path, tmp_path: Path, words: list[str], key: str
+) -> None:
+    assert refused(UsageError, "export", str(results), *words).key == key
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+REFERENCE = ROOT / "results/reference/2026-11-21-a"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of a committed experiment with one of its workloads, outside of any project."""
+    copy = tmp_path / "copied"
+    shutil.copytree(
+        REFERENCE, copy, ignore=shutil.ignore_patterns("download*", "import-loop*", "startup*", "*.md", "*.html")
+    )
+    experiment = store.read_experiment(copy)
+    settings = experiment.settings.model_copy(update={"workloads": ["locks"]})
+    cells = [cell for cell in experiment.cells if cell.workload == "locks"]
+    store.write_json(copy / "experiment.json", experiment.model_copy(update={"settings": settings, "cells": cells}))
+    return copy
+
+
+def invoke(*words: str | Path) -> str:
+    result = CliRunner().invoke(main.app, ["report", *map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_page_is_written_into_the_experiments_folder_and_its_path_is_said(folder: Path) -> None:
+    said = invoke(folder, "--html")
+    assert said == f"{folder / 'report.html'}\n"
+    assert "cpython-2.7-pth" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_is_written_where_it_is_wanted(folder: Path, tmp_path: Path) -> None:
+    invoke(folder, "--html", "--output", tmp_path / "new" / "page.html")
+    assert (tmp_path / "new" / "page.html").is_file()
+    assert not (folder / "report.html").exists()
+
+
+def test_each_chart_is_written_by_its_name(folder: Path, tmp_path: Path) -> None:
+    said = invoke(folder, "--charts", tmp_path / "charts")
+    names = {path.name for path in (tmp_path / "charts").iterdir()}
+    assert {"heat-map.svg", "heat-map.png", "ratio-locks-queue.svg", "memory.png"} <= names
+    assert {Path(line).name for line in said.splitlines()} == names
+
+
+def test_a_copied_experiment_has_the_claims_of_the_project_around_it_or_none(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke(folder, "--html")
+    assert "Published claims" in (folder / "report.html").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    invoke(folder, "--html")
+    assert "Published claims" not in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def failed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str]:
+    monkeypatch.setattr(sys, "argv", ["interlock", "report", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    return int(end.value.code or 0), capfd.readouterr().err
+
+
+def test_output_without_a_page_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, said = failed(monkeypatch, capfd, folder, "--output", tmp_path / "page.html")
+    assert code == 2
+    assert said.startswith("error: --output: ")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_folder_of_several_experiments_has_no_page(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, said = failed(monkeypatch, capfd, folder.parent, "--html")
+    assert code == 2
+    assert said.startswith(f"error: {folder.parent}: ")
+
+
+def test_a_page_that_cannot_be_written_is_one_line(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    code, said = failed(monkeypatch, capfd, folder, "--html", "--output", tmp_path / "file" / "page.html")
+    assert code == 7
+    assert said.count("\n") == 1
+    assert "page.html: cannot be written" in said
+
+
+def test_a_matrix_ends_with_the_path_of_its_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    experiment = make_experiment(["cpython-3.13"], cells=[make_cell("cpython-3.13")])
+    store.write_json(tmp_path / "experiment.json", experiment)
+    report.write_report(tmp_path)
+    said = capfd.readouterr().out
+    assert said.splitlines()[-1] == f"Full report: {tmp_path / 'report.html'}"
+    assert (tmp_path / "report.html").is_file()
+    assert (tmp_path / "report.md").is_file()
+
+
+def test_a_project_without_claims_has_a_page_without_them(
+    folder: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    (project / "workloads/claims.toml").unlink()
+    assert invoke(folder, "--html") == f"{folder / 'report.html'}\n"
+
+
+@pytest.fixture
+def without_report_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation as on a fleet's host: without the libraries of the extra 'report'."""
+    for name in [
+        name for name in sys.modules if name.startswith(("interlock.report.html", "interlock.report.export_f"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    for parent, name in (("interlock.report", "html"), ("interlock.report", "export_files")):
+        monkeypatch.delattr(f"{parent}.{name}", raising=False)
+    for name in ("altair", "pyarrow", "vl_convert"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.usefixtures("without_report_extra")
+def test_without_the_libraries_for_charts_a_matrix_ends_with_its_report_as_text(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store.write_json(tmp_path / "experiment.json", make_experiment(["cpython-3.13"], cells=[make_cell("cpython-3.13")]))
+    report.write_report(tmp_path)
+    assert capfd.readouterr().out.splitlines()[-1].endswith(str(tmp_path / "report.md"))
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.usefixtures("without_report_extra")
+def test_without_the_libraries_for_charts_a_page_and_an_export_say_what_to_install(folder: Path) -> None:
+    for words in (["report", str(folder), "--html"], ["export", str(folder)]):
+        assert "interlock[report]" in refused(UsageError, *words).todo

@@ -1,0 +1,193 @@
+"""`interlock swap` from the command line, where no engine answers: what it prints, writes, leaves and exits with."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import main
+from tests.builders import ROOT
+
+Run = Callable[..., tuple[int, str, str]]
+TEXT = "FROM python:3.12-slim AS app\r\nRUN python3.12 -V # Gr\udcfc\udcdfe"
+TAG = "interlock/python:3.14t-trixie"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Run]:
+    """Runs the entry point in the project; its exit code, output and errors."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["interlock", "swap", *map(str, words)])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "Dockerfile"
+    path.write_bytes(TEXT.encode("utf-8", "surrogateescape"))
+    path.chmod(0o640)
+    return path
+
+
+def test_a_swap_is_shown_and_not_written(run: Run, file: Path) -> None:
+    before = file.read_bytes()
+    code, out, err = run(file, "--to", "cpython-3.14t")
+    assert code == 0
+    assert out.splitlines()[:2] == [f"--- {file}", f"+++ {file}"]
+    assert f"+FROM {TAG} AS app" in out
+    assert "Not written; --write applies it." in err
+    assert file.read_bytes() == before
+
+
+def test_the_diff_is_one_that_patch_applies(run: Run, file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from interlock.cli.main import main; main()", "swap", str(file)]
+    diff = subprocess.run([*command, "--to", "cpython-3.14t", "--paths"], stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    run(file, "--to", "cpython-3.14t", "--paths", "--write")
+    written = file.read_bytes()
+    file.write_bytes(TEXT.encode("utf-8", "surrogateescape"))
+    subprocess.run(["patch", "--binary", "-p0", "-d", "/"], input=diff.stdout, check=True, stdout=subprocess.DEVNULL)
+    assert file.read_bytes() == written
+    assert b"# interlock: paths were python3.12\r\nRUN python3.14t -V # Gr\xfc\xdfe" in written
+
+
+def test_write_and_revert_leave_the_file_as_it_was(run: Run, file: Path) -> None:
+    before, mode = file.read_bytes(), file.stat().st_mode
+    code, _, err = run(file, "--to", "cpython-3.14t", "--paths", "--write")
+    assert code == 0
+    assert f"interlock swap {file} --revert --write" in err
+    assert file.read_bytes() != before
+    assert run(file, "--revert")[0] == 0
+    assert file.read_bytes() != before
+    assert run(file, "--revert", "--write")[0] == 0
+    assert (file.read_bytes(), file.stat().st_mode) == (before, mode)
+
+
+def test_a_swap_to_what_is_there_changes_nothing(run: Run, file: Path) -> None:
+    run(file, "--to", "cpython-3.14t", "--write")
+    status = file.stat()
+    code, out, err = run(file, "--to", "cpython-3.14t", "--write")
+    assert (code, out) == (0, "")
+    assert "Not written" not in err
+    assert file.stat().st_ino == status.st_ino
+
+
+def test_warnings_and_paths_name_their_lines(run: Run, file: Path) -> None:
+    _, _, err = run(file, "--to", "cpython-3.14t")
+    assert "no container engine answers" in err
+    assert f"warning  {file}:1: python3.12 becomes python3.14t" in err
+    assert f"path     {file}:2: python3.12 -> python3.14t (stays without --paths)" in err
+    assert "(edited)" in run(file, "--to", "cpython-3.14t", "--paths")[2]
+
+
+def test_a_mode_is_told_and_not_written(run: Run, file: Path) -> None:
+    _, out, err = run(file, "--to", "cpython-3.14t+gil-on")
+    assert f"+FROM {TAG} AS app" in out
+    assert "ENV PYTHON_GIL=1" in err
+
+
+def test_the_release_image_is_another_tag(run: Run, file: Path) -> None:
+    _, out, err = run(file, "--to", "cpython-3.14t", "--release")
+    assert f"+FROM {TAG}-release AS app" in out
+    assert "not profile-guided" not in err
+
+
+def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "compose.yaml"
+    file.write_text("services:\n  web: # c\n    image: python:3.12\n")
+    assert run(file, "--to", "cpython-3.13", "--write")[0] == 0
+    assert file.read_text() == (
+        "services:\n  web: # c\n    # interlock: was python:3.12\n    image: interlock/python:3.13-trixie\n"
+    )
+
+
+def test_check_passes_only_for_the_picked_image(run: Run, file: Path) -> None:
+    run(file, "--to", "cpython-3.14t", "--write")
+    assert run(file, "--check")[0] == 0
+    assert run(file, "--check", "--to", "cpython-3.14t")[0] == 0
+    code, _, err = run(file, "--check", "--to", "cpython-3.13")
+    assert code == 1
+    assert f"{file}:2: names {TAG}, not interlock/python:3.13-trixie" in err
+
+
+def test_check_fails_where_nothing_was_swapped(run: Run, file: Path) -> None:
+    code, _, err = run(file, "--check")
+    assert code == 1
+    assert err.startswith(f"error: {file}: ")
+    assert run(file, "--check", "--to", "cpython-3.14t")[0] == 1
+
+
+def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
+    file.write_text(f"FROM {TAG}@sha256:{'1' * 64}\n")
+    assert run(file, "--check", "--to", "cpython-3.14t")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (["FILE"], 2, "--to"),
+        (["FILE", "--to", "cpython-3.14x"], 2, "'cpython-3.14'"),
+        (["FILE", "--to", "cpython-3.14t+gil-of"], 2, "'gil-on'"),
+        (["FILE", "--to", "pypy-3.11", "--release"], 5, "--release"),
+        (["FILE", "--to", "cpython-3.14", "--stage", "ap"], 1, "'app'"),
+        (["FILE", "--revert"], 1, "Dockerfile"),
+        (["FILE", "--revert", "--to", "cpython-3.14"], 2, "--revert"),
+        (["FILE", "--check", "--write"], 2, "--check"),
+        (["FILE.no", "--to", "cpython-3.14"], 7, "Dockerfile.no"),
+        (["FOLDER", "--to", "cpython-3.14"], 7, "/Dockerfile"),
+        (["--to", "cpython-3.14"], 7, "Dockerfile: "),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_the_file(
+    run: Run, file: Path, words: list[str], code: int, named: str
+) -> None:
+    before = file.read_bytes()
+    places = {"FOLDER": str(file.parent)}
+    found, out, err = run(*(places.get(word, word.replace("FILE", str(file))) for word in words))
+    assert (found, out) == (code, "")
+    assert named in err
+    assert err.count("error: ") == 1
+    assert file.read_bytes() == before
+
+
+def test_the_file_is_dockerfile_without_a_name_and_others_are_suggested(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("--to", "cpython-3.14t")[1].startswith("--- Dockerfile\n")
+    file.rename(tmp_path / "compose.yaml")
+    assert "interlock swap compose.yaml" in run("--to", "cpython-3.14t")[2]
+
+
+def test_in_a_folder_of_its_own_the_project_is_where_the_command_was_installed_from(
+    run: Run, monkeypatch: pytest.MonkeyPatch, file: Path
+) -> None:
+    monkeypatch.chdir("/")
+    assert f"+FROM {TAG} AS app" in run(file, "--to", "cpython-3.14t")[1]
+
+
+def test_a_swap_is_taken_back_where_there_is_no_project(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Dockerfile").write_text(f"# interlock: was python:3.12\nFROM {TAG}\n")
+    assert run("--revert", "--write")[0] == 0
+    assert (tmp_path / "Dockerfile").read_text() == "FROM python:3.12\n"

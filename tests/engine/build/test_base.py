@@ -1,0 +1,170 @@
+"""The base that is made here: what identifies it, and what people do when it cannot be made."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docker.errors import ImageNotFound
+
+from interlock.catalog import loading
+from interlock.catalog.variants import Base
+from interlock.engine.build import base as bases
+from interlock.errors import EngineError
+from tests.builders import ROOT
+
+LAYERS = [f"sha256:{digit * 64}" for digit in "123"]
+RELEASE = "Origin: Debian\nSuite: trixie\nCodename: trixie\nDate: Sat, 09 Aug 2025 00:00:00 UTC\nComponents: main\n"
+
+
+class NoImages:
+    """An engine that has no image, and whose registry has none either."""
+
+    def get(self, reference: str) -> Any:
+        raise ImageNotFound(f"no {reference}")
+
+    pull = get
+
+
+class NoRegistry:
+    """Raises nothing when it is asked to pull, as an engine's own API does."""
+
+    def pull(self, reference: str) -> str:
+        return f"pulling {reference}"
+
+
+class Engine:
+    images = NoImages()
+    api = NoRegistry()
+
+
+@pytest.fixture
+def base() -> Base:
+    return loading.load(ROOT).bases["trixie"]
+
+
+def sha256(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def test_one_layer_is_identified_by_its_diff_id() -> None:
+    assert bases.chain_id(LAYERS[:1]) == LAYERS[0]
+
+
+def test_several_layers_are_chained_as_the_image_specification_says() -> None:
+    two = sha256(f"{LAYERS[0]} {LAYERS[1]}")
+    assert bases.chain_id(LAYERS[:2]) == two
+    assert bases.chain_id(LAYERS) == sha256(f"{two} {LAYERS[2]}")
+    assert bases.chain_id(LAYERS[::-1]) != bases.chain_id(LAYERS)
+
+
+def test_an_image_without_layers_has_no_chain_id() -> None:
+    assert bases.chain_id([]) == ""
+
+
+def test_another_pin_or_another_recipe_has_another_tag(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    tag = bases.local_tag(base)
+    assert bases.local_tag(base.model_copy(update={"reference": f"{base.reference[:-1]}0"})) != tag
+    monkeypatch.setattr(bases, "RECIPE", (*bases.RECIPE, "--include=tzdata"))
+    assert bases.local_tag(base) != tag
+
+
+def test_where_mmdebstrap_is_missing_the_error_says_what_to_install(
+    base: Base, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError) as raised:
+        bases.ensure_base(Engine(), base, tmp_path / "cache", lambda _: None)
+    assert "apt-get install mmdebstrap" in raised.value.todo
+    assert base.reference in raised.value.found
+
+
+@pytest.mark.parametrize(
+    ("programs", "lacks"),
+    [
+        ([], "mmdebstrap"),
+        (["mmdebstrap"], "uidmap"),
+        (["mmdebstrap", "newuidmap"], ""),
+        (["mmdebstrap", "fakechroot"], ""),
+    ],
+)
+def test_a_user_who_is_not_root_needs_a_program_more(
+    programs: list[str], lacks: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in programs:
+        (tmp_path / name).touch(0o755)
+    if lacks:
+        with pytest.raises(EngineError) as raised:
+            bases.require_mmdebstrap()
+        assert f"apt-get install {lacks}" in raised.value.todo
+    else:
+        bases.require_mmdebstrap()
+
+
+def test_root_needs_mmdebstrap_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "mmdebstrap").touch(0o755)
+    bases.require_mmdebstrap()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a Debian mirror's suite, which is the only mirror; its Release file is not signed."""
+    suite = tmp_path / "mirror/dists/trixie"
+    suite.mkdir(parents=True)
+    (suite / "Release").write_text(RELEASE, encoding="utf-8")
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "mirror"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", f"http://127.0.0.1:{server.server_port}")
+        yield suite
+        server.shutdown()
+
+
+def sign(suite: Path, home: Path) -> None:
+    """Make InRelease, signed with a key that nobody has."""
+    home.mkdir(mode=0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
+    subprocess.run([*gpg, "--quick-generate-key", "stranger@invalid", "ed25519", "sign"], check=True)
+    subprocess.run([*gpg, "--clearsign", "--output", str(suite / "InRelease"), str(suite / "Release")], check=True)
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+
+
+def test_without_the_key_that_signed_the_mirror_the_error_names_the_package_with_debians_keys(
+    base: Base, mirror: Path, tmp_path: Path
+) -> None:
+    sign(mirror, tmp_path / "gnupg")
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert "apt-get install debian-archive-keyring" in raised.value.todo
+
+
+def test_an_unsigned_mirror_is_refused_and_the_error_says_how_to_choose_another(
+    base: Base, mirror: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert "is not signed" in raised.value.found
+    assert "INTERLOCK_DEBIAN_MIRROR" in raised.value.todo
+    assert "debian-archive-keyring" not in raised.value.todo
+
+
+def test_a_mirror_that_has_nothing_of_debian_is_named(
+    base: Base, mirror: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"{os.environ['INTERLOCK_DEBIAN_MIRROR']}/another"
+    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", url)
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert url in raised.value.found

@@ -1,0 +1,109 @@
+"""What is built: the variant's file as it is now; and how many builds run at once, with how many jobs each."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.catalog import loading
+from interlock.engine.build import builds
+from interlock.engine.build.builds import helper_context
+from interlock.engine.build.image import ImagePlan
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import BuildOptions
+from interlock.results import store
+from interlock.results.experiments import BaseImage, Built, Outcome, State
+from tests.builders import ROOT
+
+CORES = os.cpu_count() or 1
+
+
+@given(st.integers(0, 100))
+def test_there_is_at_least_one_builder_and_at_most_one_per_core_and_plan(plans: int) -> None:
+    workers = builds.worker_count(plans)
+    assert 1 <= workers <= min(CORES, 4)
+    assert workers <= max(1, plans)
+
+
+def test_a_build_has_as_many_jobs_as_there_are_cores_however_many_run_beside_it() -> None:
+    assert builds.make_jobs() == CORES
+
+
+BASE = BaseImage(reference="trixie", origin="registry", image_id="sha256:base", chain_id="sha256:layers")
+VARIANT = "debian-3.13"
+
+
+def plan(project: Path) -> ImagePlan:
+    known = loading.load(project)
+    options = BuildOptions(project, project / "cache")
+    return builds.ImageBuilder(None, known, options, lambda *_: None).plan(known.variants[VARIANT])
+
+
+@pytest.fixture(autouse=True)
+def base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builds, "ensure_base", lambda *_, **__: BASE)
+
+
+def test_a_variant_that_was_edited_is_planned_as_its_file_is_now_whatever_lies_in_dockerfiles(project: Path) -> None:
+    committed = {
+        str(path.relative_to(ROOT / "dockerfiles" / VARIANT)): path.read_bytes()
+        for path in (ROOT / "dockerfiles" / VARIANT).rglob("*")
+        if path.is_file()
+    }
+    before = plan(project)
+    assert before.files == committed
+    stale = project / "dockerfiles" / VARIANT / "Dockerfile"
+    stale.parent.mkdir()
+    stale.write_bytes(committed["Dockerfile"])
+    file = project / "variants" / f"{VARIANT}.toml"
+    file.write_text(file.read_text().replace('"python3.13-venv"', '"python3.13-venv", "python3.13-dev"'))
+    after = plan(project)
+    assert b"python3.13-dev" in after.files["Dockerfile"]
+    assert after.content_hash != before.content_hash
+
+
+def test_what_is_generated_of_a_helper_is_as_it_would_be_rendered_now(project: Path) -> None:
+    folder = project / "dockerfiles" / "instruments"
+    folder.mkdir()
+    (folder / "fetch.sh").write_text("# of an older project\n")
+    assert helper_context(project, "instruments")["fetch.sh"] == (project / "dockerfiles" / "fetch.sh").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((["a", "b"], False, "standard", False), "interlock build a b"),
+        ((["a", "b"], True, "standard", True), "interlock build --all --force"),
+        ((["a"], False, "release", False), "interlock build a --release"),
+    ],
+)
+def test_the_command_is_the_one_that_repeats_the_build(words: Any, expected: str) -> None:
+    assert builds.build_command(*words) == expected
+
+
+def test_what_is_written_is_read_back_with_machine_engine_and_duration(tmp_path: Path) -> None:
+    client = SimpleNamespace(
+        info=lambda: {"ServerVersion": "1", "Driver": "overlay2", "NCPU": 2, "MemTotal": 1, "CgroupVersion": "2"},
+        version=lambda: {"Version": "1", "Platform": {"Name": "an engine"}},
+    )
+    missing = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
+    built = [Built(variant="a", profile="standard", outcome=missing)]
+    began = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+    run = builds.BuildRun("interlock build a", "standard", began, time.monotonic() - 61)
+    folder = tmp_path / "references" / "one"
+    assert builds.write_record(DockerEngine(client), folder, built, run) == folder / store.BUILDS_FILE
+    record = store.latest_builds(tmp_path / "references", "standard")
+    assert record is not None
+    assert (record.name, record.command, record.builds) == ("one", "interlock build a", built)
+    assert record.started == "2026-11-21T12:00:00+00:00"
+    assert 61 <= record.duration_s < 120
+    assert record.host["engine"]["storage_driver"] == "overlay2"
+    assert store.latest_builds(tmp_path / "references", "release") is None

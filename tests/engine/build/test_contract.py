@@ -1,0 +1,247 @@
+"""What an image owes, what was found of it, and what the variant declares."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from interlock.catalog.variants import Variant
+from interlock.engine.build import contract
+from interlock.engine.build.contract import CHECKS, CONFIG, INSIDE, ContractFinding, ContractState, ImageConfig, Runs
+from interlock.errors import BuildError
+from tests.builders import ROOT, make_variant
+from tests.workloads.test_syntax import too_new_for_vermin, vermin
+
+PROGRAM = ROOT / "src/interlock/engine/inside/contract.py"
+GOOD = ImageConfig(
+    environment={"PATH": "/usr/local/bin:/usr/bin", "LANG": "C.UTF-8", "PYTHON_VERSION": "3.13.1"},
+    command=["python3"],
+    entrypoint=[],
+    user="",
+    folder="",
+    ports=[],
+    volumes=[],
+)
+NAMES = [check.name for check in INSIDE]
+
+
+def runs(**second: str) -> Runs:
+    """Two runs in which all is well, but for what the second one found; `_` stands for a dash."""
+    kept = dict.fromkeys(NAMES, "")
+    return {"first": kept, "second": kept | {name.replace("_", "-"): found for name, found in second.items()}}
+
+
+def judged(variant: Variant, config: ImageConfig = GOOD, answers: Runs | None = None) -> dict[str, ContractFinding]:
+    """What is not kept, by the check."""
+    found = contract.judge(variant, config, answers or runs())
+    return {finding.check: finding for finding in found if finding.verdict is not ContractState.OK}
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.text(st.characters(exclude_characters="\n"), min_size=1)))
+def test_any_answers_come_back(answers: dict[str, str]) -> None:
+    output = "".join(f"{name}={found}\n" for name, found in answers.items())
+    assert contract.parse_answers(output) == {name: "" if found == "ok" else found for name, found in answers.items()}
+
+
+@given(st.text())
+def test_whatever_an_interpreter_prints_is_not_mistaken_for_a_kept_promise(output: str) -> None:
+    assert all(found for found in contract.parse_answers(output).values())
+
+
+def test_lines_that_are_no_answers_are_passed_over() -> None:
+    assert contract.parse_answers("Segmentation fault\nx=1\nzlib=ok\nbz2=\n") == {"zlib": "", "bz2": contract.NO_ANSWER}
+
+
+def test_the_program_answers_every_check_on_the_python_that_runs_this() -> None:
+    done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert [line.split("=", 1)[0] for line in done.stdout.splitlines()] == NAMES
+    answers = contract.parse_answers(done.stdout)
+    assert {name: answers[name] for name in ("zlib", "sqlite3", "threads", "expat")} == dict.fromkeys(
+        ("zlib", "sqlite3", "threads", "expat"), ""
+    )
+
+
+def test_the_program_goes_on_after_a_check_that_fails_and_says_what_it_found() -> None:
+    # Without these lines nothing has changed; with them the interpreter has lost zlib and its threads.
+    broken = (
+        "import sys, threading\nsys.modules['zlib'] = None\n"
+        "def refuse(self): raise RuntimeError('no\\nthreads')\nthreading.Thread.start = refuse\n"
+    )
+    program = [sys.executable, "-c", broken + PROGRAM.read_text()]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    answers = contract.parse_answers(done.stdout)
+    assert answers["zlib"].startswith("ModuleNotFoundError: ")
+    assert answers["threads"] == "RuntimeError: no threads"
+    assert answers["multiprocessing"] == ""
+
+
+def test_the_program_is_valid_for_python_2_5_and_3_0() -> None:
+    found = vermin(PROGRAM)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert too_new_for_vermin(PROGRAM.read_text()) == []
+
+
+def test_every_check_has_a_name_of_its_own_that_a_variant_may_declare() -> None:
+    names = [check.name for check in CHECKS]
+    assert len(set(names)) == len(names)
+    assert make_variant(differences=dict.fromkeys(names, "because")).differences.keys() == set(names)
+
+
+@pytest.mark.parametrize(
+    ("version", "owed", "not_owed"),
+    [
+        ("2.5.1", {"bz2", "pip"}, {"lzma", "ssl", "venv", "multiprocessing", "command-pydoc-major"}),
+        ("2.7.18", {"ssl", "setuptools", "env-lang"}, {"lzma", "venv", "zoneinfo", "sqlite3-extensions"}),
+        ("3.9.2", {"lzma", "venv", "zoneinfo", "wheel"}, {"zstd"}),
+        ("3.12.1", {"env-lang"}, {"setuptools", "wheel"}),
+        ("3.13.0", {"venv"}, {"env-lang", "zstd"}),
+        ("3.14.4", {"zstd"}, {"setuptools"}),
+        ("3.15.0a1", {"zstd"}, {"env-lang"}),
+    ],
+)
+def test_a_version_owes_what_it_came_with(version: str, owed: set[str], not_owed: set[str]) -> None:
+    names = {check.name for check in contract.promised(version)}
+    assert owed <= names
+    assert not names & not_owed
+
+
+@pytest.mark.parametrize("name", ["lzma", "venv", "zoneinfo", "sqlite3", "ssl"])
+def test_the_running_pythons_own_list_of_modules_agrees(name: str) -> None:
+    owed = {check.name for check in contract.promised(".".join(map(str, sys.version_info[:3])))}
+    assert (name in owed) == (name in sys.stdlib_module_names)
+
+
+def test_an_image_that_keeps_everything_has_no_other_finding() -> None:
+    found = contract.judge(make_variant(), GOOD, runs())
+    assert {finding.verdict for finding in found} == {ContractState.OK}
+    assert [finding.check for finding in found] == [check.name for check in contract.promised("3.13.1")]
+    assert contract.failures(found) == []
+
+
+def test_an_undeclared_difference_is_a_failure_and_names_the_run_that_shows_it() -> None:
+    found = judged(make_variant(), answers=runs(venv="no pip"))
+    assert found == {"venv": ContractFinding("venv", ContractState.UNDECLARED, "second: no pip")}
+    assert contract.failures(found.values()) == [found["venv"]]
+
+
+def test_what_all_runs_show_is_said_once() -> None:
+    everywhere = dict.fromkeys(("first", "second"), runs(venv="no pip")["second"])
+    assert judged(make_variant(), answers=everywhere)["venv"].found == "no pip"
+
+
+def test_a_declared_difference_is_no_failure() -> None:
+    found = judged(make_variant(differences={"venv": "not built"}), answers=runs(venv="no pip"))
+    assert found == {"venv": ContractFinding("venv", ContractState.DIFFERENCE, "second: no pip", "not built")}
+    assert contract.failures(found.values()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("venv", "the image keeps it"),
+        ("zstd", "Python 3.13.1 does not owe it"),
+        ("vnev", "no check has this name"),
+    ],
+)
+def test_a_declaration_of_what_is_no_difference_is_stale_and_a_failure(name: str, why: str) -> None:
+    found = judged(make_variant(differences={name: "not built"}))
+    assert found == {name: ContractFinding(name, ContractState.STALE, why, "not built")}
+    assert contract.failures(found.values()) == [found[name]]
+
+
+def test_a_check_without_an_answer_is_not_kept() -> None:
+    answers = {run: {name: "" for name in NAMES if name != "readline"} for run in ("first", "second")}
+    assert judged(make_variant(), answers=answers)["readline"].found == contract.NO_ANSWER
+
+
+def test_what_a_version_does_not_owe_is_not_looked_at() -> None:
+    assert judged(make_variant(), answers=runs(zstd="No module named 'compression'")) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "found"),
+    [
+        ({"environment": dict(GOOD.environment) | {"PATH": "/usr/bin"}}, "env-path", "PATH=/usr/bin"),
+        ({"environment": dict(GOOD.environment) | {"PYTHON_VERSION": "3.13.10"}}, "env-python-version", "3.13.10"),
+        ({"environment": dict(GOOD.environment) | {"PYTHONUNBUFFERED": "1"}}, "env-others", "PYTHONUNBUFFERED"),
+        ({"command": ["bash"]}, "cmd", "bash"),
+        ({"command": []}, "cmd", "none"),
+        ({"entrypoint": ["/init"]}, "entrypoint", "/init"),
+        ({"user": "app"}, "user", "app"),
+        ({"folder": "/app"}, "workdir", "/app"),
+        ({"ports": ["80/tcp"]}, "ports", "80/tcp"),
+        ({"volumes": ["/data"]}, "volumes", "/data"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_the_configuration_is_named(changes: dict[str, Any], check: str, found: str) -> None:
+    assert judged(make_variant(), replace(GOOD, **changes)) == {
+        check: ContractFinding(check, ContractState.UNDECLARED, found)
+    }
+
+
+def test_before_3_13_lang_is_owed() -> None:
+    old = replace(GOOD, environment=dict(GOOD.environment) | {"LANG": "C", "PYTHON_VERSION": "3.12.1"})
+    assert judged(make_variant(version="3.12.1"), old)["env-lang"].found == "C"
+
+
+def test_the_engines_configuration_is_read_whatever_it_leaves_out() -> None:
+    assert contract.parse_config({"Env": None, "Cmd": None, "Volumes": None}) == ImageConfig({}, [], [], "", "", [], [])
+    full = {"Env": ["A=b=c"], "Cmd": ["python3"], "Entrypoint": ["/init"], "User": "1", "WorkingDir": "/app"}
+    assert contract.parse_config(full | {"ExposedPorts": {"80/tcp": {}}, "Volumes": {"/data": {}}}) == ImageConfig(
+        {"A": "b=c"}, ["python3"], ["/init"], "1", "/app", ["80/tcp"], ["/data"]
+    )
+
+
+def test_every_check_of_the_configuration_can_fail() -> None:
+    empty = ImageConfig({"A": "1"}, [], ["x"], "app", "/app", ["80/tcp"], ["/data"])
+    assert [check.name for check, found in CONFIG if not found(empty, make_variant())] == []
+
+
+def test_the_first_failure_is_an_error_with_the_file_the_key_and_what_to_do() -> None:
+    contract.require(
+        {
+            "a": [
+                ContractFinding("zlib", ContractState.OK),
+                ContractFinding("pip", ContractState.DIFFERENCE, "none", "because"),
+            ]
+        }
+    )
+    with pytest.raises(BuildError) as caught:
+        contract.require(
+            {
+                "a": [ContractFinding("zlib", ContractState.OK)],
+                "b": [ContractFinding("pip", ContractState.UNDECLARED, "no pip")],
+            }
+        )
+    assert str(caught.value) == (
+        "variants/b.toml, key 'differences.pip': undeclared: no pip. "
+        "Mend the image, or declare the difference with its reason."
+    )
+
+
+def test_the_table_counts_and_what_is_not_kept_stands_below_it() -> None:
+    findings = [
+        ContractFinding("zlib", ContractState.OK),
+        ContractFinding("pip", ContractState.DIFFERENCE, "no pip", "has no threads"),
+        ContractFinding("venv", ContractState.UNDECLARED, "no [venv]"),
+    ]
+    console = Console(file=io.StringIO(), width=100)
+    console.print(contract.terminal({"cpython-2.7": findings, "b": []}))
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert [re.split("  +", line) for line in lines[:3]] == [
+        ["variant", "checks", "kept", "differences", "failures"],
+        ["cpython-2.7", "3", "1", "1", "1"],
+        ["b", "0", "0", "0", "0"],
+    ]
+    assert lines[3:] == ["cpython-2.7: pip: has no threads", "cpython-2.7: venv: undeclared: no [venv]"]

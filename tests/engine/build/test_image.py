@@ -1,0 +1,311 @@
+"""What an image is built from, and what it is called."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock import __version__
+from interlock.catalog import loading, rendering
+from interlock.catalog.variants import SourceKind
+from interlock.engine.build import image
+from interlock.engine.build.image import (
+    BASE_ARGUMENT,
+    TRACKED_FILE,
+    ImagePlan,
+    content_hash,
+    project_revision,
+    provenance_labels,
+    read_context,
+    tar_of,
+)
+from interlock.engine.protocol import BuildOptions
+from interlock.errors import BuildError, EngineError, SourceUnavailableError
+from interlock.results.experiments import BaseImage
+from tests.builders import FROM_IMAGE, FROM_PACKAGES, FROM_PREFIX, ROOT, make_variant
+
+KINDS: dict[SourceKind, dict[str, Any]] = {
+    SourceKind.SOURCE: {},
+    SourceKind.IMAGE: FROM_IMAGE,
+    SourceKind.PREFIX: FROM_PREFIX,
+    SourceKind.PACKAGES: FROM_PACKAGES,
+}
+
+
+@pytest.mark.parametrize("kind", SourceKind)
+def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_has(kind: SourceKind) -> None:
+    known = loading.load(ROOT)
+    files = rendering.render(
+        make_variant(**KINDS[kind]), known.bases["trixie"], known.profiles, loading.read_texts(ROOT)
+    )
+    before_the_first_stage, _, _ = files["Dockerfile"].partition("\nFROM ")
+    assert re.findall(r"^ARG (\w+)=", before_the_first_stage, re.MULTILINE) == [BASE_ARGUMENT[kind]]
+    assert f"\nFROM ${{{BASE_ARGUMENT[kind]}}}" in files["Dockerfile"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"), [("standard", "interlock/python:3.13-trixie"), ("release", None), ("debug", None)]
+)
+def test_a_plan_has_the_tag_of_its_variant_in_its_profile(profile: str, expected: str | None) -> None:
+    base = BaseImage(reference="trixie", origin="registry", image_id="sha256:base")
+    content = content_hash({}, base.image_id, profile)
+    plan = ImagePlan(variant=make_variant(), profile=profile, files={}, content_hash=content, base=base)
+    assert plan.tag == (expected or f"interlock/python:3.13-trixie-{profile}")
+    assert plan.prefix is None
+
+
+def test_what_is_not_ordered_otherwise_is_standard_and_takes_what_the_engine_has() -> None:
+    options = BuildOptions(Path("project"), Path("cache"))
+    assert (options.profile, options.rebuild) == ("standard", "")
+
+
+def test_files_of_this_machine_change_no_bytes_of_a_context_without_them() -> None:
+    files = {"Dockerfile": b"FROM x\n"}
+    assert tar_of(files | {}).read() == tar_of(files).read()
+
+
+FILES = {"Dockerfile": b"FROM x\n", "build.sh": b"make\n", "patches/a.patch": b"--- a\n"}
+HASH = content_hash(FILES, "sha256:base", "standard")
+CONTEXTS = st.dictionaries(
+    st.from_regex(r"[a-z]{1,5}(/[a-z]{1,5})?", fullmatch=True), st.binary(max_size=600), max_size=5
+)
+
+
+def test_the_hash_is_64_hexadecimal_digits() -> None:
+    assert len(HASH) == 64
+    assert int(HASH, 16) > 0
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_another_byte_in_any_file_changes_the_hash(path: str) -> None:
+    assert content_hash(FILES | {path: FILES[path] + b" "}, "sha256:base", "standard") != HASH
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_a_file_more_or_less_or_under_another_name_changes_the_hash(path: str) -> None:
+    fewer = {name: data for name, data in FILES.items() if name != path}
+    assert content_hash(fewer, "sha256:base", "standard") != HASH
+    assert content_hash(fewer | {f"{path}2": FILES[path]}, "sha256:base", "standard") != HASH
+    assert content_hash(FILES | {f"{path}2": b""}, "sha256:base", "standard") != HASH
+
+
+@pytest.mark.parametrize(("base", "profile"), [("sha256:other", "standard"), ("sha256:base", "release")])
+def test_another_base_or_profile_changes_the_hash(base: str, profile: str) -> None:
+    assert content_hash(FILES, base, profile) != HASH
+
+
+def test_the_order_of_the_files_does_not_change_the_hash() -> None:
+    assert content_hash(dict(reversed(FILES.items())), "sha256:base", "standard") == HASH
+
+
+def test_a_context_is_read_with_the_files_of_its_folders(tmp_path: Path) -> None:
+    for path, data in FILES.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    assert read_context(tmp_path) == FILES
+    assert read_context(tmp_path / "nowhere") == {}
+
+
+@given(CONTEXTS)
+def test_a_tar_holds_the_files_and_is_the_same_every_time(files: dict[str, bytes]) -> None:
+    stream = tar_of(files)
+    data = stream.read()
+    assert tar_of(dict(reversed(files.items()))).read() == data
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        members = tar.getmembers()
+        found = {}
+        for member in members:
+            content = tar.extractfile(member)
+            assert content is not None
+            found[member.name] = content.read()
+    assert found == files
+    assert [member.name for member in members] == sorted(files)
+    assert {(member.uid, member.gid, member.mtime, member.mode) for member in members} <= {(0, 0, 0, 0o644)}
+
+
+def test_a_tar_of_programs_may_have_another_mode() -> None:
+    with tarfile.open(fileobj=tar_of({"a": b""}, 0o755)) as tar:
+        assert tar.getmember("a").mode == 0o755
+
+
+LOG = "logs/cpython-3.13-standard.log"
+
+
+def failure(text: str) -> Exception:
+    return image.build_failure(text, make_variant(), LOG)
+
+
+def test_a_source_that_is_nowhere_is_unavailable_with_every_host_and_its_error() -> None:
+    error = failure(
+        "interlock: step fetching a.tgz\n"
+        "interlock: tried https://example.org/a.tgz: curl: (6) Could not resolve host: example.org\n"
+        "interlock: tried file:///interlock/a.tgz: curl: (37) Couldn't open file /interlock/a.tgz\n"
+        "interlock: tried http://127.0.0.1:81/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
+        "interlock: exit code 69\n"
+    )
+    assert isinstance(error, SourceUnavailableError)
+    assert error.found == (
+        "example.org: Could not resolve host: example.org; "
+        "file:///interlock/a.tgz: Couldn't open file /interlock/a.tgz; "
+        "apt's mirror: The requested URL returned error: 404"
+    )
+    assert (error.file, error.key) == ("variants/cpython-3.13.toml", "places")
+    assert "INTERLOCK_SOURCE_MIRROR" in error.todo
+
+
+def test_an_unavailable_source_has_a_reason_even_where_no_place_could_be_asked() -> None:
+    error = failure("interlock: step fetching a.tgz\ninterlock: exit code 69\n")
+    assert isinstance(error, SourceUnavailableError)
+    assert error.found
+
+
+def test_only_wrong_bytes_is_a_failed_build_that_names_the_sum_found() -> None:
+    error = failure(
+        "interlock: tried https://example.org/a.tgz: sha256 is 12ab (3 bytes), wanted 34cd\n"
+        "interlock: tried http://mirror.example/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
+        "interlock: exit code 65\n"
+    )
+    assert isinstance(error, BuildError)
+    assert not isinstance(error, SourceUnavailableError)
+    assert (error.file, error.key) == ("variants/cpython-3.13.toml", "sha256")
+    assert error.found == (
+        "no place has the source with this sum. Tried: example.org: sha256 is 12ab (3 bytes), wanted 34cd; "
+        "apt's mirror: The requested URL returned error: 404"
+    )
+    assert "INTERLOCK_SOURCE_MIRROR" in error.todo
+
+
+def test_a_mirror_of_debian_is_not_named_and_its_archives_of_one_answer_are_said_once() -> None:
+    tried = "interlock: tried http://{}.example/debian/pool/a.tgz: curl: (22) The requested URL returned error: 404\n"
+    error = failure(tried.format("one") + tried.format("security") + "interlock: exit code 69\n")
+    assert isinstance(error, SourceUnavailableError)
+    assert error.found == "apt's mirror: The requested URL returned error: 404"
+
+
+def test_a_signature_by_another_key_is_not_taken_for_a_wrong_sum() -> None:
+    error = failure(
+        "interlock: tried https://example.org/a.tgz.asc: the signature is not by author.asc: No key\n"
+        "interlock: exit code 66\n"
+    )
+    assert isinstance(error, BuildError)
+    assert not isinstance(error, SourceUnavailableError)
+    assert (error.key, "has the declared sum" in error.found) == ("signature", True)
+    assert "example.org: the signature is not by author.asc: No key" in error.found
+
+
+def test_a_full_disk_is_the_engines_problem_and_not_the_variants() -> None:
+    error = failure("cc: error: a.o: No space left on device\ninterlock: exit code 1\n")
+    assert isinstance(error, EngineError)
+    assert str(error).startswith("building cpython-3.13: no space left on the engine's disk. Free some")
+
+
+def test_a_disk_that_fills_up_while_fetching_is_not_a_missing_source() -> None:
+    said = "curl: (23) Failure writing output to destination"  # of curl 7.88 on a full tmpfs
+    error = failure(f"interlock: tried https://example.org/a.tgz: {said}\ninterlock: exit code 69\n")
+    assert isinstance(error, EngineError)
+
+
+def test_any_other_failure_shows_the_end_of_the_log_and_where_the_rest_is() -> None:
+    error = failure("one\ntwo\n\nthree\nfour\nmake: *** [all] Error 2\ninterlock: exit code 2\n")
+    assert isinstance(error, BuildError)
+    assert error.file == LOG
+    assert error.found.endswith("two / three / four / make: *** [all] Error 2")
+    assert LOG in error.todo
+
+
+def test_steps_are_told_from_the_rest_of_the_log() -> None:
+    text = "interlock: step fetching a.tgz\nmake: interlock: step no\ninterlock: step compiling the interpreter\n"
+    assert image.STEP.findall(text) == ["fetching a.tgz", "compiling the interpreter"]
+
+
+DIGEST = f"sha256:{'a' * 64}"
+IMAGE_ID = f"sha256:{'b' * 64}"
+PULLED = BaseImage(reference=f"debian:trixie-slim@{DIGEST}", origin="registry", image_id=IMAGE_ID)
+MADE = BaseImage(reference="interlock/base:trixie-0123456789ab", origin="mmdebstrap", image_id=IMAGE_ID)
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", str(folder), *identity, *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A committed project."""
+    root = tmp_path / "clone"
+    (root / TRACKED_FILE).parent.mkdir(parents=True)
+    (root / TRACKED_FILE).write_text("[trixie]\n")
+    (root / ".gitignore").write_text("results/\n")
+    git(root, "init", "--quiet")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "-m", "first")
+    return root
+
+
+def test_the_revision_is_the_commit(clone: Path) -> None:
+    assert project_revision(clone) == git(clone, "rev-parse", "HEAD")
+
+
+def test_a_changed_file_makes_the_revision_dirty(clone: Path) -> None:
+    (clone / TRACKED_FILE).write_text("[bookworm]\n")
+    assert project_revision(clone) == f"{git(clone, 'rev-parse', 'HEAD')}-dirty"
+
+
+def test_a_variant_that_is_not_committed_makes_the_revision_dirty(clone: Path) -> None:
+    (clone / "variants/new.toml").write_text("")
+    assert project_revision(clone) == f"{git(clone, 'rev-parse', 'HEAD')}-dirty"
+
+
+def test_what_git_ignores_leaves_the_revision_clean(clone: Path) -> None:
+    (clone / "results").mkdir()
+    (clone / "results/experiment.json").write_text("{}")
+    assert project_revision(clone) == git(clone, "rev-parse", "HEAD")
+
+
+def test_a_folder_outside_git_has_no_revision(tmp_path: Path) -> None:
+    assert project_revision(tmp_path) is None
+
+
+def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    assert project_revision(tmp_path) is None
+
+
+def test_a_copy_inside_another_repository_does_not_take_that_ones_commit(clone: Path) -> None:
+    copy = clone / "results/copy"
+    (copy / TRACKED_FILE).parent.mkdir(parents=True)
+    (copy / TRACKED_FILE).write_text("[trixie]\n")
+    assert project_revision(copy) is None
+
+
+def test_a_machine_without_git_has_no_revision(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert project_revision(clone) is None
+
+
+def test_the_labels_name_commit_parent_and_builder(clone: Path) -> None:
+    assert provenance_labels(clone, PULLED) == {
+        "org.opencontainers.image.revision": git(clone, "rev-parse", "HEAD"),
+        "org.opencontainers.image.base.name": "debian:trixie-slim",
+        "org.opencontainers.image.base.digest": DIGEST,
+        "interlock.version": __version__,
+    }
+
+
+def test_outside_git_the_label_of_the_revision_is_left_out(tmp_path: Path) -> None:
+    assert "org.opencontainers.image.revision" not in provenance_labels(tmp_path, PULLED)
+
+
+def test_a_base_that_mmdebstrap_made_is_named_by_its_local_tag_and_id(tmp_path: Path) -> None:
+    found = provenance_labels(tmp_path, MADE)
+    assert found["org.opencontainers.image.base.name"] == "interlock/base:trixie-0123456789ab"
+    assert found["org.opencontainers.image.base.digest"] == IMAGE_ID

@@ -1,0 +1,343 @@
+"""From what containers answered to the rows of an audit: which imports are asked for, and who is held to account."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.catalog.variants import Gil
+from interlock.engine.packages import audit
+from interlock.engine.packages.audit import (
+    Distribution,
+    ImportJob,
+    ImportResult,
+    import_jobs,
+    imports_by_package,
+    owners,
+    package_rows,
+)
+from interlock.engine.packages.pip_output import Resolved
+from interlock.engine.packages.requirements import Line
+from interlock.engine.packages.resolving import Failure, Resolution, Wheel
+from interlock.results.audits import ModuleImport, Origin
+from tests.builders import ROOT
+
+LXML = Distribution("lxml", "6.1.3", ["lxml/__init__.py", "lxml/etree.cpython-314t.so", "lxml/_path.cpython-314t.so"])
+SCRAPE = Distribution("Scrape.It", "1.0", ["scrape/__init__.py"])
+PIP = Distribution("pip", "26.0", ["pip/__init__.py"])
+LACKS = "ImportError: libfoo.so.1: cannot open shared object file: No such file or directory"
+
+
+def resolved(name: str, *, is_wheel: bool = True, needed_by: list[str] | None = None) -> Resolved:
+    return Resolved(name, "1.0", f"{name} @ x", "x", is_wheel, requested=True, needed_by=needed_by or [])
+
+
+def wheel(name: str, **more: object) -> Wheel:
+    data = {"path": f"/w/{name}.whl", **more}
+    return Wheel(resolved(name, is_wheel="build_s" not in more), **data)  # type: ignore[arg-type]
+
+
+def test_each_top_level_module_has_a_process_and_the_extension_modules_have_one_together() -> None:
+    jobs = import_jobs([LXML, SCRAPE, PIP], [wheel("lxml"), wheel("Scrape.It")], Gil.OFF, ["app.main"])
+    assert [(job.package, job.modules, job.is_sweep) for job in jobs] == [
+        ("lxml", ["lxml"], False),
+        ("lxml", ["lxml._path", "lxml.etree"], True),
+        ("scrape-it", ["scrape"], False),
+        ("", ["app.main"], False),
+    ]
+
+
+def test_where_the_gil_is_on_extension_modules_are_asked_only_of_what_was_built_here() -> None:
+    assert [job.modules for job in import_jobs([LXML], [wheel("lxml")], Gil.ON, [])] == [["lxml"]]
+    assert [job.is_sweep for job in import_jobs([LXML], [wheel("lxml", build_s=3.0)], Gil.ON, [])] == [False, True]
+
+
+def test_what_is_not_installed_is_not_imported() -> None:
+    assert import_jobs([LXML], [wheel("lxml", path="", reason="no C library")], Gil.OFF, []) == []
+
+
+def test_the_switcher_is_named_with_its_own_package_whoever_imported_it() -> None:
+    jobs = [ImportJob("scrape-it", ["scrape"], 1), ImportJob("", ["app"], 1), ImportJob("x", ["x"], 1)]
+    answers = [
+        [ImportResult("scrape", "", "lxml.etree")],
+        [ImportResult("app", "", "lxml.etree")],
+        [ImportResult("x", "", "made.up")],
+    ]
+    found = imports_by_package(jobs, answers, owners([LXML, SCRAPE]))
+    assert found == {
+        "scrape-it": [ModuleImport(module="scrape", gil_by="lxml.etree", gil_package="lxml")],
+        "": [ModuleImport(module="app", gil_by="lxml.etree", gil_package="lxml")],
+        "x": [ModuleImport(module="x", gil_by="made.up", gil_package="x")],
+    }
+
+
+def test_of_extension_modules_it_is_told_who_switches_and_who_lacks_a_library() -> None:
+    sweep = ImportJob("lxml", ["lxml.a", "lxml.b", "lxml.c", "lxml.d"], 1, is_sweep=True)
+    answers = [
+        ImportResult("lxml.a", "", ""),
+        ImportResult("lxml.b", "ImportError: not meant to be imported", ""),
+        ImportResult("lxml.c", LACKS, ""),
+        ImportResult("lxml.d", "TypeError: too late", "lxml.d"),
+    ]
+    assert imports_by_package([sweep], [answers], owners([LXML]))["lxml"] == [
+        ModuleImport(module="lxml.c", error=LACKS),
+        ModuleImport(module="lxml.d", gil_by="lxml.d", gil_package="lxml"),
+    ]
+
+
+def test_a_row_says_how_its_package_came_and_who_asked() -> None:
+    line = Line("lxml>=6", "r.txt", 3, "lxml")
+    resolution = Resolution(
+        [
+            (resolved("lxml"), line),
+            (resolved("six", needed_by=["lxml"]), None),
+            (resolved("yaml", is_wheel=False), None),
+        ],
+        [Failure("mysqlclient", "no pkg-config", "2.3.1", needed_by=["app"])],
+    )
+    wheels = [wheel("lxml"), Wheel(resolved("six", needed_by=["lxml"]), "/w/six.whl"), wheel("yaml", build_s=2.5)]
+    lxml, mysqlclient, six, yaml = package_rows(resolution, wheels, {}, {"six": [ModuleImport(module="six")]})
+    assert (lxml.origin, lxml.requirement) == (Origin.WHEEL, "r.txt:3 lxml>=6")
+    assert (mysqlclient.origin, mysqlclient.reason, mysqlclient.needed_by) == (Origin.FAILED, "no pkg-config", ["app"])
+    assert (six.needed_by, six.imports) == (["lxml"], [ModuleImport(module="six")])
+    assert (yaml.origin, yaml.build_s) == (Origin.BUILT, 2.5)
+
+
+def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_imports() -> None:
+    resolution = Resolution([(resolved("a"), None), (resolved("b", is_wheel=False), None)], [])
+    wheels = [wheel("a"), wheel("b", path="", build_s=9.0, reason="x.c:1: error: no")]
+    rows = package_rows(resolution, wheels, {"a": "cannot be installed: no"}, {"a": [ModuleImport(module="a")]})
+    assert [(row.origin, row.reason, row.imports, row.build_s) for row in rows] == [
+        (Origin.FAILED, "cannot be installed: no", [], None),
+        (Origin.FAILED, "x.c:1: error: no", [], 9.0),
+    ]
+
+
+def test_paths_of_this_machine_are_shown_as_people_wrote_them() -> None:
+    failed = Failure("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
+    (row,) = package_rows(Resolution([], [failed]), [], {}, {})
+    assert row.requirement == "r.txt:1 lib[x]"
+
+
+EXTENSION = "cpython-314t-x86_64-linux-gnu.so"
+LXML_RECORD = [
+    "../../../bin/lxml-tool",
+    "lxml-6.1.3.dist-info/METADATA",
+    "lxml/__init__.py",
+    "lxml/__pycache__/__init__.cpython-314.pyc",
+    f"lxml/etree.{EXTENSION}",
+    "lxml/etree.pyx",
+    f"lxml/_elementpath.{EXTENSION}",
+    "lxml/html/__init__.py",
+    f"lxml/tests/_speed.{EXTENSION}",
+]
+CFFI = [f"_cffi_backend.{EXTENSION}", "cffi/__init__.py", "cffi/api.py", "_private.py"]
+
+
+def test_a_package_is_imported_by_its_own_name_not_by_what_it_holds() -> None:
+    assert audit.top_modules(LXML_RECORD) == ["lxml"]
+
+
+def test_a_module_of_one_file_counts_whether_source_or_extension() -> None:
+    assert audit.top_modules(["six.py", f"ujson.{EXTENSION}", "abi.abi3.so"]) == ["abi", "six", "ujson"]
+
+
+def test_private_modules_are_not_imported_by_themselves() -> None:
+    assert audit.top_modules(CFFI) == ["cffi"]
+
+
+def test_what_is_there_for_the_packages_own_developers_is_left_out() -> None:
+    files = [
+        "foo.py",
+        "tests/__init__.py",
+        "test_foo.py",
+        "foo_tests/__init__.py",
+        "conftest.py",
+        "setup.py",
+        "docs/conf.py",
+    ]
+    assert audit.top_modules(files) == ["foo"]
+
+
+def test_below_a_namespace_package_its_parts_are_imported() -> None:
+    files = ["google/cloud/storage/__init__.py", "google/cloud/storage/blob.py", "google/api.py", "google/_helper.py"]
+    assert audit.top_modules(files) == ["google.api", "google.cloud.storage"]
+
+
+def test_what_is_no_module_is_none() -> None:
+    files = ["foo-bar/x.py", "1st.py", "foo.pth", "foo/data.json", "../lib/x.py", "/etc/x.py", "foo.libs/libz-1.so.2"]
+    assert audit.top_modules(files) == []
+    assert audit.extension_modules(files) == []
+
+
+def test_extension_modules_are_all_that_may_switch_the_gil_on_private_ones_included() -> None:
+    assert audit.extension_modules(LXML_RECORD) == ["lxml._elementpath", "lxml.etree"]
+    assert audit.extension_modules(CFFI) == ["_cffi_backend"]
+    built_in = [f"pkg/__init__.{EXTENSION}", f"numpy/_core/_umath_tests.{EXTENSION}", f"x/_testbuffer.{EXTENSION}"]
+    assert audit.extension_modules(built_in) == ["pkg"]
+
+
+def test_a_library_that_comes_with_a_package_is_no_module() -> None:
+    files = ["numpy.libs/libgfortran-040039e1.so.5.0.0", "numpy.libs/libquadmath-96973f99.so", "foo/libx-1.so"]
+    assert audit.extension_modules(files) == []
+
+
+def test_the_owner_of_a_module_is_who_has_its_file() -> None:
+    owned = audit.owners([Distribution("LXML", "6.1.3", LXML_RECORD), Distribution("cffi", "2", CFFI)])
+    assert audit.owner_of("lxml.etree", owned) == "lxml"
+    assert audit.owner_of("_cffi_backend", owned) == "cffi"
+
+
+def test_a_module_without_a_file_of_its_own_belongs_to_its_nearest_parent() -> None:
+    owned = audit.owners(
+        [Distribution("a", "1", ["ns/one/__init__.py"]), Distribution("b", "1", ["ns/two/__init__.py"])]
+    )
+    assert audit.owner_of("ns.two.made.up", owned) == "b"
+    assert audit.owner_of("ns", owned) == ""
+    assert audit.owner_of("json", owned) == ""
+
+
+def test_what_the_program_prints_is_read_and_chatter_is_not() -> None:
+    line = json.dumps({"name": "Foo_Bar", "version": "1", "files": ["foo.py"]})
+    (found,) = audit.parse(f"a warning\n{line}\n")
+    assert (found.key, found.version, found.files) == ("foo-bar", "1", ["foo.py"])
+
+
+@pytest.mark.parametrize(
+    "name", ["pydantic", "jinja2", "markupsafe", "hypothesis", "pytest", "packaging", "rich", "scipy"]
+)
+def test_every_top_level_module_of_a_real_package_can_be_found_by_python(name: str) -> None:
+    files = [str(path) for path in importlib.metadata.files(name) or []]
+    found = audit.top_modules(files)
+    assert found, name
+    assert [module for module in found if importlib.util.find_spec(module) is None] == []
+
+
+def test_the_extension_modules_of_a_real_package_are_files_that_are_there() -> None:
+    files = importlib.metadata.files("pydantic_core") or []
+    (module,) = audit.extension_modules([str(path) for path in files])
+    assert module == "pydantic_core._pydantic_core"
+    assert Path(importlib.util.find_spec(module).origin or "").is_file()  # type: ignore[union-attr]
+
+
+INSIDE = ROOT / "src/interlock/engine/inside"
+IMPORTS, DISTRIBUTIONS = INSIDE / "audit_imports.py", INSIDE / "audit_distributions.py"
+# vermin has no __main__, and its script need not be on the PATH.
+VERMIN = [sys.executable, "-c", "from vermin import main; main()", "--no-tips", "-t=3.6-"]
+MODULES = {
+    "plain": "VALUE = 1",
+    "noisy": "import sys; print('{\"module\": \"lie\"}'); sys.stderr.write('noise\\n')",
+    "broken": "raise ImportError('libtoy.so.1: cannot open shared object file')",
+    "two_lines": "raise ValueError('first\\nsecond')",
+    "leaves": "import sys; sys.exit(0)",
+    "vanishes": "import os; os._exit(3)",
+    "crashes": "import os; os.write(2, b'Fatal error\\n'); os.kill(os.getpid(), 11)",
+    "hangs": "import time; time.sleep(60)",
+    "leaves_a_child": "import subprocess; subprocess.Popen(['sleep', '60'])",
+    "starts_a_thread": "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()",
+    "which_folder": "import os, sys; raise OSError(os.getcwd() + ' ' + ' '.join(sys.path))",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The modules; the program is beside them in a folder of its own."""
+    path = tmp_path_factory.mktemp("modules")
+    for module, text in MODULES.items():
+        (path / f"{module}.py").write_text(text + "\n")
+    (path / "own").mkdir()
+    (path / "own/audit_imports.py").write_bytes(IMPORTS.read_bytes())
+    return path
+
+
+def run(folder: Path, *jobs: list[str], deadline_s: float = 20) -> list[dict[str, Any]]:
+    """What the program prints, but for its first line."""
+    (folder / "jobs.json").write_text(json.dumps([{"modules": job, "deadline_s": deadline_s} for job in jobs]))
+    done = subprocess.run(
+        [sys.executable, str(folder / "own/audit_imports.py"), str(folder / "jobs.json"), str(os.getuid())],
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    first, *lines = map(json.loads, done.stdout.splitlines())
+    assert first == {"bare": None}
+    return lines
+
+
+def errors(folder: Path, *jobs: list[str], deadline_s: float = 20) -> dict[str, str]:
+    return {line["module"]: line["error"] for line in run(folder, *jobs, deadline_s=deadline_s)}
+
+
+def test_each_module_is_answered_for_in_order_and_what_it_prints_is_no_answer(folder: Path) -> None:
+    lines = run(folder, ["plain"], ["noisy"], ["json"])
+    assert [(line["module"], line["error"], line["by"]) for line in lines] == [
+        ("plain", "", ""),
+        ("noisy", "", ""),
+        ("json", "", ""),
+    ]
+
+
+def test_an_exception_is_told_by_its_last_line(folder: Path) -> None:
+    assert errors(folder, ["broken"], ["two_lines"], ["no_such_module"], ["leaves"]) == {
+        "broken": "ImportError: libtoy.so.1: cannot open shared object file",
+        "two_lines": "ValueError: first\nsecond",
+        "no_such_module": "ModuleNotFoundError: No module named 'no_such_module'",
+        "leaves": "SystemExit: 0",
+    }
+
+
+def test_a_module_that_ends_its_process_does_not_keep_the_next_from_being_imported(folder: Path) -> None:
+    assert errors(folder, ["plain", "vanishes", "crashes", "noisy"]) == {
+        "plain": "",
+        "vanishes": "ended with exit code 3",
+        "crashes": "ended by SIGSEGV: Fatal error",
+        "noisy": "",
+    }
+
+
+def test_a_hang_is_a_result_and_takes_no_longer_than_its_deadline(folder: Path) -> None:
+    started = time.monotonic()
+    assert errors(folder, ["hangs"], ["plain"], deadline_s=1.5) == {"hangs": "did not end within 1.5 s", "plain": ""}
+    assert time.monotonic() - started < 20
+
+
+def test_when_the_time_of_a_job_is_up_the_rest_of_it_is_left_unasked(folder: Path) -> None:
+    assert list(errors(folder, ["hangs", "plain", "noisy"], ["json"], deadline_s=1.5)) == ["hangs", "json"]
+
+
+@pytest.mark.parametrize("module", ["leaves_a_child", "starts_a_thread"])
+def test_what_an_import_leaves_running_keeps_nobody_waiting(folder: Path, module: str) -> None:
+    started = time.monotonic()
+    assert errors(folder, [module]) == {module: ""}
+    assert time.monotonic() - started < 20
+    assert subprocess.run(["pgrep", "-f", "^sleep 60$"], capture_output=True, check=False).stdout == b""
+
+
+def test_the_programs_own_folder_is_not_where_modules_come_from(folder: Path) -> None:
+    said = errors(folder, ["which_folder"])["which_folder"]
+    assert said.startswith("OSError: /tmp ")
+    assert "own" not in said
+
+
+def test_what_is_installed_here_is_what_python_says() -> None:
+    done = subprocess.run([sys.executable, str(DISTRIBUTIONS)], capture_output=True, text=True, check=True, timeout=60)
+    found = {one.key: (one.version, len(one.files)) for one in audit.parse(done.stdout)}
+    for name in ("pydantic", "jinja2", "packaging"):
+        assert found[name] == (importlib.metadata.version(name), len(importlib.metadata.files(name) or []))
+
+
+@pytest.mark.parametrize("path", [IMPORTS, DISTRIBUTIONS], ids=lambda path: path.name)
+def test_the_programs_run_on_every_interpreter_whose_pip_has_a_report(path: Path) -> None:
+    found = subprocess.run([*VERMIN, str(path)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout

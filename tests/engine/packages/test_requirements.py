@@ -1,0 +1,247 @@
+"""What requirements files ask for: lines, options, includes, and files of this machine; each error names its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pip._internal.req.req_file import preprocess
+
+from interlock.engine.packages import requirements
+from interlock.engine.packages.requirements import (
+    Line,
+    Requirements,
+    display_text,
+    line_for,
+    local_places,
+    logical_lines,
+    pip_lines,
+)
+from interlock.errors import RequirementsError
+
+PINNED = "--hash=sha256:" + "a" * 64
+
+
+def read(main: str, *there: str, name: str = "requirements.txt", **files: str) -> Requirements:
+    """`files` are others by name, with `_` for a dot; `there` are paths that exist besides."""
+    known = {name: main, **{other.replace("_", "."): text for other, text in files.items()}}
+
+    def read_text(path: Path) -> str:
+        try:
+            return known[str(path)]
+        except KeyError:
+            raise FileNotFoundError(2, "No such file or directory") from None
+
+    return requirements.read([name], read_text, lambda path: str(path) in there)
+
+
+def only(wanted: Requirements) -> Line:
+    (line,) = wanted.lines
+    return line
+
+
+def refused(text: str, **files: str) -> RequirementsError:
+    with pytest.raises(RequirementsError) as caught:
+        read(text, **files)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Flask-SQLAlchemy==3.1", "flask-sqlalchemy"),
+        ("requests[socks,security]>=2; python_version < '3.15'", "requests"),
+        (f"idna==3.10 {PINNED} {PINNED}", "idna"),
+        ("foo @ https://example.org/a/Foo_Bar-1.0.tar.gz ; sys_platform == 'linux'", "foo"),
+        ("https://example.org/Foo_Bar-1.0.tar.gz#sha256=00", "foo-bar"),
+        ("https://example.org/foo_bar-1.0-py3-none-any.whl", "foo-bar"),
+        ("git+https://example.org/project.git@v1#egg=Foo.Bar&subdirectory=x", "foo-bar"),
+        ("-e git+https://example.org/project.git#egg=foo", "foo"),
+        ("foo @ git+https://example.org/project.git@v1", "foo"),
+        ("git+https://example.org/project.git", ""),
+    ],
+)
+def test_the_name_of_a_requirement_is_canonical_wherever_it_stands(text: str, name: str) -> None:
+    line = only(read(text))
+    assert (line.name, line.path) == (name, None)
+    assert line.text == text.removeprefix("-e ")
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "expected"),
+    [
+        (".", ".", "/here"),
+        ("-e .", ".", "/here"),
+        ("--editable=.[dev]", ".", "/here[dev]"),
+        ("./sub ; python_version > '3'", "sub", "/here ; python_version > '3'"),
+        ("foo-1.0.tar.gz", "foo-1.0.tar.gz", "/here"),
+        (f"vendor/foo-1.0-py3-none-any.whl {PINNED}", "vendor/foo-1.0-py3-none-any.whl", f"/here {PINNED}"),
+        ("file:///srv/a%20b/foo-1.0.zip#sha256=00", "/srv/a b/foo-1.0.zip", "file:///here#sha256=00"),
+        ("foo[x] @ file:///srv/foo ; python_version > '3'", "/srv/foo", "foo[x] @ file:///here ; python_version > '3'"),
+    ],
+)
+def test_what_lies_on_this_machine_gets_a_place_in_the_container(text: str, there: str, expected: str) -> None:
+    line = only(read(text, there))
+    assert line.path == Path(there)
+    assert pip_lines([line], {Path(there): "/here"}) == [expected]
+
+
+def test_a_path_is_looked_for_below_the_current_folder_and_then_below_the_files_own() -> None:
+    assert only(read("-e ./lib", "lib", "sub/lib", name="sub/r.txt")).path == Path("lib")
+    assert only(read("-e ./lib", "sub/lib", name="sub/r.txt")).path == Path("sub/lib")
+
+
+def test_an_archives_name_without_an_archive_is_a_packages_name() -> None:
+    assert only(read("zope.zip")).name == "zope-zip"
+
+
+def test_included_files_are_read_in_their_place_and_below_their_own_folder() -> None:
+    files = {"r.txt": "-r sub/a.txt\nflask", "sub/a.txt": "-r b.txt\nidna", "sub/b.txt": "six"}
+    wanted = requirements.read(["r.txt"], lambda path: files[str(path)], lambda _: False)
+    assert [(line.file, line.number, line.name) for line in wanted.lines] == [
+        ("sub/b.txt", 1, "six"),
+        ("sub/a.txt", 2, "idna"),
+        ("r.txt", 2, "flask"),
+    ]
+    assert wanted.files == ["r.txt"]
+
+
+def test_constraints_and_what_they_include_constrain_and_ask_for_nothing() -> None:
+    wanted = read("flask\n--constraint c.txt", c_txt="-r d.txt\nidna<4", d_txt="six<2")
+    assert [line.name for line in wanted.lines] == ["flask"]
+    assert [line.text for line in wanted.constraints] == ["six<2", "idna<4"]
+
+
+def test_options_hold_for_all_and_stay_in_their_order() -> None:
+    text = (
+        "--index-url https://example.org/simple\n--extra-index-url=https://b.example\n--pre\nflask\n"
+        "-i 'https://c.example'\n--find-links https://d.example/x.html\n--no-binary :all:"
+    )
+    assert read(text).options == [
+        "--index-url https://example.org/simple",
+        "--extra-index-url https://b.example",
+        "--pre",
+        "--index-url https://c.example",
+        "--find-links https://d.example/x.html",
+        "--no-binary :all:",
+    ]
+
+
+def test_a_folder_of_wheels_is_no_option_but_one_of_this_machines_folders() -> None:
+    wanted = read("flask\n-f ./wheels", "wheels")
+    assert (wanted.links, wanted.options) == ([Path("wheels")], [])
+
+
+def test_one_hash_or_the_option_makes_pip_ask_for_all() -> None:
+    assert read(f"flask==3 {PINNED}").hashed
+    assert read("--require-hashes\nflask==3").hashed
+    assert not read("flask==3").hashed
+
+
+def test_variables_that_pip_fills_in_are_told() -> None:
+    assert read("--index-url https://${USER}:${TOKEN}@example.org\nflask\n# ${NO}").variables == ["TOKEN", "USER"]
+
+
+def test_the_mark_that_some_editors_write_first_is_no_part_of_a_name() -> None:
+    assert only(read("\ufeffflask")).name == "flask"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "named"),
+    [
+        ("six\nidna==", 2, "idna=="),
+        ("one two", 1, "one two"),
+        ("--frobnicate\nsix", 1, "--frobnicate"),
+        ("--pre yes\nsix", 1, "--pre"),
+        ("--index-url\nsix", 1, "--index-url"),
+        ("-e ./nowhere", 1, "./nowhere"),
+        ("foo @ file:///nowhere", 1, "file:///nowhere"),
+        ("--find-links ./nowhere\nsix", 1, "./nowhere"),
+        ("-r https://example.org/r.txt", 1, "https://example.org/r.txt"),
+    ],
+)
+def test_what_pip_would_not_take_is_refused_with_its_line(text: str, line: int, named: str) -> None:
+    error = refused(text)
+    assert (error.file, error.key) == ("requirements.txt", f"line {line}")
+    assert named in error.found
+
+
+def test_a_missing_file_is_refused_with_the_line_that_names_it() -> None:
+    error = refused("-r other.txt")
+    assert (error.file, error.key) == ("requirements.txt:1", "other.txt")
+
+
+def test_a_file_without_requirements_is_refused() -> None:
+    assert refused("# nothing\n").file == "requirements.txt"
+
+
+def test_a_file_that_includes_itself_is_refused() -> None:
+    assert "includes itself" in str(refused("-r a.txt", a_txt="-r b.txt", b_txt="-r a.txt"))
+
+
+def test_a_file_that_is_missing_or_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequirementsError, match=r"nowhere.txt: the file cannot be read \(no such file or directory\)"):
+        requirements.read([str(tmp_path / "nowhere.txt")], Path.read_text, Path.exists)
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes(b"# caf\xe9\nsix\n")
+    with pytest.raises(RequirementsError, match="not UTF-8"):
+        requirements.read([str(latin)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
+
+
+@given(st.text(alphabet=st.sampled_from("abz09-_.=<>~![]@:;/#'\" \\\n$e{}%") | st.characters(), max_size=60))
+def test_any_text_is_read_or_refused_with_a_sentence(text: str) -> None:
+    try:
+        said = read(text).lines[0].file
+    except RequirementsError as error:
+        said = str(error)
+    assert said.startswith("requirements.txt")
+
+
+def test_each_local_path_has_one_place_and_an_archive_keeps_its_name() -> None:
+    wanted = read(".\n.[dev]\n./foo-1.0.zip", ".", "foo-1.0.zip")
+    assert local_places(wanted, "/l") == {Path(): "/l/0", Path("foo-1.0.zip"): "/l/1/foo-1.0.zip"}
+
+
+def test_a_package_is_found_by_its_name_its_path_or_its_address() -> None:
+    wanted = read("Flask>=3\n./lib\ngit+https://example.org/project.git", "lib")
+    places = local_places(wanted, "/l")
+    flask, lib, project = wanted.lines
+    assert line_for(wanted, "flask", "https://example.org/flask.whl", places) == flask
+    assert line_for(wanted, "anything", "file:///l/0", places) == lib
+    assert line_for(wanted, "anything", "https://example.org/project.git", places) == project
+    assert line_for(wanted, "idna", "https://example.org/idna.whl", places) is None
+
+
+def test_a_line_is_shown_with_its_place_and_without_hashes_and_passwords() -> None:
+    assert display_text(only(read(f"\nflask==3 {PINNED}"))) == "requirements.txt:2 flask==3"
+    assert display_text(only(read("-e ./lib[x]", "lib"))) == "requirements.txt:1 lib[x]"
+    assert display_text(only(read("foo @ https://me:secret@example.org/foo-1.zip"))).endswith(
+        "foo @ https://****@example.org/foo-1.zip"
+    )
+    assert display_text(None) == ""
+
+
+def test_comments_blank_lines_and_continued_lines_are_read_as_pip_reads_them() -> None:
+    text = "# first\n\nflask \\\n  >= 3  # why\nidna#not-a-comment\nrequests\\\n # ends it\nsix"
+    assert list(logical_lines(text)) == [
+        (3, "flask   >= 3"),
+        (5, "idna#not-a-comment"),
+        (6, "requests"),
+        (8, "six"),
+    ]
+
+
+@given(st.text(alphabet="ab \t\\#\n\r\x0b", max_size=40))
+def test_any_text_is_cut_into_the_lines_that_pip_cuts_it_into(text: str) -> None:
+    assert [line for _, line in logical_lines(text)] == [line.strip() for _, line in pips_own(text)]
+
+
+@given(st.text(alphabet="ab \\#\n", max_size=40))
+def test_lines_have_the_numbers_that_pip_gives_them(text: str) -> None:
+    assert list(logical_lines(text)) == [(number, line.strip()) for number, line in pips_own(text)]
+
+
+def pips_own(text: str) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in preprocess(text) if line.strip()]

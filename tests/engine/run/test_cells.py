@@ -1,0 +1,116 @@
+"""The engine's frames, and an engine that sends its answer in one piece."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import docker
+import pytest
+from docker.errors import APIError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.protocol import CpuUsed
+from interlock.engine.run import cells
+from interlock.engine.run.cells import parse_cpu_used, parse_memory_bytes
+from interlock.errors import WorkloadError
+
+
+def frame(stream: int, text: bytes) -> bytes:
+    return struct.pack(">BxxxL", stream, len(text)) + text
+
+
+def test_each_stream_is_put_together_in_its_order() -> None:
+    frames = frame(1, b"a\n") + frame(2, b"oops\n") + frame(1, b"") + frame(1, b"b\n")
+    assert cells.demultiplexed(frames) == (b"a\nb\n", b"oops\n")
+
+
+def test_a_process_that_printed_nothing_has_empty_streams() -> None:
+    assert cells.demultiplexed(b"") == (b"", b"")
+
+
+@pytest.mark.parametrize("lost", [1, 5, 12])
+def test_of_a_frame_that_was_cut_short_what_came_is_kept(lost: int) -> None:
+    whole, cut = frame(1, b"whole\n"), frame(1, b"cut\n")
+    assert cells.demultiplexed(whole + cut[:-lost]) == (b"whole\n" + b"cut\n"[: max(0, 4 - lost)], b"")
+
+
+class Engine(BaseHTTPRequestHandler):
+    """Answers with headers and output in one packet, as a busy engine does."""
+
+    def do_GET(self) -> None:
+        self._answer(b"HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n" + b'{"ApiVersion": "1.41"} ')
+
+    def do_POST(self) -> None:
+        if "/exec/unknown/" in self.path:
+            self._answer(b'HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\n\r\n{"message": "none"}')
+            return
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
+        self._answer(head + frame(1, b"out\n") + frame(2, b"err\n"))
+
+    def _answer(self, packet: bytes) -> None:
+        self.wfile.write(packet)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Silent."""
+
+
+@pytest.fixture
+def client() -> Iterator[docker.DockerClient]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Engine) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield docker.DockerClient(base_url=f"tcp://127.0.0.1:{server.server_port}", version="1.41")
+        server.shutdown()
+        thread.join()
+
+
+def test_output_that_comes_with_the_headers_is_not_lost(client: docker.DockerClient) -> None:
+    assert cells.run_to_end(client, "known") == (b"out\n", b"err\n")
+
+
+def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient) -> None:
+    with pytest.raises(APIError, match="404"):
+        cells.run_to_end(client, "unknown")
+
+
+SECOND = st.integers(0, 10**6)
+
+
+def test_cgroup_v2_names_its_microseconds() -> None:
+    text = "usage_usec 3500000\nuser_usec 2500000\nsystem_usec 1000000\nnr_periods 0\n"
+    assert parse_cpu_used(text) == CpuUsed(2.5, 1.0)
+
+
+def test_cgroup_v1_has_nanoseconds_in_two_files() -> None:
+    assert parse_cpu_used("2500000000\n1000000000\n") == CpuUsed(2.5, 1.0)
+
+
+@given(SECOND, SECOND, SECOND, SECOND)
+def test_what_was_used_in_between_is_the_difference(user: int, system: int, more_user: int, more_system: int) -> None:
+    before = parse_cpu_used(f"user_usec {user}\nsystem_usec {system}\n")
+    after = parse_cpu_used(f"user_usec {user + more_user}\nsystem_usec {system + more_system}\n")
+    found = after.since(before)
+    assert found.user_s == pytest.approx(more_user / 1e6)
+    assert found.sys_s == pytest.approx(more_system / 1e6)
+
+
+@pytest.mark.parametrize("text", ["", "cat: no such file\n", "1\n", "user_usec 1\n"])
+def test_a_kernel_that_shows_none_is_an_error(text: str) -> None:
+    with pytest.raises(WorkloadError, match="no CPU time"):
+        parse_cpu_used(text)
+
+
+@pytest.mark.parametrize("text", ["cache 9\nrss 1\ntotal_rss 4096\ntotal_cache 9\n", "anon 4096\nfile 9\n"])
+def test_memory_is_that_of_processes_by_either_version(text: str) -> None:
+    assert parse_memory_bytes(text) == 4096
+
+
+@pytest.mark.parametrize("text", ["", "cat: no such file\n", "file 9\n"])
+def test_a_kernel_that_shows_no_memory_is_an_error(text: str) -> None:
+    with pytest.raises(WorkloadError, match="no memory"):
+        parse_memory_bytes(text)

@@ -1,0 +1,131 @@
+"""What building a user's Dockerfile says, and what it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.client import Address
+from interlock.engine.run import user_builds
+from interlock.engine.run.user_builds import CLASSIC, Recipe, find_builder, last_words
+from interlock.errors import EngineError
+
+# Docker 20.10's classic builder with pip 25.1, and BuildKit by buildx 0.13.
+CLASSIC_LOG = """\
+DEPRECATED: The legacy builder is deprecated and will be removed in a future release.
+            Install the buildx component to build images with BuildKit:
+            https://docs.docker.com/go/buildx/
+
+Step 6/10 : RUN pip install --no-cache-dir --requirement requirements.txt
+ ---> Running in 5c0ee72ee574
+      RuntimeError: CFFI does not support the free-threaded build of CPython 3.13.
+      [end of output]
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+error: subprocess-exited-with-error
+[notice] A new release of pip is available: 25.1.1 -> 26.3
+hint: See above for details.
+Removing intermediate container 5c0ee72ee574
+The command '/bin/sh -c pip install --no-cache-dir --requirement requirements.txt' returned a non-zero code: 1
+"""
+BUILDKIT_LOG = """\
+#7 [3/3] RUN echo "gcc: fatal error: no input files" && test -e /app/junk
+#7 0.247 gcc: fatal error: no input files
+#7 ERROR: executor failed running [/bin/sh -c echo "gcc: fatal error: no input files"]: exit code: 1
+------
+ > [3/3] RUN echo "gcc: fatal error: no input files" && test -e /app/junk:
+0.247 gcc: fatal error: no input files
+------
+Dockerfile:3
+--------------------
+   3 | >>> RUN echo "gcc: fatal error: no input files" && test -e /app/junk
+--------------------
+ERROR: failed to solve: executor failed running [/bin/sh -c echo]: exit code: 1
+"""
+
+
+def test_the_classic_builders_last_words_are_what_went_wrong_without_the_noise() -> None:
+    words = last_words(CLASSIC_LOG)
+    assert words.startswith("RuntimeError: CFFI does not support the free-threaded build of CPython 3.13. / error: ")
+    assert words.endswith("returned a non-zero code: 1")
+    assert "note:" not in words
+    assert "notice" not in words
+    assert "buildx" not in words
+
+
+def test_buildkits_last_words_are_the_failed_steps() -> None:
+    assert last_words(BUILDKIT_LOG) == (
+        "gcc: fatal error: no input files / "
+        "ERROR: failed to solve: executor failed running [/bin/sh -c echo]: exit code: 1"
+    )
+
+
+def test_a_log_without_a_cause_is_said_by_its_last_lines() -> None:
+    assert last_words("one\ntwo\n") == "one / two"
+    assert last_words("") == "its log is empty"
+
+
+@given(st.text())
+def test_any_log_has_last_words(log: str) -> None:
+    assert last_words(log)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Step 3/7 : RUN pip install x", "RUN pip install x"),
+        ("#7 [build 2/4] COPY . .", "COPY . ."),
+        ("#7 [2/4] run make", "run make"),
+        ("Step 1/7 : ENV A=1", None),
+        ("#3 [internal] load metadata", None),
+        ("#7 0.3 RUN x", None),
+    ],
+)
+def test_steps_that_take_time_are_shown(line: str, step: str | None) -> None:
+    found = user_builds.STEP.match(line)
+    assert (found[1] if found else None) == step
+
+
+def test_the_ignore_file_of_a_dockerfile_bears_its_name(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, tmp_path / "web.Dockerfile")
+    assert recipe.ignore_file is None
+    (tmp_path / "web.Dockerfile.dockerignore").write_text("junk\n")
+    assert recipe.ignore_file == tmp_path / "web.Dockerfile.dockerignore"
+
+
+def test_a_machine_without_the_docker_command_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(EngineError, match="apt-get install"):
+        find_builder()
+
+
+def test_buildkit_is_named_where_the_user_has_it_and_wants_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho github.com/docker/buildx v0.13.1 abcdef\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.delenv("DOCKER_BUILDKIT", raising=False)
+    assert find_builder() == "BuildKit by github.com/docker/buildx v0.13.1"
+    monkeypatch.setenv("DOCKER_BUILDKIT", "0")
+    assert find_builder() == CLASSIC
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    monkeypatch.delenv("DOCKER_BUILDKIT")
+    assert find_builder() == CLASSIC
+
+
+@pytest.mark.parametrize(
+    "address", [Address("unix:///run/user/1000/docker.sock", "rootless"), Address("unix:///run/podman/podman.sock")]
+)
+def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_names(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    monkeypatch.setenv("BUILDX_BUILDER", "another")
+    log: list[str] = []
+    assert user_builds._run(address, ["env"], None, log, print) == 0
+    seen = dict(line.rstrip("\n").partition("=")[::2] for line in log if line.startswith(("DOCKER_", "BUILDX_")))
+    assert {name: seen[name] for name in seen if name in {"DOCKER_HOST", "DOCKER_CONTEXT", "BUILDX_BUILDER"}} == (
+        address.environment
+    )

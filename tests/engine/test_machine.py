@@ -1,0 +1,36 @@
+"""What this machine says of itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.catalog.paths import ProjectPaths
+from interlock.engine import machine
+
+
+def test_the_facts_name_processor_memory_kernel_and_system() -> None:
+    facts = machine.facts()
+    assert facts["cores"] == os.cpu_count()
+    assert facts["kernel"] == os.uname().release
+    assert facts["memory_bytes"] > 2**28
+    assert facts["cpu"]
+    assert facts["system"]
+    assert None not in facts.values()
+
+
+def test_free_space_is_told_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    usage = os.statvfs(tmp_path)
+    found = machine.free_bytes(tmp_path / "not" / "there")
+    assert found is not None
+    assert 0 < found <= usage.f_blocks * usage.f_frsize
+
+
+def test_the_cache_follows_the_xdg_specification(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    places = ProjectPaths.find()
+    assert places.cache == tmp_path / "interlock"
+    assert places.results == Path(__file__).parents[2] / "results"

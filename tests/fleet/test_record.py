@@ -1,0 +1,182 @@
+"""fleet.json: what is read of earlier fleets."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.errors import StoreError
+from interlock.fleet.record import (
+    Attempt,
+    Ending,
+    FleetRecord,
+    Shard,
+    earlier_durations_s,
+    merge_experiments,
+    read_record,
+    take_in_results,
+    write_record,
+)
+from interlock.measure import experiment
+from interlock.results import store
+from interlock.results.experiments import Experiment
+from tests.builders import make_cell, make_experiment, make_facts, make_settings, make_workload
+
+SETTINGS = make_settings(["cpython-3.13", "cpython-3.14t"])
+
+
+def attempt(ending: Ending, duration_s: float) -> Attempt:
+    return Attempt(host=f"host-{ending}", started="2026-11-21T06:00:00+00:00", duration_s=duration_s, ending=ending)
+
+
+def record(name: str, duration_s: float, **changes: Any) -> FleetRecord:
+    attempts = [attempt(Ending.LOST, 7), attempt(Ending.DONE, duration_s)]
+    data: dict[str, Any] = {
+        "name": name,
+        "token": "abc",
+        "tool_version": "0",
+        "command": "",
+        "started": f"{name}T06:00:00+00:00",
+        "duration_s": 1,
+        "settings": SETTINGS,
+        "each": False,
+        "images": {},
+        "hosts": {},
+        "shards": [Shard(kind="epyc", workload="locks", expected_s=1, attempts=attempts)],
+    }
+    return FleetRecord.model_validate(data | changes)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_record(tmp_path, record("2026-11-21", 60))
+    assert read_record(tmp_path) == record("2026-11-21", 60)
+
+
+def test_a_fleet_that_is_not_there_is_said_by_its_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"fleet\.json"):
+        read_record(tmp_path)
+
+
+def test_what_took_how_long_is_told_oldest_first_without_lost_tries_and_for_as_many_variants(tmp_path: Path) -> None:
+    write_record(tmp_path / "b", record("2026-11-22", 80))
+    write_record(tmp_path / "a", record("2026-11-21", 60))
+    one = make_settings(["cpython-3.13"])
+    assert list(earlier_durations_s(tmp_path, one)) == [("locks", 30), ("locks", 40)]
+
+
+def test_full_runs_say_nothing_of_quick_ones(tmp_path: Path) -> None:
+    write_record(tmp_path / "a", record("2026-11-21", 60, settings=SETTINGS.model_copy(update={"quick": False})))
+    assert list(earlier_durations_s(tmp_path, SETTINGS)) == []
+
+
+VARIANTS = ("cpython-3.13", "cpython-3.14t")
+
+
+def part(workload: str, started: str = "2026-11-21T06:00:00+00:00", variants: tuple[str, ...] = VARIANTS) -> Experiment:
+    settings = make_settings(variants).model_copy(update={"workloads": [workload]})
+    return make_experiment(
+        variants,
+        name=f"fleet-x.host.{workload}",
+        started=started,
+        settings=settings,
+        workloads={workload: make_workload(workload)},
+        cells=[make_cell(variant, workload) for variant in variants],
+        order={workload: [list(variants)]},
+        warnings=[f"{workload}: busy"],
+        measuring_s=10,
+    )
+
+
+def joined(*parts: Experiment) -> Experiment:
+    found: Experiment | None = None
+    for one in parts:
+        found = merge_experiments(found, one, "2026-11-21-a", "bench1", experiment.repeat_command)
+    assert found is not None
+    return found
+
+
+def test_the_parts_of_a_host_are_one_experiment_with_the_fleets_name_and_the_inventorys_host() -> None:
+    one = joined(part("locks", "2026-11-21T07:00:00+00:00"), part("startup"))
+    assert (one.name, one.host["name"]) == ("2026-11-21-a", "bench1")
+    assert one.settings.workloads == list(one.workloads) == ["locks", "startup"]
+    assert [(cell.variant, cell.workload) for cell in one.cells] == [
+        (variant, workload) for workload in ("locks", "startup") for variant in VARIANTS
+    ]
+    assert one.order.keys() == {"locks", "startup"}
+    assert one.warnings == ["locks: busy", "startup: busy"]
+    assert (one.duration_s, one.measuring_s) == (25.0, 20.0)
+    assert one.started == "2026-11-21T06:00:00+00:00"
+    assert "--workloads locks,startup " in one.command
+
+
+def test_a_part_alone_is_told_of_its_host_and_fleet_alike() -> None:
+    one = joined(part("locks"))
+    assert (one.name, one.host["name"], one.host["folder"]) == ("2026-11-21-a", "bench1", "box")
+
+
+def test_a_second_try_takes_the_place_of_the_first() -> None:
+    one = joined(part("locks"), part("startup"), part("locks", variants=("cpython-3.13",)))
+    assert one.settings.workloads == ["startup", "locks"]
+    assert [cell.variant for cell in one.cells if cell.workload == "locks"] == ["cpython-3.13"]
+
+
+def test_facts_of_every_part_stay() -> None:
+    other = part("startup").model_copy(update={"facts": {"cpython-3.14t+gil-on": make_facts()}})
+    assert joined(part("locks"), other).facts.keys() == {*VARIANTS, "cpython-3.14t+gil-on"}
+
+
+def archive(folder: Path, workload: str) -> Path:
+    """As a host packs it: an experiment with one file of values."""
+    there = folder / "sent" / f"fleet-x.host.{workload}"
+    values = there / "box/cpython-3.13" / f"{workload}.json"
+    values.parent.mkdir(parents=True)
+    values.write_text(json.dumps(workload))
+    store.write_json(there / store.EXPERIMENT_FILE, part(workload))
+    path = folder / f"{workload}.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(there, there.name)
+    return path
+
+
+def take_in(path: Path, into: Path, workload: str) -> None:
+    take_in_results(
+        path,
+        into,
+        workload,
+        lambda before, new: merge_experiments(before, new, "2026-11-21-a", "bench1", experiment.repeat_command),
+    )
+
+
+def test_archives_become_one_folder_that_reads_as_an_experiment(tmp_path: Path) -> None:
+    for workload in ("locks", "startup"):
+        take_in(archive(tmp_path, workload), tmp_path / "bench1", workload)
+    assert store.read_experiment(tmp_path / "bench1").settings.workloads == ["locks", "startup"]
+    found = {str(path.relative_to(tmp_path / "bench1")) for path in (tmp_path / "bench1").rglob("*") if path.is_file()}
+    assert found == {"experiment.json", "box/cpython-3.13/locks.json", "box/cpython-3.13/startup.json"}
+    assert not list(tmp_path.glob("*.tar.gz"))
+
+
+def test_an_archive_of_another_workload_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="startup"):
+        take_in(archive(tmp_path, "locks"), tmp_path / "bench1", "startup")
+    assert list((tmp_path / "bench1").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive"])
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(content)
+    with pytest.raises(StoreError, match=r"x\.tar\.gz"):
+        take_in(tmp_path / "x.tar.gz", tmp_path / "bench1", "locks")
+
+
+def test_an_archive_that_would_write_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "evil").write_text("x")
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "evil", "../../evil-was-here")
+    with pytest.raises(StoreError, match=r"x\.tar\.gz"):
+        take_in(tmp_path / "x.tar.gz", tmp_path / "deep/bench1", "locks")
+    assert not list(tmp_path.rglob("evil-was-here"))

@@ -1,0 +1,40 @@
+"""Where tests measure in the real engine: what an experiment would set up for one variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from docker import DockerClient
+
+from interlock.engine.docker import DockerEngine
+from interlock.engine.protocol import Needs
+from interlock.measure.cells import Resources
+from interlock.results.experiments import Built
+from tests.builders import ROOT, make_settings
+
+
+def make_resources(
+    client: DockerClient, folder: Path, image: Built, owner: str, programs: Mapping[str, bytes]
+) -> Resources:
+    """Everything under this owner, who cleans up after it; what is written goes into the folder."""
+    protocol = (ROOT / "workloads/protocol.py").read_bytes()
+    needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, server=True, load=True)
+    return Resources(
+        workspace=DockerEngine(client).set_up(owner, needs),
+        folder=folder,
+        host="box",
+        probe=None,
+        settings=make_settings(["cpython-2.7"]),
+        on_progress=lambda _: None,
+        programs=frozenset(programs),
+    )
+
+
+def clean(client: DockerClient, prefix: str) -> list[str]:
+    """Remove what the owners with this prefix left, and return their names."""
+    engine = DockerEngine(client)
+    owners = sorted(owner for owner in engine.owners() if owner.startswith(prefix))
+    for owner in owners:
+        engine.clean_up(owner)
+    return owners

@@ -1,0 +1,81 @@
+"""What users bring, in the real engine: other tools' programs, command lines, packages, and what is wrong with them."""
+
+from __future__ import annotations
+
+import statistics
+
+import pyperf
+
+from interlock.results import store
+from interlock.results.experiments import State
+from tests.integration.images import FREE_THREADED, NO_THREADS, PTH
+from tests.integration.shared import VARIANTS, Measured
+
+
+def values(measured: Measured, variant: str, workload: str) -> dict[str, list[list[float]]]:
+    path = store.cell_path(measured.folder, measured.described.host["folder"], variant, None, workload)
+    suite = pyperf.BenchmarkSuite.load(str(path))
+    return {
+        one.get_name(): [list(run.values) for run in one.get_runs() if run.values] for one in suite.get_benchmarks()
+    }
+
+
+def test_a_threaded_program_of_pyperformance_runs_where_it_can(measured: Measured) -> None:
+    assert measured.cell(FREE_THREADED, "imap").outcome.state is State.OK
+    (found,) = values(measured, FREE_THREADED, "imap").values()
+    assert [len(process) for process in found] == [2, 2]
+    refused = measured.cell(PTH, "imap").outcome
+    assert refused.state is State.UNSUPPORTED
+    assert {">=3.8,", "2.7.18"} <= set(refused.reason.split())
+
+
+def test_pyperformance_s_start_up_is_found_out_and_runs_with_each_variant_s_pyperf(measured: Measured) -> None:
+    assert [one.name for one in measured.described.workloads["perf-startup"].benchmarks] == ["python_startup_no_site"]
+    old, new = (measured.cell(variant, "perf-startup") for variant in (PTH, FREE_THREADED))
+    assert (old.outcome.state, new.outcome.state) == (State.OK, State.OK), (old, new)
+    assert old.packages["python_startup_no_site"]["pyperf"] == "1.7.1"
+    assert new.packages["python_startup_no_site"]["pyperf"].startswith("2.")
+    (starts,) = values(measured, PTH, "perf-startup").values()
+    assert 0.001 < statistics.median(one for process in starts for one in process) < 5
+
+
+def test_a_suite_s_tests_are_benchmarks_and_the_one_that_fails_says_why(measured: Measured) -> None:
+    for variant in (PTH, FREE_THREADED):
+        found = measured.cell(variant, "suite")
+        assert found.benchmarks["test_sum"].state is State.OK, found
+        assert found.benchmarks["test_wrong"].state is State.FAILED
+        assert found.benchmarks["test_wrong"].reason == "'test_wrong' ended with exit code 1: assert 1 == 2"
+        assert set(values(measured, variant, "suite")) == {"suite test_sum"}
+
+
+def test_a_variant_without_pip_is_unsupported_where_packages_are_needed(measured: Measured) -> None:
+    for workload in ("perf-startup", "suite", "unresolved"):
+        outcome = measured.cell(NO_THREADS, workload).outcome
+        assert outcome.state is State.UNSUPPORTED
+        assert outcome.reason == f"{NO_THREADS} has no pip to install packages with"
+
+
+def test_a_command_line_is_timed_after_its_set_up(measured: Measured) -> None:
+    for variant in VARIANTS:
+        assert measured.cell(variant, "lines").benchmarks["both"].state is State.OK
+
+
+def test_output_that_is_cut_short_fails_with_what_is_missing(measured: Measured) -> None:
+    outcome = measured.cell(PTH, "lines").benchmarks["cut-short"]
+    assert outcome.state is State.FAILED
+    assert outcome.reason == "'cut-short' did not print 'half of it': its last line is 'half of'"
+
+
+def test_a_program_that_is_not_there_fails_its_own_cells(measured: Measured) -> None:
+    for variant in VARIANTS:
+        outcome = measured.cell(variant, "absent").outcome
+        assert outcome.state is State.FAILED
+        assert outcome.reason == "workloads/absent.toml, key 'program': workloads/absent.py does not exist"
+
+
+def test_a_requirement_that_does_not_resolve_fails_its_benchmark_alone(measured: Measured) -> None:
+    for variant in (PTH, FREE_THREADED):
+        found = measured.cell(variant, "unresolved").benchmarks
+        assert found["needs"].state is State.FAILED
+        assert "six==99" in found["needs"].reason
+        assert found["needs-none"].state is State.OK

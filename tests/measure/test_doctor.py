@@ -1,0 +1,115 @@
+"""What doctor says of this machine, and of machines described by their facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from interlock.catalog import loading
+from interlock.catalog.variants import Base
+from interlock.engine.docker import DockerEngine
+from interlock.measure import doctor
+from interlock.measure.doctor import Check, CheckState
+from interlock.results.profiles import Method, Probe
+from tests.builders import ROOT
+
+FACTS: dict[str, Any] = {"cores": 4, "load_1min": 0.5, "governor": "performance", "no_turbo": "1"}
+ENGINE = {"name": "docker", "version": "28.0", "cgroup_version": "2", "storage_driver": "overlay2", "data_root": "/"}
+
+
+def tuning(**changes: Any) -> list[Check]:
+    return list(doctor._tuning({key: value for key, value in (FACTS | changes).items() if value is not None}))
+
+
+def test_a_tuned_and_quiet_machine_needs_no_fix() -> None:
+    assert tuning() == [
+        Check("tuning", CheckState.OK, "governor performance"),
+        Check("load", CheckState.OK, "0.5 over the last minute on 4 cores"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "tunable"), [({"governor": "powersave"}, True), ({"no_turbo": "0"}, True), ({"governor": None}, False)]
+)
+def test_a_processor_whose_frequency_may_change_is_warned_of(changes: dict[str, Any], tunable: bool) -> None:
+    check = tuning(**changes)[0]
+    assert (check.subject, check.state, check.by_playbook) == ("tuning", CheckState.WARNING, tunable)
+    assert ("python -m pyperf system tune" in check.fix) is tunable
+
+
+@pytest.mark.parametrize(("load", "state"), [(2.0, CheckState.OK), (2.1, CheckState.WARNING)])
+def test_a_machine_is_busy_when_half_its_cores_are(load: float, state: CheckState) -> None:
+    assert tuning(load_1min=load)[1].state is state
+
+
+def test_this_machine_is_described_with_cores_tuning_load_and_disk(tmp_path: Path) -> None:
+    checks = list(doctor._machine(tmp_path / "not" / "there"))
+    assert [check.subject for check in checks] == ["cores", "tuning", "load", "disk for results"]
+    assert checks[0].found[0].isdigit()
+    assert "GB free at" in checks[3].found
+
+
+@pytest.mark.parametrize(
+    ("driver", "state"),
+    [("overlay2", CheckState.OK), ("vfs", CheckState.WARNING), ("fuse-overlayfs", CheckState.WARNING)],
+)
+def test_a_slow_storage_driver_is_warned_of(driver: str, state: CheckState) -> None:
+    engine, storage = doctor._engine(ENGINE | {"storage_driver": driver})
+    assert engine == Check("engine", CheckState.OK, "Docker API, version 28.0, cgroup v2")
+    assert (storage.state, storage.found) == (state, driver)
+    assert bool(storage.fix) is (state is CheckState.WARNING)
+
+
+@pytest.mark.parametrize(("is_elsewhere", "count"), [(False, 1), (True, 0)])
+def test_the_disk_of_an_engine_elsewhere_is_not_looked_at(is_elsewhere: bool, count: int) -> None:
+    assert len(list(doctor._engine_disk(ENGINE, is_elsewhere=is_elsewhere))) == count
+
+
+def test_an_engine_that_does_not_answer_comes_first_and_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    checks = doctor.examine(ROOT, loading.load(ROOT).bases["trixie"], tmp_path)
+    assert (checks[0].subject, checks[0].state) == ("engine", CheckState.PROBLEM)
+    assert checks[0].fix
+    assert doctor.blocking(checks) == [checks[0]]
+
+
+class NoBase:
+    """An engine without the base, whose registry does not answer."""
+
+    def find_base(self, base: Base) -> None:
+        return None
+
+    def registry_has(self, reference: str) -> bool:
+        return False
+
+
+def test_a_base_that_cannot_be_had_blocks_and_the_playbook_fixes_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = doctor._base(cast(DockerEngine, NoBase()), loading.load(ROOT).bases["trixie"])
+    assert (check.state, check.by_playbook) == (CheckState.PROBLEM, True)
+    assert "mmdebstrap" in check.fix
+
+
+def test_a_warning_does_not_block() -> None:
+    assert doctor.blocking([Check("a", CheckState.WARNING, "x"), Check("b", CheckState.OK, "y")]) == []
+
+
+def test_the_best_probe_needs_no_fix() -> None:
+    (probe, counters) = doctor.probe_checks(Probe(method=Method.BPF))
+    assert (probe.state, probe.fix) == (CheckState.OK, "")
+    assert probe.found.startswith("BPF: ")
+    assert counters == Check("counters", CheckState.OK, "instructions in user mode can be counted")
+
+
+def test_a_lesser_probe_says_why_each_better_one_is_not_had() -> None:
+    refused = {Method.BPF: "the kernel refuses the BPF program", Method.TRACEPOINTS: "no trace events"}
+    (probe, counters) = doctor.probe_checks(
+        Probe(method=Method.STRACE_FUTEX, refused=refused, no_instructions="this machine shows no hardware counters")
+    )
+    assert probe.state is counters.state is CheckState.WARNING
+    assert "not bpf: the kernel refuses the BPF program; not tracepoints: no trace events" in probe.found
+    assert counters.found == "this machine shows no hardware counters"

@@ -1,0 +1,223 @@
+"""What an experiment is made of, before and after the engine has its say."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from interlock.catalog import loading as catalogs
+from interlock.catalog.variants import PRODUCTION, Gil, Mode
+from interlock.errors import UsageError
+from interlock.measure import disturbances, experiment
+from interlock.measure.rounds import TimeUsed
+from interlock.measure.workload import Measured
+from interlock.results.experiments import Built, CellResult, EngineName, Outcome, Settings, State
+from tests.builders import make_benchmark, make_settings, make_workload
+
+GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
+
+
+def image(variant: str, outcome: Outcome | None = None) -> Built:
+    return Built(
+        variant=variant, profile="standard", outcome=outcome or Outcome(state=State.OK), image_id=f"sha256:{variant}"
+    )
+
+
+def assignment(
+    built: list[Built], baseline: str, variants: list[str] | None = None, conditions: list[str] | None = None
+) -> experiment.Assignment:
+    root = Path(__file__).parents[2]
+    settings = Settings(
+        quick=True,
+        rounds=2,
+        seed=1,
+        baseline=baseline,
+        profile="standard",
+        variants=variants or [one.variant for one in built],
+        workloads=["locks"],
+        conditions=conditions or [],
+        profiled=True,
+    )
+    return experiment.Assignment(catalogs.load(root), root, root / "results", built, settings, "nox -s matrix")
+
+
+def test_the_baseline_is_3_13_where_it_was_built() -> None:
+    assert experiment.choose_baseline(None, [image("cpython-2.7"), image("cpython-3.13")]) == "cpython-3.13"
+
+
+def test_without_3_13_the_baseline_is_the_first_variant_that_was_built() -> None:
+    built = [image("nogil-3.9", GONE), image("cpython-2.7"), image("cpython-3.13", GONE)]
+    assert experiment.choose_baseline(None, built) == "cpython-2.7"
+
+
+def test_a_wanted_baseline_that_was_not_built_is_an_error_with_the_choice() -> None:
+    with pytest.raises(UsageError, match=r"--baseline.*'nogil-3.9' is not among.*cpython-2.7"):
+        experiment.choose_baseline("nogil-3.9", [image("cpython-2.7"), image("nogil-3.9", GONE)])
+
+
+def test_with_nothing_built_there_is_nothing_to_measure_and_the_reasons_are_named() -> None:
+    with pytest.raises(UsageError, match=r"nogil-3.9: example.org: no answer"):
+        experiment.choose_baseline(None, [image("nogil-3.9", GONE)])
+
+
+def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> None:
+    for quick in (True, False):
+        assert experiment.planned_rounds(quick, 4) == experiment.Rounds(4, None, None)
+        usual = experiment.planned_rounds(quick, None)
+        assert usual.limit is not None
+        assert usual.least < usual.limit
+    quick_width, full_width = experiment.QUICK.half_width, experiment.FULL.half_width
+    assert quick_width is not None
+    assert full_width is not None
+    assert full_width < quick_width
+
+
+def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    measured = {
+        key: Measured([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload())
+        for key in ("locks", "startup")
+    }
+    expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
+    assert experiment.warnings_of(measured, is_elsewhere=False) == expected
+
+
+def test_an_engine_on_another_machine_is_one_warning() -> None:
+    measured = {key: Measured([], [], [], {}, TimeUsed(), [], make_workload()) for key in ("locks", "startup")}
+    (warning,) = experiment.warnings_of(measured, is_elsewhere=True)
+    assert warning == disturbances.REMOTE
+
+
+def test_every_image_and_the_baselines_twin_are_subjects() -> None:
+    built = [image("cpython-2.7"), image("nogil-3.9", GONE), image("cpython-3.13")]
+    subjects = experiment.subjects(assignment(built, "cpython-3.13"))
+    assert [(one.label, one.image_id) for one in subjects] == [
+        ("cpython-2.7", "sha256:cpython-2.7"),
+        ("cpython-3.13", "sha256:cpython-3.13"),
+        ("cpython-3.13+twin", "sha256:cpython-3.13"),
+    ]
+
+
+def test_a_mode_is_the_variants_image_with_what_its_interpreter_is_started_with() -> None:
+    built = [image("cpython-2.7"), image("cpython-3.13")]
+    given = assignment(built, "cpython-3.13", ["cpython-2.7+waking-sem-post", "cpython-3.13"])
+    mode, plain, twin = experiment.subjects(given)
+    assert (mode.label, mode.image_id) == ("cpython-2.7+waking-sem-post", "sha256:cpython-2.7")
+    assert mode.environment == {"LD_PRELOAD": "/interlock/waking_sem_post.so"}
+    assert (plain.label, plain.environment) == ("cpython-3.13", {})
+    assert twin.label == "cpython-3.13+twin"
+
+
+def test_options_and_gil_of_a_mode_reach_its_subject() -> None:
+    given = assignment([image("cpython-3.13")], "cpython-3.13", ["cpython-3.13", "cpython-3.13+locked"])
+    mode = Mode(name="locked", summary="with the GIL", options=["-X", "gil=1"], gil=Gil.ON)
+    variant = given.catalog.variants["cpython-3.13"].model_copy(update={"modes": [mode]})
+    known = given.catalog.model_copy(update={"variants": {variant.name: variant}})
+    plain, locked, twin = experiment.subjects(dataclasses.replace(given, catalog=known))
+    assert (locked.options, locked.gil) == (["-X", "gil=1"], Gil.ON)
+    assert {(one.label, *one.options, one.gil) for one in (plain, twin)} == {
+        ("cpython-3.13", None),
+        ("cpython-3.13+twin", None),
+    }
+
+
+def test_a_condition_is_the_baseline_in_other_surroundings_and_nobody_else() -> None:
+    built = [image("cpython-2.7"), image("cpython-3.13")]
+    given = assignment(built, "cpython-2.7", conditions=["scratch-on-image", "seccomp-unconfined"])
+    found = {one.label: one.surroundings for one in experiment.subjects(given)}
+    assert list(found) == [
+        "cpython-2.7",
+        "cpython-3.13",
+        "cpython-2.7+scratch-on-image",
+        "cpython-2.7+seccomp-unconfined",
+        "cpython-2.7+twin",
+    ]
+    assert found["cpython-2.7+scratch-on-image"].scratch == "image"
+    assert found["cpython-2.7+seccomp-unconfined"].seccomp == "unconfined"
+    assert {found[label] for label in ("cpython-2.7", "cpython-3.13", "cpython-2.7+twin")} == {PRODUCTION}
+
+
+def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
+    built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
+    settings = assignment(built, "cpython-2.7", conditions=["scratch-on-image"]).settings
+    cells = experiment.cells_of("locks", settings, built, None)
+    assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
+        ("cpython-2.7", State.FAILED, "interrupted before it was measured"),
+        ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
+        ("cpython-2.7+scratch-on-image", State.FAILED, "interrupted before it was measured"),
+    ]
+
+
+def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() -> None:
+    built = [image("cpython-2.7", GONE), image("cpython-3.13")]
+    given = assignment(built, "cpython-3.13", ["cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13"])
+    cells = experiment.cells_of("locks", given.settings, built, None)
+    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells[:2]] == [
+        ("cpython-2.7", None, GONE),
+        ("cpython-2.7", "waking-sem-post", GONE),
+    ]
+    assert [one.label for one in experiment.subjects(given)] == ["cpython-3.13", "cpython-3.13+twin"]
+
+
+def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -> None:
+    ok = Outcome(state=State.OK)
+    measured = Measured(
+        cells=[
+            CellResult(variant="b", mode="twin", workload="locks", outcome=ok),
+            CellResult(variant="b", workload="locks", outcome=ok),
+            CellResult(variant="a", mode="slow", workload="locks", outcome=ok),
+            CellResult(variant="a", workload="locks", outcome=ok),
+        ],
+        limits=[],
+        order=[],
+        facts={},
+        spent=TimeUsed(),
+        warnings=[],
+        workload=make_workload(),
+    )
+    built = [image("a"), image("b")]
+    settings = assignment(built, "b", ["a", "a+slow", "b"]).settings
+    cells = experiment.cells_of("locks", settings, built, measured)
+    assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]
+
+
+def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
+    assert experiment.repeat_command(make_settings(["a", "b"])) == (
+        "nox -s matrix -- --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
+    )
+    variants = make_settings(["a", "a+slow"]).model_copy(update={"conditions": ["c", "d"]})
+    assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
+    adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
+    assert "--rounds" not in experiment.repeat_command(adaptive)
+    assert " --variants all --workloads" in experiment.repeat_command(adaptive, everything=True)
+    changes = {"quick": False, "profiled": False, "profile": "release"}
+    other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
+    assert other.endswith(" --seed 7 --no-profile --release")
+
+
+def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
+    for name in ("a.py", "a.toml", "lists/3.13.txt", "lists/deep/x.bin", "lists/__pycache__/y.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    programs = {"a.py": b"a.py", "lists/3.13.txt": b"lists/3.13.txt", "lists/deep/x.bin": b"lists/deep/x.bin"}
+    assert experiment.programs_of(tmp_path) == programs
+
+
+def test_a_quick_experiment_names_what_it_leaves_out() -> None:
+    given = assignment([image("base")], "base")
+    workload = make_workload(benchmarks=[make_benchmark("quick"), make_benchmark("slow", full_only=True)])
+    known = given.catalog.model_copy(update={"workloads": {"locks": workload}})
+    quick = dataclasses.replace(given, catalog=known)
+    assert [one.name for one in quick.workloads["locks"].benchmarks] == ["quick"]
+    assert quick.left_out == {"locks": ["slow"]}
+    full = dataclasses.replace(quick, settings=given.settings.model_copy(update={"quick": False}))
+    assert [one.name for one in full.workloads["locks"].benchmarks] == ["quick", "slow"]
+    assert full.left_out == {}
+
+
+def test_a_repetition_names_the_engine_if_it_was_chosen() -> None:
+    settings = make_settings(["cpython-3.13"])
+    assert "--engine" not in experiment.repeat_command(settings)
+    assert experiment.repeat_command(settings, engine=EngineName.HOST).endswith("--engine host")

@@ -1,0 +1,138 @@
+"""One measurement at a time on a machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from interlock.errors import StoreError
+from interlock.measure import lock as locks
+
+HOLD = """
+import sys
+from pathlib import Path
+from interlock.measure import lock as locks
+with locks.hold("matrix elsewhere", print, Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock until its input ends."""
+    argv = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "lock"
+
+
+def take(lock: Path) -> list[str]:
+    """What was said while waiting for the lock."""
+    said: list[str] = []
+    with locks.hold("trial", said.append, lock):
+        said.append("mine")
+    return said
+
+
+def test_who_is_alone_never_waits(lock: Path) -> None:
+    assert take(lock) == ["mine"]
+    assert take(lock) == ["mine"]
+
+
+def test_the_second_waits_for_the_first_and_says_who_it_is(lock: Path) -> None:
+    said: list[str] = []
+    with another(lock) as first:
+
+        def end_first(sentence: str) -> None:
+            said.append(sentence)
+            assert first.stdin
+            first.stdin.close()
+
+        with locks.hold("trial", end_first, lock):
+            said.append("mine")
+            assert first.wait(60) == 0
+    waited, mine = said
+    assert f"matrix elsewhere (process {first.pid} of " in waited
+    assert mine == "mine"
+
+
+def test_a_crash_releases_the_lock(lock: Path) -> None:
+    with another(lock) as first:
+        first.send_signal(signal.SIGKILL)
+        first.wait(60)
+        assert take(lock) == ["mine"]
+
+
+def test_it_can_be_asked_who_holds_the_lock_without_taking_it(lock: Path) -> None:
+    assert locks.holder(lock) == ""
+    with locks.hold("matrix here", pytest.fail, lock):
+        assert locks.holder(lock).startswith(f"matrix here (process {os.getpid()} of ")
+    assert locks.holder(lock) == ""
+
+
+def test_threads_of_one_process_wait_for_each_other_too(lock: Path) -> None:
+    inside, together = 0, 0
+
+    def measure() -> None:
+        nonlocal inside, together
+        with locks.hold("a thread", lambda _: None, lock):
+            inside += 1
+            together = max(together, inside)
+            time.sleep(0.05)
+            inside -= 1
+
+    threads = [Thread(target=measure) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (inside, together) == (0, 1)
+
+
+def test_an_error_releases_the_lock(lock: Path) -> None:
+    with pytest.raises(ZeroDivisionError), locks.hold("matrix", pytest.fail, lock):
+        _ = 1 / 0
+    assert locks.holder(lock) == ""
+
+
+def test_every_user_may_take_the_lock_whatever_the_umask_of_the_first(lock: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        take(lock)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o666
+
+
+def test_a_link_in_its_place_is_not_followed(lock: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    lock.symlink_to(tmp_path / "precious")
+    with pytest.raises(StoreError) as refused:
+        take(lock)
+    assert refused.value.file == str(lock)
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+def test_all_users_and_clones_have_one_file() -> None:
+    assert locks.lock_path().parent in {Path("/run/lock"), Path("/var/tmp"), Path("/tmp")}
+    assert locks.lock_path().name == locks.FILE

@@ -1,0 +1,376 @@
+"""When rounds are enough, what they took, and what a cell is told by processes; the engine's answers are made up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.catalog.variants import Gil
+from interlock.catalog.workloads import Benchmark, Limit, Workload
+from interlock.engine.protocol import Ended
+from interlock.measure import disturbances, processes, rounds
+from interlock.measure import workload as workloads
+from interlock.measure.cells import Cell, ProgressUpdate, Session
+from interlock.measure.rounds import TimeUsed
+from interlock.results.experiments import Outcome, State, Subject
+from tests.builders import (
+    OK,
+    ScriptedSandbox,
+    make_benchmark,
+    make_cost,
+    make_ended,
+    make_facts,
+    make_network,
+    make_resources,
+    make_settings,
+    make_workload,
+)
+
+STEADY = [1.0, 1.01, 1.0, 1.01, 1.0]
+UNSTEADY = [1.0, 2.0, 1.0, 2.0, 1.0]
+
+
+def test_rounds_are_enough_when_every_interval_is_narrow() -> None:
+    assert rounds.settled({"base": STEADY, "a": STEADY[::-1], "b": [2.0] * 5}, "base", 0.03)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"base": STEADY, "a": STEADY, "b": UNSTEADY},
+        {"base": STEADY, "a": []},
+    ],
+    ids=["another cell", "a cell without a figure"],
+)
+def test_one_wide_interval_asks_for_another_round(figures: dict[str, list[float]]) -> None:
+    assert not rounds.settled(figures, "base", 0.03)
+
+
+def test_the_wider_the_interval_may_be_the_sooner_rounds_are_enough() -> None:
+    figures = {"base": STEADY, "a": UNSTEADY}
+    assert not rounds.settled(figures, "base", 0.1)
+    assert rounds.settled(figures, "base", 10.0)
+
+
+def test_an_unsteady_round_that_both_met_is_no_reason_to_go_on() -> None:
+    assert rounds.settled({"base": UNSTEADY, "a": [figure * 3 for figure in UNSTEADY]}, "base", 0.001)
+
+
+@pytest.mark.parametrize("figures", [{}, {"a": UNSTEADY}, {"base": UNSTEADY}])
+def test_where_no_ratio_can_be_had_none_is_waited_for(figures: dict[str, list[float]]) -> None:
+    assert rounds.settled(figures, "base", 0.01)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=2, max_size=6), st.floats(1e-3, 1e3))
+def test_how_fast_the_machine_is_does_not_decide_the_number_of_rounds(figures: list[float], factor: float) -> None:
+    base = [1.0] * len(figures)
+    scaled = {"base": [factor] * len(figures), "a": [figure * factor for figure in figures]}
+    assert rounds.settled({"base": base, "a": figures}, "base", 0.05) == rounds.settled(scaled, "base", 0.05)
+
+
+def test_more_slow_processes_than_trimming_takes_out_are_warned_of() -> None:
+    calm, disturbed = [1.0, 1.01, 0.99, 1.0, 1.3, 1.0], [2.0, 2.0, 2.9, 2.0, 3.1, 2.0]
+    assert rounds.unsteady("queue", {"a": calm, "b": calm[::-1], "c": []}) == []
+    (warning,) = rounds.unsteady("queue", {"a": calm, "b": disturbed})
+    assert all(part in warning for part in ("'queue'", " 1.2 times "))
+    assert "(1 of 2 cells: b)" in warning
+
+
+def test_where_most_cells_were_disturbed_a_few_are_named() -> None:
+    disturbed = {f"v{number}": [2.0, 2.0, 2.9, 2.0, 3.1, 2.0] for number in range(9)}
+    (warning,) = rounds.unsteady("queue", disturbed)
+    assert "(9 of 9 cells: v0, v1, v2, v3, v4 and 4 more)" in warning
+
+
+def printed(value_s: float, loops: str, **metadata: bool) -> str:
+    """What the launcher and a program print for one process."""
+    report: dict[str, Any] = {"interlock": 1, "loops": 1, "inner_loops": 1, "values": [value_s], "metadata": metadata}
+    if loops == "auto":
+        report |= {"values": [], "calibration": [[1, value_s]]}
+    return json.dumps(report) + "\n" + json.dumps({"interlock_process": make_cost(1.5).model_dump()}) + "\n"
+
+
+class Engine:
+    """Answers in the engine's place: for each label, how a process ends, given its number and the loops."""
+
+    def __init__(self, **answers: Callable[[int, str], Ended]) -> None:
+        self.answers = answers
+        self.started: Counter[str] = Counter()
+        self.steps: list[ProgressUpdate] = []
+
+    def run(self, sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        number = self.started[sandbox.id]
+        self.started[sandbox.id] += 1
+        return self.answers[sandbox.id](number, argv[argv.index("--loops") + 1])
+
+    def session(self, **settings: Any) -> Session:
+        resources = make_resources(
+            settings=make_settings(["base"]).model_copy(update=settings),
+            on_progress=self.steps.append,
+        )
+        return Session(resources, make_workload(), make_network(self.run))
+
+    def cells(self) -> list[Cell]:
+        return [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, self.run)) for label in self.answers]
+
+
+def steady(_number: int, loops: str) -> Ended:
+    return make_ended(printed(0.5, loops))
+
+
+def unsteady(number: int, loops: str) -> Ended:
+    return make_ended(printed(0.5 + number % 2, loops))
+
+
+def test_without_a_limit_there_are_as_many_rounds_as_asked_for() -> None:
+    engine = Engine(base=steady, a=steady)
+    order = rounds._rounds(engine.session(rounds=4), engine.cells(), TimeUsed())
+    assert len(order) == 1 + 4
+    assert engine.started == {"base": 5, "a": 5}
+
+
+@pytest.mark.parametrize(("answer", "expected"), [(steady, 3), (unsteady, 6)])
+def test_rounds_go_on_until_the_intervals_are_narrow_or_the_limit_is_reached(
+    answer: Callable[[int, str], Ended], expected: int
+) -> None:
+    engine = Engine(base=steady, a=answer)
+    session = engine.session(rounds=3, rounds_limit=6, half_width=0.01)
+    assert len(rounds._rounds(session, engine.cells(), TimeUsed())) == 1 + expected
+    assert {step.total for step in engine.steps} == {2 * (1 + 6)}
+    assert engine.steps[0].activity == "round 0 of 3 to 6"
+
+
+def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others() -> None:
+    started = Counter[tuple[str, str]]()
+
+    def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        name = "wild" if "wild" in argv else "calm"
+        started[name, sandbox.id] += 1
+        answer = unsteady if (name, sandbox.id) == ("wild", "a") else steady
+        return answer(started[name, sandbox.id], argv[argv.index("--loops") + 1])
+
+    engine = Engine(base=steady, a=steady)
+    benchmarks = [make_benchmark(name, arguments=[name]) for name in ("wild", "calm")]
+    session = engine.session(rounds=3, rounds_limit=6, half_width=0.01)
+    session = Session(session.resources, make_workload(benchmarks=benchmarks), make_network(run))
+    open_cells = [dataclasses.replace(cell, sandbox=ScriptedSandbox(cell.sandbox.id, run)) for cell in engine.cells()]
+    assert len(rounds._rounds(session, open_cells, TimeUsed())) == 1 + 6
+    assert started == {("wild", "base"): 7, ("wild", "a"): 7, ("calm", "base"): 4, ("calm", "a"): 4}
+
+
+def test_a_cell_that_timed_out_is_not_waited_for() -> None:
+    def late(number: int, loops: str) -> Ended:
+        return make_ended(timed_out=True) if number == 4 else unsteady(number, loops)
+
+    engine = Engine(base=steady, a=late)
+    open_cells = engine.cells()
+    order = rounds._rounds(engine.session(rounds=2, rounds_limit=9, half_width=0.01), open_cells, TimeUsed())
+    assert len(order) == 1 + 4
+    assert [cell.outcomes["uncontended"].state for cell in open_cells] == [State.OK, State.TIMED_OUT]
+
+
+def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
+    engine = Engine(base=steady, a=steady, b=steady)
+    exact = rounds._rounds(engine.session(rounds=9, seed=5), engine.cells(), TimeUsed())
+    early = rounds._rounds(
+        engine.session(rounds=3, rounds_limit=9, half_width=0.01, seed=5), engine.cells(), TimeUsed()
+    )
+    assert early == exact[: 1 + 3]
+    assert len({tuple(order) for order in exact}) > 1
+
+
+def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> None:
+    def crash(_number: int, loops: str) -> Ended:
+        return make_ended(printed(0.5, loops), "Segmentation fault", 139)
+
+    engine = Engine(base=steady, a=crash)
+    spent = TimeUsed()
+    rounds._rounds(engine.session(rounds=2), engine.cells(), spent)
+    assert (spent.in_processes_s, spent.cpu_s) == (1.5 * 4, 0.75 * 4)
+
+
+def test_a_program_that_starts_with_another_gil_than_the_image_fails_and_is_not_started_again() -> None:
+    engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(0.5, loops, gil_enabled_at_start=True)))
+    open_cells = engine.cells()
+    open_cells[1].gil = Gil.OFF
+    rounds._rounds(engine.session(rounds=2), open_cells, TimeUsed())
+    reason = "'uncontended' started with the GIL on, but it is declared off"
+    assert [cell.outcomes["uncontended"] for cell in open_cells] == [OK, Outcome(state=State.FAILED, reason=reason)]
+    assert engine.started["a"] == 1
+
+
+def test_a_gil_that_came_back_is_noted_once_in_the_cell() -> None:
+    def switching(_number: int, loops: str) -> Ended:
+        return make_ended(printed(0.5, loops, gil_enabled_at_start=False, gil_enabled=True))
+
+    engine = Engine(base=switching)
+    (cell,) = engine.cells()
+    cell.gil = Gil.OFF
+    rounds._rounds(engine.session(rounds=2), [cell], TimeUsed())
+    assert cell.notes == ["GIL off at start, on after the work: switched on by a module that was not named"]
+    assert cell.outcomes["uncontended"] == OK
+
+
+def test_what_disturbed_the_machine_is_said_with_the_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    samples = iter(
+        [disturbances.Sample(0.0, total_s=0.0, steal_s=0.0), disturbances.Sample(9.0, total_s=9.0, steal_s=0.9)]
+    )
+    monkeypatch.setattr(disturbances, "sample", lambda: next(samples))
+    engine = Engine(base=steady)
+    spent = TimeUsed()
+    _, warnings = rounds.watched_rounds(engine.session(rounds=2), engine.cells(), spent)
+    (warning,) = warnings
+    assert warning.startswith("locks: 10.0% of the CPU time was stolen")
+    assert 0 < spent.wall_s < 60
+
+
+def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = make_network()
+    network.is_elsewhere = True
+    monkeypatch.setattr(disturbances, "sample", lambda: pytest.fail("this machine was looked at"))
+    engine = Engine(base=steady)
+    session = engine.session(rounds=2)
+    session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, workspace=network))
+    assert rounds.watched_rounds(session, engine.cells(), TimeUsed())[1] == []
+
+
+def test_options_and_environment_of_a_mode_reach_each_process() -> None:
+    seen = []
+
+    def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        seen.append((argv[argv.index("python") :][:3], sandbox.environment))
+        return make_ended("".join(f"{key}={value}\n" for key, value in make_facts().model_dump().items()))
+
+    subject = Subject(variant="a", image_id="i", mode="m", environment={"LD_PRELOAD": "/a.so"}, options=["-X", "dev"])
+    session, cell = Engine().session(rounds=2), Cell(subject, ScriptedSandbox("m", run))
+    workloads._ask_facts(session, cell)
+    rounds._rounds(session, [cell], TimeUsed())
+    assert len(seen) >= 2
+    assert {(*argv, *environment.items()) for argv, environment in seen} == {
+        ("python", "-X", "dev", ("LD_PRELOAD", "/a.so"))
+    }
+
+
+def test_a_process_that_was_killed_took_its_deadline_and_nobody_knows_what_cpu_time() -> None:
+    spent = TimeUsed()
+    for ended in (make_ended(costs(1.5)), make_ended(timed_out=True), make_ended(costs(1.5))):
+        spent.add(ended, deadline_s=20)
+    assert (spent.in_processes_s, spent.cpu_s) == (1.5 + 20 + 1.5, None)
+
+
+LIMIT = {
+    "name": "curl",
+    "command": ["curl", "-o", "{scratch}/f", "{server}/single.bin"],
+    "benchmarks": ["single"],
+    "unit_count": 4,
+}
+
+
+@dataclasses.dataclass
+class Answering:
+    """Every process of a limit ends in the same way; the command lines are kept."""
+
+    ended: Ended = dataclasses.field(default_factory=make_ended)
+    started: list[list[str]] = dataclasses.field(default_factory=list)
+
+    def run(self, _: ScriptedSandbox, argv: list[str]) -> Ended:
+        self.started.append(argv)
+        return self.ended
+
+
+@pytest.fixture
+def workload() -> Workload:
+    benchmarks = [make_benchmark("single", cpus="one", expected=[]), make_benchmark("many")]
+    return make_workload(benchmarks=benchmarks, limits=[LIMIT])
+
+
+@pytest.fixture
+def answering() -> Answering:
+    return Answering()
+
+
+@pytest.fixture
+def session(workload: Workload, answering: Answering) -> Session:
+    network = make_network(answering.run)
+    network.url = "http://10.0.0.2:8080"
+    return Session(make_resources(), workload, network)
+
+
+def costs(*walls: float) -> str:
+    return "".join(f'{{"interlock_process": {make_cost(wall).model_dump_json()}}}\n' for wall in walls)
+
+
+def test_each_limit_has_a_cell_in_the_image_of_limits_that_goes_on_in_its_benchmarks_alone(
+    session: Session, workload: Workload
+) -> None:
+    (cell,) = rounds.open_limits(session)
+    assert (cell.subject.label, cell.sandbox.id) == ("limit+curl", "limits")
+    assert [cell.goes_on(one) for one in workload.benchmarks] == [True, False]
+
+
+def run_once(session: Session, *, calibrate: bool = False) -> tuple[Cell, Benchmark]:
+    (cell,) = rounds.open_limits(session)
+    benchmark = session.workload.benchmarks[0]
+    rounds.run_limit(session, benchmark, cell, Limit.model_validate(LIMIT), calibrate=calibrate)
+    return cell, benchmark
+
+
+def test_a_visit_is_a_row_of_runs_pinned_as_the_benchmark_with_its_places_filled_in(
+    session: Session, answering: Answering
+) -> None:
+    answering.ended = make_ended(costs(8.0, 4.0, 6.0))
+    cell, benchmark = run_once(session)
+    (argv,) = answering.started
+    assert argv[0] == processes.LAUNCH
+    assert argv[argv.index("--repeat") + 1] == "3"
+    assert argv[argv.index("--cpu") + 1] == "last"
+    assert argv[argv.index("--") + 1 :] == ["curl", "-o", "/scratch/f", "http://10.0.0.2:8080/single.bin"]
+    (run,) = cell.runs[benchmark.name]
+    # Seconds per unit of work: a run does four; the first one is a warm-up.
+    assert run.values == (1.0, 1.5)
+
+
+def test_the_first_round_only_shows_that_it_runs(session: Session, answering: Answering) -> None:
+    answering.ended = make_ended(costs(8.0))
+    cell, benchmark = run_once(session, calibrate=True)
+    assert answering.started[0][answering.started[0].index("--repeat") + 1] == "1"
+    assert cell.runs == {}
+    assert cell.goes_on(benchmark)
+
+
+def test_output_that_was_cut_short_is_no_figure(session: Session, answering: Answering) -> None:
+    answering.ended = make_ended(costs(8.0))
+    cell, benchmark = run_once(session)
+    outcome = cell.outcomes[benchmark.name]
+    assert outcome.state is State.FAILED
+    assert " 1 of 3 " in outcome.reason
+    assert cell.runs == {}
+
+
+def test_a_limit_that_fails_says_why_and_is_not_visited_again(session: Session, answering: Answering) -> None:
+    answering.ended = make_ended(stderr="curl: (7) Failed to connect\n", exit_code=7)
+    cell, benchmark = run_once(session)
+    outcome = cell.outcomes[benchmark.name]
+    assert (outcome.state, outcome.reason) == (
+        State.FAILED,
+        "'single' ended with exit code 7: curl: (7) Failed to connect",
+    )
+    assert not cell.goes_on(benchmark)
+
+
+def test_every_candidate_runs_once_in_each_round_until_the_only_task_is_settled() -> None:
+    order = rounds.RoundOrder()
+    schedule = rounds.Schedule("7/trial", least=3, limit=9)
+    for planned in rounds.interleave(schedule, ["load"], ["a", "b", "c"], lambda _: len(order.rounds) == 5):
+        assert planned.total == 9 * 3
+        order.note(planned.round, planned.candidate)
+    assert [sorted(labels) for labels in order.rounds] == [["a", "b", "c"]] * 5
+    assert len({tuple(labels) for labels in order.rounds}) > 1

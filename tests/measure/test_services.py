@@ -1,0 +1,229 @@
+"""Whether a service is healthy, and reading what the loads on it print."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.protocol import Answer
+from interlock.errors import WorkloadError
+from interlock.measure import services
+from interlock.measure.services import HealthCheck, SilentError, parse_wrk, wait_until_healthy
+
+# wrk 4.1.0 as Debian has it.
+GOOD = """\
+Running 1s test @ http://172.17.0.4:8000/ok
+  1 threads and 4 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency    42.69ms    9.13ms  51.93ms   92.39%
+    Req/Sec    92.10     19.48   121.00     70.00%
+  Latency Distribution
+     50%  900.00us
+     75%   44.04ms
+     90%    1.10s
+     99%    1.50m
+  92 requests in 1.00s, 10.86KB read
+Requests/sec:     91.93
+Transfer/sec:     10.85KB
+"""
+BAD = GOOD.replace("Requests/sec", "  Non-2xx or 3xx responses: 100\nRequests/sec")
+DROPPED = GOOD.replace("Requests/sec", "  Socket errors: connect 0, read 2824, write 1, timeout 3\nRequests/sec")
+LATE = GOOD.replace("Requests/sec", "  Socket errors: connect 0, read 0, write 0, timeout 3\nRequests/sec")
+NONE = """\
+Running 1s test @ http://172.17.0.4:8000/
+  1 threads and 16 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     0.00us    0.00us   0.00us    -nan%
+    Req/Sec     0.00      0.00     0.00      -nan%
+  Latency Distribution
+     50%    0.00us
+     99%    0.00us
+  0 requests in 1.01s, 0.00B read
+Requests/sec:      0.00
+Transfer/sec:       0.00B
+"""
+
+
+def test_rate_requests_and_latencies_are_read_in_seconds() -> None:
+    load = parse_wrk(GOOD)
+    assert (load.requests, load.per_second) == (92, 91.93)
+    assert load.latency_s == {"50": pytest.approx(0.0009), "75": 0.04404, "90": 1.1, "99": 90.0}
+    assert load.problem == ""
+
+
+def test_the_share_within_a_standard_deviation_is_no_latency() -> None:
+    assert set(parse_wrk(GOOD).latency_s) == {"50", "75", "90", "99"}
+
+
+def test_answers_that_are_errors_are_a_problem() -> None:
+    assert parse_wrk(BAD).problem == "100 of 92 answers were neither 2xx nor 3xx"
+
+
+def test_broken_connections_are_a_problem_and_are_counted() -> None:
+    assert re.findall(r"\d+", parse_wrk(DROPPED).problem) == ["2824", "1", "92"]
+
+
+def test_late_answers_are_answers() -> None:
+    load = parse_wrk(LATE)
+    assert load.socket_errors["timeout"] == 3
+    assert load.problem == ""
+
+
+def test_no_answer_at_all_is_a_problem() -> None:
+    assert parse_wrk(NONE).problem
+
+
+@pytest.mark.parametrize("text", ["", "unable to connect to 172.17.0.4:8001 Connection refused\n", "Usage: wrk"])
+def test_what_is_no_output_of_wrk_is_said_with_its_last_line(text: str) -> None:
+    with pytest.raises(WorkloadError, match=r"wrk printed no figures: (nothing|unable to connect|Usage)"):
+        parse_wrk(text)
+
+
+@given(st.text())
+def test_any_text_of_wrk_is_read_or_refused(text: str) -> None:
+    try:
+        parse_wrk(text)
+    except WorkloadError:
+        return
+
+
+@given(requests=st.integers(1, 10**9), rate=st.floats(0.01, 1e7), latency=st.floats(0.01, 999))
+def test_what_wrk_would_print_of_any_load_comes_back(requests: int, rate: float, latency: float) -> None:
+    lines = [f"     50%  {latency:6.2f}ms", f"  {requests} requests in 3.00s, 1MB read", f"Requests/sec: {rate:9.2f}"]
+    text = "\n".join(["  Latency Distribution", *lines])
+    load = parse_wrk(text)
+    assert load.requests == requests
+    assert load.per_second == pytest.approx(rate, abs=0.006)
+    assert load.latency_s["50"] * 1000 == pytest.approx(latency, abs=0.006)
+
+
+LATENCIES = {"50": 0.0121, "90": 0.0269, "99": 0.0528, "99.9": 0.0731}
+COUNTS = st.integers(0, 10**9)
+SECONDS = st.floats(0, 3600, allow_nan=False)
+
+
+def printed(**changes: object) -> str:
+    """As dockerfiles/load/fixed-rate.lua prints it, below what wrk says itself."""
+    found = {"requests": 206, "unanswered": 0, "bad_answers": 0, "broken": 0, "latency_s": LATENCIES} | changes
+    return "Running 2s test @ http://172.17.0.3:8000/\n" + json.dumps({"interlock_load": found}) + "\n"
+
+
+def test_latencies_come_with_the_keys_of_a_report() -> None:
+    fixed = services.parse_fixed_rate(printed())
+    assert fixed.problem == ""
+    assert fixed.figures == {"latency_p50_s": 0.0121, "latency_p99_s": 0.0528}
+
+
+def test_one_in_a_thousand_is_told_of_a_thousand_and_no_fewer() -> None:
+    assert "latency_p999_s" not in services.parse_fixed_rate(printed(requests=999)).figures
+    assert services.parse_fixed_rate(printed(requests=1000)).figures["latency_p999_s"] == 0.0731
+    assert services.parse_fixed_rate(printed(requests=400, unanswered=600)).figures["latency_p999_s"] == 0.0731
+
+
+@pytest.mark.parametrize(
+    ("changes", "numbers"),
+    [({"bad_answers": 3}, {"3", "206"}), ({"broken": 2}, {"2", "206"}), ({"requests": 0, "unanswered": 8}, set())],
+)
+def test_a_service_that_does_not_answer_well_has_no_latencies(changes: dict[str, int], numbers: set[str]) -> None:
+    problem = services.parse_fixed_rate(printed(**changes)).problem
+    assert problem
+    assert numbers <= set(re.findall(r"\d+", problem))
+
+
+def test_requests_that_had_no_answer_yet_are_no_problem_but_latency() -> None:
+    assert services.parse_fixed_rate(printed(unanswered=906)).problem == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "unable to connect to 172.17.0.3:8000 Connection refused\n", printed()[:-20], '{"interlock_load": {}}\n'],
+)
+def test_what_is_no_output_of_it_is_said_with_its_last_line(text: str) -> None:
+    with pytest.raises(WorkloadError, match=r"printed no figures: (nothing|unable to connect|\{\"interlock_load\")"):
+        services.parse_fixed_rate(text)
+
+
+@given(st.text())
+def test_any_text_of_the_fixed_rate_is_read_or_refused(text: str) -> None:
+    for one in (text, services.FIXED_RATE_LINE + text):
+        try:
+            services.parse_fixed_rate(one)
+        except WorkloadError:
+            continue
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS, st.fixed_dictionaries(dict.fromkeys(LATENCIES, SECONDS)))
+def test_what_any_load_would_print_comes_back(
+    requests: int, unanswered: int, bad: int, broken: int, latency_s: dict[str, float]
+) -> None:
+    counts = {"requests": requests, "unanswered": unanswered, "bad_answers": bad, "broken": broken}
+    fixed = services.parse_fixed_rate(printed(**counts, latency_s=latency_s))
+    assert fixed.model_dump() == {**counts, "latency_s": latency_s}
+    assert bool(fixed.problem) == bool(bad or broken or not requests)
+
+
+def test_each_connection_has_a_thread_and_the_script_is_told_the_rate() -> None:
+    argv = services.fixed_rate_argv("/s.lua", "http://a:1/", 62.5, 8, 2)
+    assert argv == ["wrk", "-t", "8", "-c", "8", "-d", "2s", "-s", "/s.lua", "http://a:1/", "--", "62.5", "8"]
+
+
+def test_a_full_load_is_one_thread_of_wrk() -> None:
+    argv = services.as_fast_as_answered_argv("http://a:1/", 8, 2)
+    assert argv == ["wrk", "-t", "1", "-c", "8", "-d", "2s", "--latency", "http://a:1/"]
+
+
+def test_a_warm_up_is_a_known_number_of_requests() -> None:
+    assert services.warm_up_argv("http://a:1/", 17)[-1] == "http://a:1/?[1-17]"
+
+
+def check(*statuses: int, limit_s: float = 0, any_answer: bool = False) -> HealthCheck:
+    """A service that gives these answers, one after the other; 0 is none."""
+    answers = iter([Answer("", status) for status in statuses])
+    return HealthCheck(
+        "http://172.18.0.2:8080/health",
+        limit_s,
+        lambda _: next(answers),
+        lambda: None,
+        any_answer,
+        lambda: "its last lines: listening",
+    )
+
+
+def test_a_service_is_healthy_with_its_first_good_answer() -> None:
+    answer, passed_s = wait_until_healthy(check(0, 503, 204, limit_s=60))
+    assert answer.status == 204
+    assert 0 <= passed_s < 60
+
+
+def test_any_answer_is_good_where_nobody_said_what_is() -> None:
+    answer, _ = wait_until_healthy(check(0, 404, limit_s=60, any_answer=True))
+    assert answer.status == 404
+
+
+def test_a_service_that_never_answers_is_named_by_its_port_its_seconds_and_its_last_lines() -> None:
+    with pytest.raises(SilentError) as silent:
+        wait_until_healthy(check(0))
+    assert all(part in silent.value.found for part in ("port 8080", "0 s", "its last lines: listening"))
+
+
+def test_a_service_with_bad_answers_alone_is_named_by_the_last_status() -> None:
+    with pytest.raises(WorkloadError) as sick:
+        wait_until_healthy(check(503))
+    assert not isinstance(sick.value, SilentError)
+    assert "503" in sick.value.found
+
+
+def test_a_service_that_ends_before_it_is_healthy_is_not_waited_for() -> None:
+    ended = WorkloadError(found="it ended", todo="-")
+
+    def require_running() -> None:
+        raise ended
+
+    with pytest.raises(WorkloadError) as found:
+        wait_until_healthy(replace(check(0, limit_s=60), require_running=require_running))
+    assert found.value is ended

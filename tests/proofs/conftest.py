@@ -1,0 +1,17 @@
+"""The fixtures of the tests of the engine: proofs are such tests that take too long for every change."""
+
+from __future__ import annotations
+
+from tests.integration.conftest import (  # noqa: F401
+    built,
+    catalog,
+    client,
+    nothing_left,
+    options,
+    project,
+    pytest_collection_modifyitems,
+    quick,
+    root,
+)
+from tests.integration.test_profiler import image_id, truth, volume  # noqa: F401
+from tests.integration.test_registries import bridge, guarded, team, with_base  # noqa: F401

@@ -1,0 +1,61 @@
+"""The counts that this project began with, on the interpreter that they were of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.catalog.catalog import Catalog
+from interlock.engine.run import cells, profiler
+from interlock.measure import processes, profiling
+from interlock.measure.profiling import parse_strace
+from interlock.results.profiles import Method
+from tests.integration.images import Images
+from tests.integration.test_profiler import OWNER, open_cell, run
+from tests.integration.toys import mode_named
+
+WAKING = "cpython-2.7"
+
+
+def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
+    client: Any, catalog: Catalog, built: Images, volume: str, image_id: str
+) -> None:
+    """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
+    mode = mode_named(catalog, WAKING, "waking-sem-post")
+    cell = open_cell(client, built, volume, WAKING)
+    argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
+    argv += ["--loops", "1", "--warmups", "1", "--values", "1"]
+    found = []
+    for environment in ({}, mode.environment):
+        with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+            run(client, cell, *argv, environment=environment)
+            counting.stop()
+        phases = profiling.parse_bpf(counting.text)
+        found.append(phases["work"].syscalls["futex"].calls if "futex" in phases["work"].syscalls else 0)
+        assert phases["startup"].total > 100
+        assert ("futex" in phases["warmup"].syscalls) == bool(environment)
+    assert found == [0, 1_000_000]
+
+
+RELEASES = """
+import thread
+lock = thread.allocate_lock()
+for _ in range(1234):
+    lock.acquire()
+    lock.release()
+"""
+
+
+def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
+    client: Any, catalog: Catalog, built: Images, volume: str
+) -> None:
+    cell = open_cell(client, built, volume, WAKING)
+    mode = mode_named(catalog, WAKING, "waking-sem-post")
+    futex = []
+    for environment in ({}, mode.environment):
+        argv = processes.traced_argv(processes.STRACE, ["python", "-c", RELEASES], environment)
+        ended = cells.run_process(client, cell, argv, deadline_s=60)
+        assert ended.exit_code == 0, ended.stderr
+        futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
+    plain, waking = futex
+    assert plain < 100
+    assert 1234 <= waking - plain < 1334

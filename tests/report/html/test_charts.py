@@ -1,0 +1,131 @@
+"""Every chart that there is data for, in both layouts: valid, drawn by Vega-Lite, with its unit and a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import altair as alt
+import pytest
+import vl_convert
+
+from interlock.analysis import comparison
+from interlock.analysis.verdicts import band_of
+from interlock.report.html import drawing, page
+from interlock.report.html import frames as figures
+from interlock.report.html.drawing import NARROW, WIDE, Chart, Layout, token
+from tests.builders import make_cell, make_experiment
+from tests.reports import MISSING, VARIANTS, ReportInput, example, reference, scaled
+
+EXPERIMENTS = ("small", "57 rows", "curves")
+UNITS = re.compile(r"\(x\b|\(x,|MB|System calls per|in ns, us or ms|Throughput \(")
+
+
+@cache
+def experiments() -> dict[str, ReportInput]:
+    return dict(zip(EXPERIMENTS, (example(), reference("b"), scaled()), strict=True))
+
+
+def drawn(report: ReportInput) -> list[tuple[Chart, list[figures.Record]]]:
+    frames = figures.frames(*report)
+    return [(chart, chart.records(frames[chart.frame])) for chart in page.all_charts(report[1], frames)]
+
+
+@cache
+def charts_of(name: str) -> list[tuple[Chart, list[figures.Record]]]:
+    """Return all charts of the small experiment, and of the others those that it has not or that are much larger."""
+    chosen: dict[str, Callable[[Chart], bool]] = {
+        "small": lambda _: True,
+        "57 rows": lambda chart: chart.where.get("benchmark", "locks queue") == "locks queue",
+        "curves": lambda chart: chart.frame == "points",
+    }
+    return [one for one in drawn(experiments()[name]) if chosen[name](one[0])]
+
+
+def whole(chart: Chart, records: list[figures.Record], layout: Layout, width: int) -> dict[str, Any]:
+    specification = chart.specification(layout)
+    rows = drawing.ordered(records, chart.row, VARIANTS, best_first=chart.best_first)
+    return {**specification, "width": width, "datasets": {**specification.get("datasets", {}), "rows": rows}}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_chart_is_valid_vega_lite_in_both_layouts(name: str) -> None:
+    for chart, records in charts_of(name):
+        assert records, chart.name
+        for layout in (WIDE, NARROW):
+            alt.LayerChart.from_dict(chart.specification(layout), validate=True)
+
+
+@pytest.mark.parametrize(("layout", "width"), [(WIDE, 720), (NARROW, 330)], ids=["wide", "narrow"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_chart_is_drawn_without_a_warning_and_names_every_row(name: str, layout: Layout, width: int) -> None:
+    for chart, records in charts_of(name):
+        names = {record[chart.row] for record in records}
+        drawn_as = vl_convert.vegalite_to_svg(json.dumps(whole(chart, records, layout, width)))
+        texts = set(re.findall(r">([^<>]+)</text>", drawn_as))
+        # A name that has no room in a narrow place is cut, with an ellipsis.
+        cut = [text[:-1] for text in texts if text.endswith("…")]
+        missing = {name for name in names - texts if not any(name.startswith(one) for one in cut)}
+        assert missing == set(), chart.name
+        assert "NaN" not in drawn_as, chart.name
+        assert "undefined" not in drawn_as, chart.name
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_chart_says_in_one_sentence_what_it_shows_and_names_its_unit(name: str) -> None:
+    for chart, _ in charts_of(name):
+        assert UNITS.search(chart.says), chart.says
+        assert chart.says.endswith("."), chart.says
+        assert ". " not in chart.says, chart.says
+        assert chart.specification(WIDE)["description"] == chart.says
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_charts_have_names_of_their_own_that_can_be_files(name: str) -> None:
+    names = [chart.name for chart, _ in drawn(experiments()[name])]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9.-]+", one) for one in names)
+
+
+def test_there_is_a_chart_of_each_kind() -> None:
+    names = [chart.name for chart, _ in drawn(experiments()["small"])]
+    assert names == [
+        "summary",
+        "heat-map",
+        "ratio-locks-uncontended",
+        "ratio-locks-queue",
+        "calls-locks-uncontended",
+        "waits-locks-uncontended",
+        "memory",
+        "image-size",
+        "claims",
+    ]
+
+
+def test_an_experiment_without_figures_still_shows_the_states_of_its_cells() -> None:
+    cells = [make_cell(variant, outcome=MISSING) for variant in VARIANTS]
+    experiment = make_experiment(VARIANTS, cells=cells, images=[])
+    tables = comparison.tables(experiment, {}, {})
+    assert [chart.name for chart, _ in drawn((experiment, tables, []))] == ["heat-map"]
+
+
+def test_all_fields_of_the_heat_map_are_drawn() -> None:
+    heat_map, records = next(one for one in drawn(experiments()["57 rows"]) if one[0].name == "heat-map")
+    svg = vl_convert.vegalite_to_svg(json.dumps(whole(heat_map, records, WIDE, 900)))
+    fields = re.search(r'<g class="mark-rect role-mark[^>]*>(.*?)</g>', svg)
+    assert fields is not None
+    assert fields[1].count("<path") == len(records) == 57 * 7
+
+
+def test_the_twins_band_lies_behind_the_dots_of_its_benchmark_alone() -> None:
+    by_name = {chart.name: chart for chart, _ in drawn(experiments()["57 rows"])}
+    assert token("band") not in str(by_name["summary"].specification(WIDE))
+    band = band_of(next(one for one in experiments()["57 rows"][1] if one.benchmark.name == "queue").twin)
+    specification = by_name["ratio-locks-queue"].specification(WIDE)
+    lowest = specification["layer"][0]
+    assert lowest["mark"] == {"type": "rect", "color": token("band")}
+    assert specification["datasets"][lowest["data"]["name"]] == [{"from": 1 / band, "one": 1, "to": band}]
+    assert f"{band:.3f}x" in by_name["ratio-locks-queue"].says

@@ -1,0 +1,206 @@
+"""The page as text: whole, safe, and with everything that a reader looks for. How it behaves: tests/browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from interlock.analysis.claims import ClaimVerdict
+from interlock.catalog.claims import Bound
+from interlock.report.html import page
+from tests.builders import make_cell, make_claim
+from tests.reports import CANNOT, FIVE, VARIANTS, example, reference
+
+MOST_BYTES = 6_000_000
+
+
+@cache
+def example_page() -> str:
+    return page.page(*example())
+
+
+@cache
+def page_of(name: str) -> str:
+    return page.page(*reference(name))
+
+
+def payload_of(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', text, flags=re.DOTALL)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+def without_scripts(text: str) -> str:
+    return re.sub(r"<script.*?</script>|<style.*?</style>", "", text, flags=re.DOTALL)
+
+
+def example_body() -> str:
+    return without_scripts(example_page())
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_page_is_one_file_of_at_most_6_mb_that_asks_for_nothing(name: str) -> None:
+    text = page_of(name)
+    assert len(text.encode()) <= MOST_BYTES
+    body = without_scripts(text)
+    assert not re.search(r'(src|srcset|action|data)="|@import|<link|<img|<iframe', body)
+    assert set(re.findall(r'href="([^"]*)"', body)) == set(re.findall(r'href="(#[^"]*)"', body))
+    assert "default-src 'none'" in text
+
+
+def test_every_anchor_leads_to_an_element() -> None:
+    ids = re.findall(r' id="([^"]+)"', example_body())
+    assert len(set(ids)) == len(ids)
+    assert set(re.findall(r'href="#([^"]+)"', example_body())) <= set(ids)
+    for names in re.findall(r'aria-labelledby="([^"]+)"', example_body()):
+        assert set(names.split()) <= set(ids)
+
+
+def test_what_a_program_said_cannot_become_a_part_of_the_page() -> None:
+    assert CANNOT.reason not in example_page()
+    assert "cannot start &lt;b&gt;threads&lt;/b&gt; &amp; so on&lt;/script&gt;" in example_body()
+    assert example_page().count("</script>") == example_page().count("<script") == 4
+
+
+def test_the_data_stand_in_the_page_once() -> None:
+    data = payload_of(example_page())
+    assert data["variants"] == VARIANTS
+    frame = data["frames"]["ratios"]
+    assert len(frame["rows"]) == len(VARIANTS) * 2
+    assert all(len(row) == len(frame["columns"]) for row in frame["rows"])
+    for chart in data["charts"].values():
+        for layout in ("wide", "narrow"):
+            assert "cpython-2.7-pth" not in json.dumps(chart[layout])
+
+
+def test_the_answer_comes_first() -> None:
+    order = [
+        example_body().index(f'id="{name}"')
+        for name in ("answer", "heat-map", "benchmarks", "calls", "states", "machine")
+    ]
+    assert order == sorted(order)
+    less, same, more = page.groups(payload_frame("summary"))
+    assert [[one["variant"] for one in group.members] for group in (less, same, more)] == [
+        ["cpython-3.14"],
+        ["cpython-2.7-nothreads"],
+        ["cpython-2.7-pth"],
+    ]
+
+
+def payload_frame(name: str) -> list[dict[str, Any]]:
+    frame = payload_of(example_page())["frames"][name]
+    return [dict(zip(frame["columns"], row, strict=True)) for row in frame["rows"]]
+
+
+def test_a_group_of_many_is_folded_after_the_first_ones() -> None:
+    body = without_scripts(page_of("b"))
+    assert re.search(r"<summary>\d+ more<span", body)
+
+
+def test_states_are_grouped_by_their_reason_and_name_benchmarks_unless_it_is_all_of_them() -> None:
+    experiment, tables, _ = example()
+    found = {one.state: one for one in page.reasons(experiment, tables)}
+    assert found["unavailable"].where == {"": ["nogil-3.9"]}
+    assert found["unsupported"].where == {"locks uncontended": ["cpython-2.7-nothreads"]}
+    assert found["unsupported"].reason == CANNOT.reason
+
+
+def test_a_profile_that_failed_is_among_the_reasons() -> None:
+    experiment, tables, _ = example()
+    cells = [make_cell("cpython-3.14", profile=CANNOT)]
+    found = page.reasons(experiment.model_copy(update={"cells": cells}), tables)
+    assert [one.where for one in found if one.state == "no profile"] == [{"locks": ["cpython-3.14"]}]
+
+
+def test_the_machine_the_warnings_and_the_command_are_told() -> None:
+    for text in ("Example CPU 9000", "seed 7", '<code id="command">nox -s matrix -- --quick --seed 7</code>'):
+        assert text in example_body()
+    assert "locks: a short one." in example_body()
+    assert "(3 of them)" in example_body()
+
+
+def test_claims_stand_under_their_verdict_with_what_was_published_what_agrees_and_ours() -> None:
+    sections = re.split(r'<details class="verdict"', example_body())[1:]
+    assert [re.findall(r"<h3>([\w-]+)</h3>", one)[0] for one in sections] == ["pth-is-slow", "pth-is-fast", "elsewhere"]
+    assert [
+        word in one for word, one in zip(("confirmed", "refuted", ClaimVerdict.NO_DATA), sections, strict=True)
+    ] == [True] * 3
+    assert "7.40, which allows 6.66 to 8.14" in sections[0]
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"),
+    [(Bound.EXACT, "0.450 to 0.550"), (Bound.AT_MOST, "at most 0.550"), (Bound.AT_LEAST, "at least 0.450")],
+)
+def test_what_a_claim_allows_is_a_range_or_a_limit(bound: Bound, text: str) -> None:
+    assert page.allowed_text(make_claim(bound=bound)) == text
+
+
+def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> None:
+    experiment, tables, _ = reference("a", FIVE)
+    bare = [table for table in tables if table.benchmark.profile_metric is None]
+    body = without_scripts(page.page(experiment.model_copy(update={"warnings": []}), bare, []))
+    for name in ("published", "calls", "waits"):
+        assert f'id="{name}"' not in body
+    assert "<p>None.</p>" in body
+
+
+def test_the_noise_that_the_twin_showed_is_told() -> None:
+    assert re.search(r"as its own twin differs by up to \d+\.\d %", example_body())
+
+
+def test_a_unit_that_ends_a_script_does_not_end_the_pages() -> None:
+    experiment, tables, findings = example()
+    metric = tables[0].benchmark.metric.model_copy(update={"label": "</script><!--<script>"})
+    benchmark = tables[0].benchmark.model_copy(update={"metric": metric})
+    text = page.page(experiment, [replace(tables[0], benchmark=benchmark), *tables[1:]], findings)
+    assert text.count("</script>") == example_page().count("</script>")
+    assert metric.label in json.dumps(payload_of(text)["charts"])
+
+
+FILES = dict(page.pictures(*example()))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_each_chart_is_an_svg_and_a_png() -> None:
+    stems = {name.rpartition(".")[0] for name in FILES}
+    assert {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")} == set(FILES)
+    assert {"heat-map", "summary", "ratio-locks-queue", "calls-locks-uncontended", "memory"} <= stems
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".svg")])
+def test_an_svg_is_whole_and_knows_no_css(name: str) -> None:
+    root = ElementTree.fromstring(FILES[name])  # noqa: S314  our own file
+    assert root.tag == f"{SVG}svg"
+    assert b"var(" not in FILES[name]
+    assert b"http" not in FILES[name].replace(b"http://www.w3.org/", b"")
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".png")])
+def test_a_png_has_two_pixels_for_each_of_its_svg(name: str) -> None:
+    content = FILES[name]
+    assert content.startswith(b"\x89PNG\r\n")
+    width, height = struct.unpack(">II", content[16:24])
+    root = ElementTree.fromstring(FILES[name.replace(".png", ".svg")])  # noqa: S314
+    assert (width, height) == (2 * round(float(root.attrib["width"])), 2 * round(float(root.attrib["height"])))
+
+
+def test_a_picture_tells_by_itself_what_it_shows() -> None:
+    root = ElementTree.fromstring(FILES["heat-map.svg"])  # noqa: S314
+    texts = [" ".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+    assert "Variants and benchmarks" in texts
+    assert any("Time per unit of work as a multiple of cpython-3.13's" in text for text in texts)
+    assert set(VARIANTS) <= set(texts)
+
+
+def test_a_picture_that_is_made_again_is_the_same() -> None:
+    again = dict(page.pictures(*example()))
+    assert again["summary.svg"] == FILES["summary.svg"]
+    assert again["heat-map.png"] == FILES["heat-map.png"]

@@ -1,0 +1,191 @@
+"""Comparisons say what was compared and what was left out, as text and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from interlock.analysis.changes import changes_between
+from interlock.analysis.cohorts import kind_summaries
+from interlock.analysis.history import histories
+from interlock.report import comparisons
+from interlock.report.comparisons import Document, blocks
+from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract
+
+
+def changed(*, times: bool = False, **after: Any) -> Document:
+    before = make_extract({OTHER: 2.0, THIRD: 3.0, "cpython-3.9": 1.0})
+    (found,) = changes_between(("A", [before]), ("B", [make_extract({OTHER: 2.4, THIRD: 3.0}, 1, **after)]))
+    return comparisons.changes_document(found, times=times)
+
+
+def test_the_head_of_a_change_names_both_sides_the_kind_and_how_many_changed() -> None:
+    assert changed().head == (
+        "before   2026-11-01-a, 2026-11-01T06:00:00+00:00, Interlock 0.1.0, host box",
+        "after    2026-11-02-a, 2026-11-02T06:00:00+00:00, Interlock 0.1.0, host box",
+        "kind     2 cores Example CPU 9000, Linux 6.18.0, docker 28.0, storage driver overlay2; "
+        "baseline cpython-3.13, profile standard",
+        "image    of the baseline same",
+        f"changed  1 of 2 ratios; {comparisons.RATIOS_ONLY}",
+        "noise    1 of 2 ratios of images that did not change differ: noise, or an effect of the host",
+    )
+
+
+def test_a_changed_baseline_is_said_to_be_in_every_ratio() -> None:
+    head = changed(content_hashes={BASE: "new"}).head
+    assert "image    of the baseline changed, and it is in every ratio" in head
+    assert not any(line.startswith("noise") for line in head)
+
+
+def test_what_changed_stands_first_and_every_ratio_after_it() -> None:
+    first, table = changed().sections
+    assert (first.title, table.title) == ("what changed", "locks: uncontended, ratio to cpython-3.13, band 1.000")
+    (row,) = first.rows
+    assert row[:2] == ("locks uncontended", OTHER)
+    assert table.rows[0] == row[1:]
+    assert row[2:] == ("2.000x [1.989, 2.011]", "2.400x [2.387, 2.413]", row[4], "slower", "same")
+    assert row[4].startswith("1.200x [1.19")
+    assert table.rows[1][4] == "no difference"
+
+
+def test_times_are_shown_only_when_asked_for_and_labelled() -> None:
+    assert not any("ns per lock" in column for section in changed().sections for column in section.columns)
+    document = changed(times=True)
+    assert any(line.startswith("times ") and line.endswith("not comparable") for line in document.head)
+    columns = document.sections[1].columns
+    assert columns[-2:] == ("ns per lock before (not comparable)", "ns per lock after (not comparable)")
+    assert document.sections[1].rows[0][-2:] == ("200", "240")
+
+
+def test_sides_of_many_hosts_are_named_by_their_folder() -> None:
+    sides = [[make_extract({OTHER: 2.0}, day, host=f"h{one}") for one in range(3)] for day in (0, 1)]
+    (found,) = changes_between(("fleet/a", sides[0]), ("fleet/b", sides[1]))
+    assert (
+        comparisons.changes_document(found, times=True).head[0].startswith("before   fleet/a, 3 hosts, 2026-11-01T06")
+    )
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminal_shows_what_was_left_out_and_the_legend_and_fits(width: int) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(comparisons.terminal([changed()]))
+    shown = stream.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert "  only in A: cpython-3.9" in shown.splitlines()
+    assert "'slower' and 'faster' need all of" in " ".join(shown.split())
+
+
+def test_the_markdown_has_every_table_and_what_was_left_out() -> None:
+    lines = comparisons.markdown([changed()]).splitlines()
+    assert lines[0] == "# A to B"
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## what changed",
+        "## locks: uncontended, ratio to cpython-3.13, band 1.000",
+        "## left out",
+    ]
+    assert "- only in A: cpython-3.9" in lines
+
+
+def test_a_history_lists_its_changes_before_its_series() -> None:
+    extracts = [
+        make_extract(
+            {OTHER: 2.0 if day < 6 else 3.0, THIRD: 1.0}, day, content_hashes={OTHER: "old" if day < 6 else "new"}
+        )
+        for day in range(12)
+    ]
+    (found,) = histories(extracts)
+    document = comparisons.history_document(found)
+    assert document.head[-1] == "changes  1 in 2 series"
+    all_changes, table = document.sections
+    (row,) = all_changes.rows
+    assert row[:6] == (OTHER, "locks uncontended", "2026-11-07-a", "2.000x", "3.000x", "1.500x")
+    assert row[7] == "image of cpython-3.14t old -> new"
+    assert table.rows[0] == (
+        OTHER,
+        "▁▁▁▁▁▁██████",
+        "12",
+        "2.000x to 3.000x",
+        "2.000x [1.989, 2.011]",
+        "3.000x [2.984, 3.016]",
+        "1.500x since 2026-11-07-a",
+    )
+    assert table.rows[1][-1] == "no change"
+
+
+def test_a_history_of_few_says_that_they_are_too_few() -> None:
+    (found,) = histories([make_extract({OTHER: 2.0}, day) for day in range(5)])
+    (table,) = comparisons.history_document(found).sections
+    assert table.rows[0][-1] == "too few to tell"
+
+
+def test_the_hosts_of_a_kind_are_counted_and_the_extremes_named() -> None:
+    (found,) = kind_summaries([make_extract({OTHER: 2.0 + 0.1 * one}, 0, host=f"h{one}") for one in range(10)])
+    document = comparisons.hosts_document(found)
+    assert document.head[1] == "hosts    10: h0, h1, h2, h3, h4, h5, h6, h7, ..."
+    mean, table = document.sections
+    assert mean.rows[0][0] == OTHER
+    assert table.columns[2:] == ("lowest", "highest", "slower", "faster", "no difference")
+    assert table.rows[0][2:] == ("2.000x h0", "2.900x h9", "10", "0", "0")
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=300))
+def test_a_line_of_blocks_is_short_and_of_blocks_alone(series: list[float]) -> None:
+    line = blocks(series)
+    assert len(line) == min(len(series), comparisons.MAX_BLOCKS)
+    assert set(line) <= set(comparisons.BLOCKS)
+
+
+def test_the_lowest_and_the_highest_have_the_outer_blocks_and_noise_is_flat() -> None:
+    assert blocks([0.0, 0.5, 1.0]) == "▁▅█"
+    assert len(set(blocks([math.log(1 + 0.005 * (number % 2)) for number in range(10)]))) <= 2
+
+
+def test_a_change_has_both_ratios_their_change_and_both_experiments() -> None:
+    (found,) = changes_between(("A", [make_extract({OTHER: 2.0})]), ("B", [make_extract({OTHER: 2.4}, 1)]))
+    plain = json.loads(json.dumps(comparisons.changes_data(found, times=False)))
+    assert plain["kind"]["cpu"] == "Example CPU 9000"
+    assert [one["name"] for one in plain["after"]["experiments"]] == ["2026-11-02-a"]
+    (row,) = plain["tables"][0]["rows"]
+    assert row["change"]["ratio"] == pytest.approx(1.2)
+    assert (row["variant"], row["image"], row["change"]["verdict"]) == (OTHER, "same", "slower")
+    assert "seconds_per_unit_not_comparable" not in row
+
+
+def test_times_are_there_when_asked_for_under_a_name_that_says_what_they_are() -> None:
+    (found,) = changes_between(("A", [make_extract({OTHER: 2.0})]), ("B", [make_extract({OTHER: 2.4}, 1)]))
+    row = comparisons.changes_data(found, times=True)["tables"][0]["rows"][0]
+    assert row["seconds_per_unit_not_comparable"] == pytest.approx((2e-7, 2.4e-7), rel=0.01)
+
+
+def test_the_open_ends_of_one_round_are_null() -> None:
+    (found,) = histories([make_extract({OTHER: 2.0}, rounds=1)])
+    (point,) = json.loads(json.dumps(comparisons.history_data(found), allow_nan=False))["tables"][0]["series"][0][
+        "points"
+    ]
+    assert (point["ratio"], point["high"]) == (pytest.approx(2.0, rel=0.01), None)
+
+
+def test_a_history_has_each_point_with_its_image_and_each_change() -> None:
+    (found,) = histories([make_extract({OTHER: 2.0 if day < 5 else 3.0}, day) for day in range(10)])
+    (series,) = json.loads(json.dumps(comparisons.history_data(found)))["tables"][0]["series"]
+    assert [point["experiment"] for point in series["points"]][:2] == ["2026-11-01-a", "2026-11-02-a"]
+    assert series["points"][0]["image"] == f"{OTHER} as ever"
+    (change,) = series["changes"]
+    assert (change["since"], change["at"], change["what"]) == ("2026-11-06-a", 5, [])
+    assert change["ratio"] == pytest.approx(1.5, rel=0.01)
+
+
+def test_the_hosts_of_a_kind_have_their_extremes_and_counts() -> None:
+    (found,) = kind_summaries([make_extract({OTHER: 2.0 + one}, 0, host=f"h{one}") for one in range(3)])
+    plain = json.loads(json.dumps(comparisons.hosts_data(found)))
+    (row,) = plain["tables"][0]["rows"]
+    assert row["highest"] == {"ratio": pytest.approx(4.0, rel=0.01), "host": "h2"}
+    assert row["hosts"] == {"slower": 3, "faster": 0, "no_difference": 0}
+    assert plain["means"][OTHER]["ratio"] == pytest.approx(24 ** (1 / 3), rel=0.01)

@@ -1,0 +1,379 @@
+"""Tables as text: every variant in every table, and nothing that breaks them."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from interlock.analysis import comparison
+from interlock.analysis.comparison import Table
+from interlock.analysis.scaling import CurveGroup, curve_groups
+from interlock.catalog.workloads import Metric, Repetition
+from interlock.report import experiment as report
+from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, State
+from interlock.results.profiles import BenchmarkProfile, FutexCounts, Instructions, Method, Probe
+from tests.builders import (
+    OK,
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_experiment,
+    make_phase,
+    make_profile,
+    make_settings,
+    make_values,
+    make_workload,
+)
+from tests.reports import scaled
+
+VARIANTS = ["cpython-3.13", "cpython-2.7-nothreads", "cpython-3.14t", "nogil-3.9"]
+CANNOT = Outcome(state=State.UNSUPPORTED, reason="cannot | start threads")
+MISSING = Outcome(state=State.UNAVAILABLE, reason="example.org: no such host")
+
+
+def rounds(seconds: float, factors: Sequence[float]) -> BenchmarkValues:
+    return make_values(*([seconds * factor] for factor in factors))
+
+
+def example() -> tuple[Experiment, list[Table]]:
+    """Two benchmarks over four variants: slower, faster, unsupported and unavailable ones."""
+    rate = make_benchmark("rate", metric=Metric(label="MB/s", scale=1.0, inverse=True))
+    workload = make_workload(benchmarks=[make_benchmark(), rate])
+    experiment = make_experiment(
+        VARIANTS,
+        workloads={"locks": workload},
+        images=[*map(make_built, VARIANTS[:3]), make_built("nogil-3.9", MISSING)],
+        controls={"cpython-3.14t": "cpython-3.13"},
+        order={"locks": [VARIANTS] * 6},
+        cells=[
+            make_cell("cpython-3.13"),
+            make_cell("cpython-2.7-nothreads", outcome=CANNOT),
+            make_cell("cpython-3.14t"),
+            make_cell("nogil-3.9", outcome=MISSING),
+            make_cell("cpython-3.13", mode="twin"),
+        ],
+    )
+    ones, up, down = [1, 1, 1, 1, 1], [1, 0.99, 1, 1.01, 1], [1.02, 1, 1, 0.98, 1]
+    values = {
+        ("cpython-3.13", "locks"): {"uncontended": rounds(1e-7, ones), "rate": rounds(0.004, ones)},
+        ("cpython-3.13+twin", "locks"): {"uncontended": rounds(1e-7, up), "rate": rounds(0.004, down)},
+        ("cpython-3.14t", "locks"): {"uncontended": rounds(1.5e-7, up), "rate": rounds(0.00404, down)},
+    }
+    profiles = {("cpython-3.14t", "locks"): {"uncontended": make_profile(2e-6)}}
+    return experiment, comparison.tables(experiment, values, profiles)
+
+
+def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
+    lock, rate = report.benchmark_sections(example()[1])
+    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.000x [0.992, 1.008])"
+    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.000x [0.984, 1.016])"
+    assert lock.columns[:4] == ("variant", "ns per lock", "ratio to cpython-3.13", "ratio to control")
+    baseline, _, slower, missing = lock.rows
+    assert baseline == ("cpython-3.13", "100 ±0%", "baseline", "-", "-", "10", "ok")
+    assert slower == (
+        "cpython-3.14t",
+        "150 ±1%",
+        "1.500x [1.488, 1.512] slower",
+        "1.500x [1.488, 1.512] slower than cpython-3.13",
+        "2",
+        "10",
+        "ok",
+    )
+    assert missing == ("nogil-3.9", "-", "-", "-", "-", "-", "unavailable")
+    assert rate.rows[2][1:4] == (
+        "248 ±2%",
+        "1.010x [0.994, 1.026] no difference",
+        "1.010x [0.994, 1.026] no difference from cpython-3.13",
+    )
+
+
+def test_one_round_has_no_interval_and_no_twin_no_band() -> None:
+    values = {(name, "locks"): {"uncontended": make_values([1.0])} for name in VARIANTS[:2]}
+    experiment = make_experiment(VARIANTS[:2], order={"locks": [VARIANTS[:2]] * 2})
+    (section,) = report.benchmark_sections(comparison.tables(experiment, values, {}))
+    assert section.title.endswith("(1 round, no twin)")
+    assert section.rows[1][2] == "1.000x [one round] no difference"
+
+
+def test_the_summary_says_over_how_many_benchmarks_its_figure_is() -> None:
+    section = report.summary_section(*example())
+    assert section.columns[:3] == ("variant", "ratio to cpython-3.13", "of benchmarks")
+    assert section.columns[3:] == ("slower", "faster", "no difference")
+    assert section.rows == (
+        ("cpython-2.7-nothreads", "-", "0 of 2", "0", "0", "0"),
+        ("cpython-3.14t", "1.231x [1.218, 1.242]", "2 of 2", "1", "0", "1"),
+        ("nogil-3.9", "-", "0 of 2", "0", "0", "0"),
+    )
+
+
+def test_the_summary_comes_right_after_the_images() -> None:
+    headings = [line for line in report.markdown(*example()).splitlines() if line.startswith("## ")]
+    assert headings[:3] == ["## Images", "## Summary", f"## {report.benchmark_sections(example()[1])[0].title}"]
+
+
+def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> None:
+    text = "\n".join(report.headline(example()[0]))
+    assert "host     2 cores Example CPU 9000, 8 GiB, Linux 6.18.0, Debian 13\n" in text
+    assert "storage driver overlay2, base image from mmdebstrap\n" in text
+    assert "settings profile standard, 3 rounds (quick), seed 7, baseline cpython-3.13\n" in text
+    assert text.endswith("repeat   nox -s matrix -- --quick --seed 7")
+
+
+def test_the_headline_tells_what_ended_the_rounds_and_what_disturbed_them() -> None:
+    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10, "half_width": 0.03})
+    lines = report.headline(make_experiment(VARIANTS, settings=settings, warnings=["a neighbour\nstole 5 %"]))
+    assert "settings profile standard, rounds 5 to 10 until ±3 % (quick), seed 7, baseline cpython-3.13" in lines
+    assert lines[-1] == "warning  a neighbour stole 5 %"
+
+
+def test_the_headline_names_workloads_with_a_lower_round_limit() -> None:
+    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10, "half_width": 0.03})
+    workload = make_workload(quick=Repetition(warmups=1, values=2, rounds_limit=8))
+    text = "\n".join(report.headline(make_experiment(VARIANTS, settings=settings, workloads={"locks": workload})))
+    assert "rounds 5 to 10 (locks at most 8) until ±3 % (quick)" in text
+
+
+def markdown_tables(text: str) -> dict[str, list[str]]:
+    """The lines of each table by the heading above it."""
+    tables: dict[str, list[str]] = {}
+    heading = ""
+    for line in text.splitlines():
+        heading = line if line.startswith("## ") else heading
+        if line.startswith("|"):
+            tables.setdefault(heading, []).append(line)
+    return tables
+
+
+def cells_of(line: str) -> list[str]:
+    return re.split(r"(?<!\\)\|", line)[1:-1]
+
+
+def test_every_variant_is_in_every_table_of_the_markdown() -> None:
+    """The baseline is what a summary's ratios are to; only what was profiled is in a table of calls."""
+    tables = markdown_tables(report.markdown(*example()))
+    assert len(tables) == 5
+    fewer = {"## Summary": VARIANTS[1:], "## locks: uncontended, system calls futex/1M": ["cpython-3.14t"]}
+    for heading, lines in tables.items():
+        expected = fewer.get(heading, VARIANTS)
+        assert [cells_of(line)[0].strip() for line in lines[2:]] == expected
+        assert len({len(cells_of(line)) for line in lines}) == 1
+
+
+def test_the_markdown_names_the_experiment_and_what_was_skipped() -> None:
+    lines = report.markdown(*example()).splitlines()
+    assert lines[0] == "# Experiment 2026-11-21-a"
+    assert lines[lines.index("## Skipped, and why") + 2 :] == [
+        "- nogil-3.9: unavailable: example.org: no such host",
+        "- cpython-2.7-nothreads / locks / all: unsupported: cannot | start threads",
+    ]
+
+
+def test_a_pipe_in_a_cell_of_the_markdown_is_escaped() -> None:
+    label = Metric(label="ns | lock", scale=1)
+    workload = make_workload(benchmarks=[make_benchmark(metric=label)])
+    experiment = make_experiment(["a"], workloads={"locks": workload})
+    (*_, lines) = markdown_tables(report.markdown(experiment, comparison.tables(experiment, {}, {}))).values()
+    assert cells_of(lines[0])[1] == " ns \\| lock "
+    assert len({len(cells_of(line)) for line in lines}) == 1
+
+
+def test_a_reason_of_several_lines_stays_one_item_of_the_markdown() -> None:
+    broken = Outcome(state=State.FAILED, reason="it said:\n| this\n## and that")
+    experiment = make_experiment(["a"], images=[make_built("a", broken)], cells=[make_cell("a", outcome=broken)])
+    lines = report.markdown(experiment, comparison.tables(experiment, {}, {})).splitlines()
+    after = lines[lines.index("## Skipped, and why") + 2 :]
+    assert len(after) == 1
+    assert after[0].startswith("- a: failed: it said:")
+
+
+def test_where_nothing_was_skipped_the_report_says_so() -> None:
+    experiment = make_experiment(["a"])
+    assert report.markdown(experiment, []).endswith("## Skipped, and why\n\n- nothing\n")
+
+
+def test_the_images_are_shown_with_what_the_interpreter_said() -> None:
+    first, *_, last = report.image_section(example()[0]).rows
+    assert first == (
+        "cpython-3.13",
+        "3.13.1, pthread, GIL on",
+        "interlock/python:cpython-3.13-trixie",
+        "150",
+        "61",
+        "ok",
+    )
+    assert last == ("nogil-3.9", "3.13.1, pthread, GIL on", "-", "-", "0", "unavailable")
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_terminals_report_fits_and_holds_every_variant_and_verdict(width: int) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(report.terminal(*example()))
+    lines = stream.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= width
+    for name in VARIANTS:
+        assert sum(line.startswith(f"{name} ") for line in lines) == (3 if name == VARIANTS[0] else 4), name
+    words = stream.getvalue().split()
+    for word in ("slower", "difference", "baseline", "unsupported", "unavailable"):
+        assert word in words, word
+
+
+def test_the_headline_names_the_probe_what_it_lacks_and_the_harness_share() -> None:
+    probe = Probe(method=Method.STRACE, refused={Method.BPF: "no BPF here"}, no_instructions="no counters")
+    lines = report.headline(make_experiment(probe=probe, measuring_s=200, in_processes_s=188))
+    assert "probe    strace, which perturbs threaded work, not bpf: no BPF here; no counters" in lines
+    assert "harness  6% of the rounds' 200 s was Interlock's own" in lines
+
+
+def profile_row(profile: BenchmarkProfile) -> dict[str, str]:
+    experiment = make_experiment()
+    tables = comparison.tables(experiment, {}, {("cpython-3.14t", "locks"): {"uncontended": profile}})
+    (section,) = report.profile_sections(tables)
+    assert section.title == "locks: uncontended, system calls futex/1M"
+    (row,) = section.rows
+    return dict(zip(section.columns, row, strict=True))
+
+
+def test_a_profile_shows_calls_waits_and_wakes_for_nothing_per_unit_of_work() -> None:
+    wait = FutexCounts(calls=3, ns=6_000_000, max_ns=4_000_000, errors=1, woke_nobody=0)
+    wake = FutexCounts(calls=5, ns=1, max_ns=1, errors=0, woke_nobody=4)
+    work = make_phase(futex=8, read=2).model_copy(
+        update={"futex": {"wait_bitset": wait, "wake": wake}, "locks_waited_for": 2}
+    )
+    profile = make_profile(units=1_000_000, phases={"work": work})
+    assert profile_row(profile) == {
+        "variant": "cpython-3.14t",
+        "calls": "10",
+        "most calls": "futex 8, read 2",
+        "failed": "0",
+        "futex wait": "3",
+        "futex wake": "5",
+        "woke nobody": "4",
+        "waited ms": "6",
+        "longest wait ms": "4",
+        "locks waited for": "2",
+        "instructions": "-",
+        "probe": "bpf",
+    }
+
+
+def test_a_profile_of_strace_has_dashes_where_strace_tells_nothing() -> None:
+    phases = {"whole": make_phase(futex=12), "setup": make_phase(futex=2)}
+    counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
+    row = profile_row(counted.model_copy(update={"instructions": Instructions(per_unit=1.5, spread=0, runs=3)}))
+    assert (row["calls"], row["futex wait"], row["probe"], row["instructions"]) == ("10", "-", "strace", "1,500,000")
+
+
+def test_a_profile_names_the_calls_that_are_made_most_often_without_those_of_the_set_up() -> None:
+    whole = make_phase(poll=90, rt_sigprocmask=200, read=50, futex=7, write=7, brk=3)
+    phases = {"whole": whole, "setup": make_phase(read=50, brk=1)}
+    counted = make_profile(method="strace", units=1_000_000, phases=phases, counted="whole", deducted="setup")
+    assert profile_row(counted)["most calls"] == "rt_sigprocmask 200, poll 90, futex 7, write 7"
+
+
+def test_where_there_are_limits_each_row_has_its_share_and_each_limit_a_row() -> None:
+    experiment, tables, _ = scaled()
+    first = report.benchmark_sections(tables)[0]
+    place = first.columns.index("share of the limit")
+    assert {row[0]: row[place].split()[0] for row in first.rows} == {
+        "cpython-3.13": "25%",
+        "cpython-3.14": "25%",
+        "cpython-3.15": "25%",
+        "limit: better": "100%",
+        "limit: worse": "75%",
+    }
+    assert "limit" not in " ".join(row[0] for row in report.summary_section(experiment, tables).rows)
+
+
+def curves_of(cores: int) -> CurveGroup:
+    experiment, tables, _ = scaled(3, cores)
+    (group,) = curve_groups(experiment, tables)
+    return group
+
+
+def test_the_table_of_curves_marks_more_workers_than_cores_and_ends_with_the_limit() -> None:
+    section = report.curves_section(curves_of(cores=2))
+    assert section.columns[:5] == ("variant", "1", "2", "4 (> 2 cores)", "8 (> 2 cores)")
+    assert section.rows[-1][0] == "best limit"
+
+
+def test_a_curve_without_a_fit_has_throughputs_and_no_terms() -> None:
+    row = report.curves_section(curves_of(cores=1)).rows[0]
+    assert row[1].startswith("10")
+    assert row[5:8] == ("-", "-", "-")
+
+
+def test_details_have_a_table_for_each_benchmark_with_the_limits_rows() -> None:
+    section = report.detail_sections(scaled()[1])[0]
+    assert section.columns == ("variant", "switches per task")
+    assert [row[0] for row in section.rows][-2:] == ["limit: better", "limit: worse"]
+    assert section.rows[0][1] == "4.5 ±78%"
+    assert report.detail_sections(example()[1]) == []
+
+
+def test_curves_and_details_follow_the_tables_of_the_benchmarks() -> None:
+    experiment, tables, _ = scaled()
+    text = report.markdown(experiment, tables)
+    order = ["threads: pure-8, tasks/s", "threads: pure, tasks/s by workers", "threads: pure-1, details", "## Skipped"]
+    assert sorted(order, key=text.index) == order
+
+
+def test_without_limits_there_is_no_column_for_shares_of_them() -> None:
+    assert [one for one in report.benchmark_sections(example()[1]) if "share of the limit" in one.columns] == []
+
+
+def test_the_headline_says_what_quick_left_out() -> None:
+    experiment = make_experiment(left_out={"threads": ["pure-8", "pure-16"], "locks": ["queue"]})
+    (line,) = [line for line in report.headline(experiment) if line.startswith("omitted")]
+    assert line == "omitted  threads: pure-8, pure-16; locks: queue (measured without --quick)"
+
+
+BASE, OTHER = "cpython-3.13", "cpython-3.14t"
+FAILED = Outcome(state=State.FAILED, reason="it crashed")
+LATE = Outcome(state=State.TIMED_OUT, reason="it had not ended")
+NO_THREADS = Outcome(state=State.UNSUPPORTED, reason="no threads")
+NO_PLACE = Outcome(state=State.UNAVAILABLE, reason="no place has it")
+
+
+def test_everything_without_a_figure_has_a_line_with_its_reason() -> None:
+    experiment = make_experiment(
+        [BASE, OTHER, "nogil-3.9"],
+        images=[make_built(BASE), make_built(OTHER), make_built("nogil-3.9", NO_PLACE)],
+        cells=[
+            make_cell(BASE, outcome=LATE, benchmarks={"queue": LATE, "uncontended": OK}),
+            make_cell(
+                OTHER, outcome=NO_THREADS, benchmarks={"queue": NO_THREADS, "uncontended": NO_THREADS}, profile=FAILED
+            ),
+            make_cell("nogil-3.9", outcome=NO_PLACE),
+        ],
+    )
+    assert report.skipped(experiment) == [
+        "nogil-3.9: unavailable: no place has it",
+        "cpython-3.13 / locks / queue: timed out: it had not ended",
+        "cpython-3.14t / locks / queue, uncontended: unsupported: no threads",
+        "cpython-3.14t / locks: no profile: it crashed",
+    ]
+
+
+def test_a_cell_that_was_never_reached_is_listed() -> None:
+    experiment = make_experiment([BASE], cells=[make_cell(BASE, outcome=FAILED)])
+    assert report.skipped(experiment) == ["cpython-3.13 / locks / all: failed: it crashed"]
+
+
+def test_a_twin_that_failed_is_listed_because_without_it_there_is_no_noise_to_compare_with() -> None:
+    experiment = make_experiment([BASE], cells=[make_cell(BASE), make_cell(BASE, mode="twin", outcome=FAILED)])
+    (line,) = report.skipped(experiment)
+    assert "twin" in line
+    assert "it crashed" in line
+
+
+def test_where_all_is_well_nothing_is_skipped() -> None:
+    assert report.skipped(make_experiment()) == []
+
+
+def test_only_what_failed_is_a_failure() -> None:
+    cells: list[CellResult] = [make_cell("v", outcome=outcome) for outcome in (OK, NO_THREADS, FAILED, LATE, NO_PLACE)]
+    assert report.failed_cells(cells) == [cells[2]]

@@ -1,0 +1,169 @@
+"""Rows have every column of their table and no other, and say what the files say."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.analysis import comparison
+from interlock.catalog.variants import Gil
+from interlock.report.export_tables import TABLES, Record, experiment_rows
+from interlock.results import store
+from interlock.results.experiments import Outcome, State
+from interlock.results.profiles import FutexCounts
+from tests.builders import (
+    OK,
+    ROOT,
+    make_built,
+    make_cell,
+    make_experiment,
+    make_phase,
+    make_profile,
+    make_values,
+)
+from tests.reports import scaling
+
+BASE, OTHER, GONE = "cpython-3.13", "cpython-3.14t", "nogil-3.9"
+REFERENCE = ROOT / "results/reference/2026-11-21-b"
+
+
+def exported() -> dict[str, list[Record]]:
+    """Two variants, one of them in a mode as well, and one that cannot be had."""
+    missing = Outcome(state=State.UNAVAILABLE, reason="no such host")
+    wait = FutexCounts(calls=3, ns=6_000, max_ns=4_000, errors=1, woke_nobody=0)
+    profile = make_profile(phases={"work": make_phase(futex=5, read=2).model_copy(update={"futex": {"wait": wait}})})
+    cells = [
+        make_cell(BASE),
+        make_cell(OTHER, notes=["stopped early"], profile=OK),
+        make_cell(OTHER, mode="gil-on"),
+        make_cell(GONE, outcome=missing),
+        make_cell(BASE, mode="twin"),
+    ]
+    experiment = make_experiment(
+        [BASE, OTHER, GONE], cells=cells, images=[make_built(BASE), make_built(OTHER), make_built(GONE, missing)]
+    )
+    measured = {
+        BASE: make_values([1.0, 1.0], [1.0, 1.2], [1.0, 1.0]),
+        f"{BASE}+twin": make_values([1.01], [1.02], [1.03]),
+        OTHER: make_values([2.0, 2.1], [2.2, 2.3], [2.1, 2.1], gil=Gil.OFF),
+        f"{OTHER}+gil-on": make_values([3.0]),
+    }
+    values = {(label, "locks"): {"uncontended": one} for label, one in measured.items()}
+    values[OTHER, "locks"]["uncontended"] = values[OTHER, "locks"]["uncontended"].model_copy(
+        update={"user_s": [0.1, 0.2, 0.3], "sys_s": [0.4, 0.5, 0.6], "units": [10, 10, 10]}
+    )
+    profiles = {(OTHER, "locks"): {"uncontended": profile}}
+    return experiment_rows(experiment, values, profiles, comparison.tables(experiment, values, profiles))
+
+
+def one_of(table: str, **where: object) -> Record:
+    (row,) = [row for row in exported()[table] if all(row.get(name) == value for name, value in where.items())]
+    return row
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, list[Record]]:
+    """What the latest reference experiment is exported as."""
+    experiment = store.read_experiment(REFERENCE)
+    values, profiles = store.read_cells(REFERENCE, experiment)
+    return experiment_rows(experiment, values, profiles, comparison.tables(experiment, values, profiles))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_row_has_a_column_that_is_not_documented_and_every_column_is_filled_somewhere(
+    reference: dict[str, list[Record]], table: str
+) -> None:
+    """Both experiments have all that one can have but digests, notes and spoilt profiles."""
+    experiment, values = scaling(cores=4)
+    curved = experiment_rows(experiment, values, {}, comparison.tables(experiment, values, {}))
+    found = [*reference[table], *curved[table]]
+    columns = {column.name for column in TABLES[table]}
+    assert {name for row in found for name in row} <= columns
+    assert columns - {name for row in found for name, cell in row.items() if cell is not None} <= {
+        "digest",
+        "notes",
+        "profile_reason",
+        *(["mode"] if table == "curves" else []),
+    }
+
+
+def test_a_limit_is_a_row_of_its_own_and_each_row_has_its_share_of_the_best_one() -> None:
+    experiment, values = scaling()
+    found = experiment_rows(experiment, values, {}, comparison.tables(experiment, values, {}))["ratios"]
+    (limit,) = [one for one in found if (one["variant"], one["mode"], one.get("workers")) == ("limit", "worse", 1)]
+    assert (limit["share_of_limit"], limit.get("ratio")) == (pytest.approx(0.75, rel=0.02), None)
+    (mine,) = [one for one in found if (one["variant"], one["mode"], one["benchmark"]) == (BASE, None, "pure-1")]
+    assert mine["share_of_limit"] == pytest.approx(0.25, rel=0.02)
+    assert mine["share_low"] <= mine["share_of_limit"] <= mine["share_high"]
+    assert (mine["curve"], mine["workers"]) == ("pure", 1)
+
+
+def test_a_detail_has_a_row_for_each_process() -> None:
+    experiment, values = scaling()
+    found = experiment_rows(experiment, values, {}, comparison.tables(experiment, values, {}))["details"]
+    mine = [one for one in found if (one["variant"], one["mode"], one["benchmark"]) == (BASE, None, "pure-2")]
+    assert [(one["process"], one["figure"]) for one in mine] == [(number, 1.0 + number) for number in range(8)]
+    assert (mine[0]["detail"], mine[0]["of"], mine[0]["per"]) == (
+        "switches per task",
+        "work_voluntary_switches",
+        "unit",
+    )
+
+
+def test_each_value_has_its_process_and_what_that_cost() -> None:
+    found = [row for row in exported()["values"] if (row["variant"], row["mode"]) == (OTHER, None)]
+    assert [(row["process"], row["value"], row["seconds_per_unit"]) for row in found] == [
+        (0, 0, 2.0),
+        (0, 1, 2.1),
+        (1, 0, 2.2),
+        (1, 1, 2.3),
+        (2, 0, 2.1),
+        (2, 1, 2.1),
+    ]
+    assert (found[2]["process_user_s"], found[2]["process_sys_s"], found[2]["units"]) == (0.2, 0.5, 10)
+
+
+def test_a_ratio_is_the_reports() -> None:
+    row = one_of("ratios", variant=OTHER, mode=None)
+    assert row["ratio"] == pytest.approx((2.05 * 2.25 / 1.1 * 2.1) ** (1 / 3))
+    assert row["low"] < row["ratio"] < row["high"]
+    assert (row["rounds"], row["verdict"], row["max_rss_bytes"]) == (3, "slower", 10_000_000)
+    assert row["p"] < row["p_adjusted"]
+    assert row["futex_per_unit"] == 5e-6
+    assert (row["experiment"], row["host"], row["workload"], row["benchmark"]) == (
+        "2026-11-21-a",
+        "box",
+        "locks",
+        "uncontended",
+    )
+
+
+def test_one_round_has_a_ratio_without_ends_and_its_control() -> None:
+    row = one_of("ratios", variant=OTHER, mode="gil-on")
+    assert (row["low"], row["high"]) == (None, None)
+    assert (row["control"], row["control_ratio"]) == (OTHER, pytest.approx(3 / 2.05))
+
+
+def test_the_baseline_has_a_time_and_no_ratio_the_twin_a_ratio_and_no_verdict() -> None:
+    baseline, twin = one_of("ratios", variant=BASE, mode=None), one_of("ratios", variant=BASE, mode="twin")
+    assert (baseline["seconds_per_unit"], baseline.get("ratio")) == (1.0, None)
+    assert (twin["ratio"] > 0.9, twin.get("verdict")) == (True, None)
+
+
+def test_a_cell_has_its_state_and_reason() -> None:
+    row = one_of("cells", variant=GONE)
+    assert (row["state"], row["reason"], row["profile_state"]) == ("unavailable", "no such host", None)
+    assert one_of("cells", variant=OTHER, mode=None)["notes"] == "stopped early"
+
+
+def test_calls_have_their_phase_and_futex_operations_a_table_of_their_own() -> None:
+    row = one_of("profiles", syscall="futex")
+    assert (row["calls"], row["phase"], row["counted"], row["units"]) == (5, "work", True, 1_000_000)
+    assert (row["errors"], row["wall_ns"]) == (0, None)
+    futex = one_of("futex", operation="wait")
+    assert (futex["calls"], futex["errors"], futex["wall_ns"], futex["longest_ns"]) == (3, 1, 6_000, 4_000)
+
+
+def test_an_image_has_what_its_interpreter_said_and_one_that_is_not_there_its_reason() -> None:
+    row, missing = one_of("images", variant=OTHER), one_of("images", variant=GONE)
+    assert (row["version"], row["size_bytes"], row["base_origin"]) == ("3.13.1", 150_000_000, "mmdebstrap")
+    assert (missing["tag"], missing["size_bytes"], missing["reason"]) == (None, None, "no such host")

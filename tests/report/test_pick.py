@@ -1,0 +1,187 @@
+"""A pick for a terminal: what a person reads, and lines that can be copied."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from interlock.report.pick import closing, terminal
+from interlock.results.picks import (
+    Contender,
+    Costs,
+    Decision,
+    Estimate,
+    Exclusion,
+    MachineDifference,
+    Pick,
+    Recommendation,
+    Share,
+    Standing,
+)
+
+DIGEST = f"registry.example.com:5000/team/python:3.14t-trixie@sha256:{'4' * 64}"
+
+
+def contender(label: str, speed: float, standing: Standing, tied_with: str | None = None) -> Contender:
+    return Contender(
+        label=label,
+        speed=Estimate(estimate=speed, low=speed * 0.9, high=speed * 1.1),
+        standing=standing,
+        tied_with=tied_with,
+        max_rss_bytes=25_000_000,
+        start_s=0.0108,
+        image_bytes=134_000_000,
+    )
+
+
+def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
+    """`changed` are fields of the recommendation."""
+    chosen: dict[str, Any] = {
+        "label": "cpython-3.14t",
+        "reference": "interlock/python:3.14t-trixie",
+        "pinned": False,
+        "environment": {},
+        "options": [],
+        "gain": Estimate(estimate=1.42, low=1.36, high=1.49),
+        "costs": Costs(
+            max_rss_bytes=31_000_000,
+            image_bytes=-400_000,
+            start_s=0.0021,
+            start_ratio=Estimate(estimate=1.2, low=1.1, high=1.3),
+        ),
+        "risks": ["support: still gets bug fixes", "no wheel for orjson"],
+    }
+    data: dict[str, Any] = {
+        "decision": Decision.SWITCH,
+        "answer": "switch",
+        "experiment": "2026-11-21-a",
+        "shipped": True,
+        "profile": "standard",
+        "baseline": "cpython-3.13",
+        "machine": "2 cores, Example CPU 9000",
+        "apart": [],
+        "shares": [Share(workload="download", benchmark="many", share=0.375)],
+        "contenders": [
+            contender("cpython-3.14t", 1.42, Standing.FASTER),
+            contender("cpython-3.14", 1.4, Standing.FASTER, "cpython-3.14t"),
+            contender("cpython-3.13", 1.0, Standing.BASELINE),
+        ],
+        "excluded": [],
+        "audits": [],
+        "recommended": Recommendation(**(chosen | (changed or {}))),
+        "notes": ["a note"],
+        "measure": "interlock matrix --workloads download",
+        "next": ["interlock trial . --variants cpython-3.14t", "interlock swap Dockerfile --to cpython-3.14t"],
+    }
+    return Pick(**(data | changes))
+
+
+def text_of(pick: Pick, width: int = 160) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(terminal(pick))
+    return stream.getvalue()
+
+
+def words_of(pick: Pick) -> str:
+    return " ".join(text_of(pick).split())
+
+
+def test_the_ranking_numbers_the_contenders_and_says_who_ties_with_whom() -> None:
+    words = words_of(make_pick())
+    assert "1. cpython-3.14t 1.42x [1.28, 1.56] 25 10.8 134 faster 2." in words
+    assert "2. cpython-3.14 1.40x [1.26, 1.54] 25 10.8 134 faster, tie with 1" in words
+    assert "3. cpython-3.13 1.00x 25 10.8 134 baseline" in words
+    assert "throughput: relative to cpython-3.13" in words
+
+
+def test_the_head_says_whose_figures_these_are_and_how_far_away_and_that_measuring_is_better() -> None:
+    words = words_of(make_pick(apart=[MachineDifference(what="cores", there="2", here="64")]))
+    assert "experiment 2026-11-21-a (shipped with Interlock), profile standard, on 2 cores, Example CPU 9000" in words
+    assert "here cores 64 instead of 2; " in words
+    assert "measure here" in words
+    assert "37.5 % download/many" in words
+
+
+def test_an_experiment_of_this_machine_is_not_to_be_measured_again() -> None:
+    words = words_of(make_pick(shipped=False))
+    assert "measure here" not in words
+    assert "shipped" not in words
+    assert not any("interlock matrix" in line for line in closing(make_pick(shipped=False)))
+
+
+def test_costs_have_their_sign_and_a_start_its_interval() -> None:
+    words = words_of(make_pick())
+    assert "+31 MB of memory per process, +2.1 ms start-up (ratio 1.20 [1.10, 1.30]), +0 MB of image" in words
+    without = make_pick({"costs": Costs(max_rss_bytes=-31_000_000, image_bytes=2_000_000)})
+    assert "-31 MB of memory per process, +2 MB of image, compared with cpython-3.13" in words_of(without)
+
+
+def test_every_risk_and_note_has_a_line() -> None:
+    lines = [" ".join(line.split()) for line in text_of(make_pick()).splitlines()]
+    assert "risk support: still gets bug fixes" in lines
+    assert "risk no wheel for orjson" in lines
+    assert "note a note" in lines
+
+
+def test_those_excluded_for_the_same_reasons_stand_together() -> None:
+    excluded = [
+        Exclusion(label="cpython-2.7", reasons=["end of life since 2020-01-01", "unavailable"]),
+        Exclusion(label="cpython-3.9", reasons=["end of life since 2025-10-31"]),
+        Exclusion(label="cpython-2.7-pth", reasons=["end of life since 2020-01-01", "unavailable"]),
+    ]
+    lines = text_of(make_pick(excluded=excluded)).splitlines()
+    assert "  cpython-2.7, cpython-2.7-pth: end of life since 2020-01-01; unavailable" in lines
+    assert "  cpython-3.9: end of life since 2025-10-31" in lines
+
+
+def test_the_from_line_the_env_lines_and_the_commands_are_each_one_line() -> None:
+    chosen = {"reference": DIGEST, "pinned": True, "environment": {"PYTHON_GIL": "1", "A": "b"}}
+    assert closing(make_pick(chosen)) == [
+        "",
+        f"FROM {DIGEST}",
+        "ENV PYTHON_GIL=1",
+        "ENV A=b",
+        "",
+        "first  interlock matrix --workloads download  # figures of this machine",
+        "next   interlock trial . --variants cpython-3.14t",
+        "then   interlock swap Dockerfile --to cpython-3.14t",
+    ]
+
+
+def test_what_is_not_in_a_registry_must_be_pushed_and_what_is_need_not() -> None:
+    assert "interlock push" in words_of(make_pick())
+    assert "interlock push" not in words_of(make_pick({"pinned": True}))
+
+
+def test_staying_on_shipped_figures_names_the_measuring_command_once() -> None:
+    measure = "interlock matrix --workloads download"
+    stay = make_pick(decision=Decision.STAY, recommended=None, measure=measure, next=[measure])
+    assert closing(stay) == ["", f"first  {measure}  # figures of this machine"]
+    assert closing(stay.model_copy(update={"shipped": False})) == ["", f"next   {measure}"]
+
+
+def test_options_of_a_mode_are_said_to_belong_to_the_command() -> None:
+    words = words_of(make_pick({"options": ["-X", "frozen_modules=off"]}))
+    assert "start `python -X frozen_modules=off ...`" in words
+
+
+def test_without_a_recommendation_there_is_no_from_line() -> None:
+    stay = make_pick(decision=Decision.STAY, answer="stay with cpython-3.13", recommended=None, next=[], shipped=False)
+    assert closing(stay) == []
+    assert "answer stay with cpython-3.13" in words_of(stay)
+    assert "cost" not in words_of(stay)
+
+
+def test_with_nothing_left_there_is_no_ranking_and_nothing_to_measure() -> None:
+    nothing = make_pick(decision=Decision.NOTHING, answer="none", contenders=[], recommended=None, next=[])
+    assert "throughput" not in words_of(nothing)
+    assert "measure here" not in words_of(nothing)
+    assert closing(nothing) == []
+
+
+def test_it_fits_eighty_columns_without_breaking_a_name() -> None:
+    lines = text_of(make_pick(), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("1.  cpython-3.14t ") for line in lines)

@@ -1,0 +1,374 @@
+"""Files are written whole or not at all, and read back as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyperf
+import pytest
+
+from interlock.catalog.variants import Gil
+from interlock.catalog.workloads import Repetition
+from interlock.errors import StoreError
+from interlock.measure import cells, processes
+from interlock.results import store
+from interlock.results.experiments import BuildRecord, ProgramOutput, Subject
+from interlock.results.profiles import CellProfile
+from tests.builders import (
+    make_benchmark,
+    make_built,
+    make_cell,
+    make_cost,
+    make_experiment,
+    make_network,
+    make_profile,
+    make_workload,
+)
+
+FULL_DISK = """
+import json, pathlib, subprocess, sys
+from interlock.results import store
+from interlock.errors import StoreError
+
+folder = pathlib.Path(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
+store.write_atomically(folder / "data.json", "old")
+try:
+    store.write_atomically(folder / "data.json", "x" * 100_000)
+    error = ""
+except StoreError as refused:
+    error = str(refused)
+names = sorted(path.name for path in folder.iterdir())
+print(json.dumps([error, (folder / "data.json").read_text(), names]))
+"""
+
+
+def can_mount() -> bool:
+    return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="this machine lets nobody mount in a name space of their own")
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    command = ["unshare", "-rm", sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    error, content, names = json.loads(done.stdout)
+    assert error.startswith(f"{tmp_path}/data.json: cannot be written: No space left on device. ")
+    assert content == "old"
+    assert names == ["data.json"]
+
+
+def test_writing_makes_the_folders_and_a_file_that_all_may_read(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file.txt"
+    store.write_atomically(path, "text\n")
+    assert path.read_text(encoding="utf-8") == "text\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_writing_below_a_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"cannot be written: .*(Not a directory|File exists)"):
+        store.write_atomically(tmp_path / "file" / "below", "text")
+
+
+def test_experiments_of_one_day_are_named_a_to_z_and_then_aa(tmp_path: Path) -> None:
+    names = [store.new_experiment(tmp_path, "2026-11-21").name for _ in range(28)]
+    assert names[:2] == ["2026-11-21-a", "2026-11-21-b"]
+    assert names[25:] == ["2026-11-21-z", "2026-11-21-aa", "2026-11-21-ab"]
+    assert store.new_experiment(tmp_path, "2026-11-22").name == "2026-11-22-a"
+
+
+def test_a_free_letter_is_taken_again(tmp_path: Path) -> None:
+    store.new_experiment(tmp_path, "d")
+    store.new_experiment(tmp_path, "d")
+    store.remove_folder(tmp_path / "d-a")
+    assert store.new_experiment(tmp_path, "d").name == "d-a"
+
+
+def test_experiments_in_a_place_that_is_a_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("", encoding="utf-8")
+    with pytest.raises(StoreError, match="cannot be written: File exists"):
+        store.new_experiment(tmp_path / "results", "d")
+
+
+GENERATED = {"dockerfiles/a/build.sh": "echo a\n", "dockerfiles/a/Dockerfile": "FROM x\n", "schema.json": "{}\n"}
+
+
+@pytest.fixture
+def generated(tmp_path: Path) -> Path:
+    store.sync(tmp_path, GENERATED)
+    return tmp_path
+
+
+def test_what_was_just_generated_has_not_drifted(generated: Path) -> None:
+    assert store.drift(generated, GENERATED) == []
+
+
+def test_changed_missing_and_left_over_files_have_drifted_and_are_mended(generated: Path) -> None:
+    (generated / "dockerfiles/a/build.sh").write_text("echo b\n", encoding="utf-8")
+    (generated / "schema.json").unlink()
+    (generated / "dockerfiles/a/patches").mkdir()
+    (generated / "dockerfiles/a/patches/old.patch").write_text("", encoding="utf-8")
+    wrong = ["dockerfiles/a/build.sh", "dockerfiles/a/patches/old.patch", "schema.json"]
+    assert store.drift(generated, GENERATED) == wrong
+    store.sync(generated, GENERATED)
+    assert store.drift(generated, GENERATED) == []
+    assert (generated / "dockerfiles/a/build.sh").read_text(encoding="utf-8") == "echo a\n"
+    assert not (generated / "dockerfiles/a/patches/old.patch").exists()
+
+
+def test_the_folder_of_a_variant_that_is_gone_is_left_over(generated: Path) -> None:
+    store.write_atomically(generated / "dockerfiles/gone/build.sh", "")
+    assert store.drift(generated, GENERATED) == ["dockerfiles/gone/build.sh"]
+
+
+def test_a_folder_written_by_hand_is_not_looked_at(generated: Path) -> None:
+    store.write_atomically(generated / "dockerfiles/server/Dockerfile", "FROM x\n")
+    assert store.drift(generated, GENERATED) == []
+
+
+@pytest.mark.parametrize("damage", [b"echo a\r\n", b"\xff\xfe\n"], ids=["other line ends", "not text"])
+def test_a_file_with_other_bytes_has_drifted(generated: Path, damage: bytes) -> None:
+    (generated / "dockerfiles/a/build.sh").write_bytes(damage)
+    assert store.drift(generated, GENERATED) == ["dockerfiles/a/build.sh"]
+
+
+def test_an_experiment_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    experiment = make_experiment()
+    store.write_json(tmp_path / "experiment.json", experiment)
+    assert store.read_experiment(tmp_path) == experiment
+
+
+def test_a_folder_without_an_experiment_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        store.read_experiment(tmp_path)
+    assert caught.value.file == f"{tmp_path}/experiment.json"
+    assert caught.value.found == "there is no such file"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"), [('{"schema_version": 2}', "schema_version"), ("{", ""), ("[]", "")], ids=["newer", "cut", "list"]
+)
+def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, key: str) -> None:
+    (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError, match="Read it with the version of Interlock that wrote it") as caught:
+        store.read_experiment(tmp_path)
+    assert (caught.value.file, caught.value.key) == (f"{tmp_path}/experiment.json", key)
+
+
+def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell:
+    """A cell with three processes of a program and one row of a command."""
+    cell = cells.Cell(Subject(variant="v", image_id="i"), make_network().open_limits_sandbox())
+    workload, program = make_workload(), make_benchmark("uncontended")
+    metadata: dict[str, Any] = {} if gil is None else {"gil_enabled": gil}
+    calibration = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.05), (2, 0.1)])
+    cell.add(program, processes.program_run(workload, program, calibration, make_cost()))
+    for number in range(3):
+        raw = [factor * (0.1 + 0.001 * number), factor * 0.102]
+        output = ProgramOutput(interlock=1, loops=2, inner_loops=10, warmups=[0.2], values=raw, metadata=metadata)
+        cost = make_cost(max_rss_bytes=9_000_000 + number)
+        cell.add(program, processes.program_run(workload, program, output, cost))
+    command = make_benchmark("pass", command=["-c", "pass"])
+    costs = [make_cost(0.03), make_cost(factor * 0.02), make_cost(factor * 0.021)]
+    cell.add(command, processes.command_run(workload, command, costs, Repetition(warmups=1, values=2)))
+    return cell
+
+
+def write_suite(path: Path, cell: cells.Cell) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    suite = processes.suite_of(cell.runs)
+    assert suite is not None
+    suite.dump(str(path))
+    return path
+
+
+def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: Path) -> None:
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell(gil=False)))
+    assert values.keys() == {"uncontended", "pass"}
+    assert values["uncontended"].processes == [
+        pytest.approx([0.005, 0.0051]),
+        pytest.approx([0.00505, 0.0051]),
+        pytest.approx([0.0051, 0.0051]),
+    ]
+    assert values["uncontended"].max_rss_bytes == 9_000_002
+    assert values["uncontended"].gil_after is Gil.OFF
+    assert values["pass"].processes == [[0.02, 0.021]]
+    assert values["pass"].gil_after is None
+
+
+def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: Path) -> None:
+    """Two processes that count, each of half a second and three switches; the warm-up is left out."""
+    path = write_suite(tmp_path / "locks.json", measured_cell())
+    asked = ["work_user_s", "work_voluntary_switches", "work_sys_s", "work_involuntary_switches"]
+    assert store.read_values(path, {"pass": asked})["pass"].reported == {
+        "work_user_s": [1.0],
+        "work_voluntary_switches": [6],
+        "work_sys_s": [0.5],
+        "work_involuntary_switches": [8],
+    }
+
+
+def test_cpu_time_comes_back_with_the_work_it_was_spent_on(tmp_path: Path) -> None:
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell()))
+    program, command = values["uncontended"], values["pass"]
+    assert (program.user_s, program.sys_s, program.units) == ([0.5] * 3, [0.25] * 3, [20] * 3)
+    assert (command.user_s, command.sys_s, command.units) == ([0.5], [0.25], [1])
+
+
+def test_a_cell_without_a_file_has_no_values_and_no_profile(tmp_path: Path) -> None:
+    assert store.read_values(tmp_path / "locks.json") == {}
+    assert store.read_profiles(tmp_path / "locks.json") == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": "1.0"}', '{"version": "1.0", "benchmarks": 3}'])
+def test_a_spoilt_file_of_values_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "locks.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError, match="not a pyperf file") as caught:
+        store.read_values(path)
+    assert caught.value.file == str(path)
+
+
+def test_a_pyperf_file_that_interlock_did_not_write_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "locks.json"
+    run = pyperf.Run([1.0], metadata={"name": "nbody"}, collect_metadata=False)
+    pyperf.BenchmarkSuite([pyperf.Benchmark([run])]).dump(str(path))
+    with pytest.raises(StoreError) as caught:
+        store.read_values(path)
+    assert caught.value.file == str(path)
+
+
+def test_a_spoilt_profile_is_named(tmp_path: Path) -> None:
+    (tmp_path / "locks.profile.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        store.read_profiles(tmp_path / "locks.json")
+    assert caught.value.file == str(tmp_path / "locks.profile.json")
+
+
+def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -> None:
+    one = write_suite(tmp_path / "one.json", measured_cell())
+    two = write_suite(tmp_path / "two.json", measured_cell(2.0))
+    command = [sys.executable, "-m", "pyperf", "compare_to", str(one), str(two)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("locks ")]
+    assert [line.rsplit(": ", 1)[1] for line in lines] == ["2.00x slower", "2.00x slower"]
+    assert lines[0].startswith("locks uncontended: Mean +- std dev: [one] 5.07 ms")
+    assert "[two] 10.1 ms" in lines[0]
+
+
+def test_a_cell_without_values_has_no_suite() -> None:
+    assert processes.suite_of({}) is None
+
+
+def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
+    experiment = make_experiment(["a", "b"], cells=[make_cell("a"), make_cell("b"), make_cell("a", mode="twin")])
+    path = store.cell_path(tmp_path, "box", "a", "twin", "locks")
+    assert path == tmp_path / "box" / "a+twin" / "locks.json"
+    write_suite(path, measured_cell())
+    store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.25)}))
+    values, profiles = store.read_cells(tmp_path, experiment)
+    assert values.keys() == profiles.keys() == {("a", "locks"), ("b", "locks"), ("a+twin", "locks")}
+    assert values["a", "locks"] == {}
+    assert values["a+twin", "locks"].keys() == {"uncontended", "pass"}
+    assert profiles["a+twin", "locks"]["uncontended"].futex_per_unit == 0.25
+
+
+def test_durations_are_read_back_by_profile(tmp_path: Path) -> None:
+    store.write_durations(tmp_path, "standard", {"b": 2.5, "a": 1})
+    assert store.read_durations(tmp_path, "standard") == {"a": 1.0, "b": 2.5}
+    assert store.read_durations(tmp_path, "release") == {}
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"{", b"[1]", b'{"a": "soon"}', b'{"a": null}', b"\xff\xfe"])
+def test_a_spoilt_file_of_durations_is_an_empty_one(tmp_path: Path, spoilt: bytes) -> None:
+    (tmp_path / "durations-standard.json").write_bytes(spoilt)
+    assert store.read_durations(tmp_path, "standard") == {}
+
+
+def test_the_latest_experiment_is_the_one_that_was_finished_last(tmp_path: Path) -> None:
+    for age, name in enumerate(["new", "old"]):
+        store.write_json(tmp_path / name / "experiment.json", make_experiment())
+        os.utime(tmp_path / name / "experiment.json", (1000 - age, 1000 - age))
+    (tmp_path / "unfinished").mkdir()
+    assert store.latest_experiment(tmp_path) == tmp_path / "new"
+
+
+def test_a_folder_without_experiments_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no experiment is recorded here\. Run `interlock matrix`\."):
+        store.latest_experiment(tmp_path)
+
+
+def test_experiments_are_found_one_or_two_folders_down_by_name(tmp_path: Path) -> None:
+    for name in ("b", "fleet/host-1", "fleet/host-2", "a"):
+        store.write_json(tmp_path / name / "experiment.json", make_experiment())
+    names = [str(path.relative_to(tmp_path)) for path in store.experiments_in(tmp_path)]
+    assert names == ["a", "b", "fleet/host-1", "fleet/host-2"]
+    assert store.experiments_in(tmp_path / "b") == [tmp_path / "b"]
+    assert [store.has_several_experiments(tmp_path / name) for name in ("", "fleet", "b", "missing")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("empty", "no experiment is recorded here"), ("missing", "no such folder")]
+)
+def test_a_folder_without_any_experiment_is_named(tmp_path: Path, name: str, found: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(StoreError, match=found) as caught:
+        store.experiments_in(tmp_path / name)
+    assert caught.value.file == str(tmp_path / name)
+
+
+def test_values_alone_are_read_without_looking_at_the_profiles(tmp_path: Path) -> None:
+    experiment = make_experiment(["a"], cells=[make_cell("a")])
+    path = store.cell_path(tmp_path, "box", "a", None, "locks")
+    write_suite(path, measured_cell())
+    store.profile_path(path).write_text("{", encoding="utf-8")
+    assert store.read_cell_values(tmp_path, experiment)["a", "locks"].keys() == {"uncontended", "pass"}
+
+
+def make_builds(name: str, started: str, profile: str = "standard") -> BuildRecord:
+    return BuildRecord(
+        name=name,
+        tool_version="0.1.0",
+        command="interlock build --record",
+        started=started,
+        duration_s=1.0,
+        profile=profile,
+        side_by_side=2,
+        host={},
+        builds=[make_built("cpython-3.13")],
+    )
+
+
+def test_the_latest_builds_of_a_profile_are_those_that_were_started_last(tmp_path: Path) -> None:
+    days = {"a": "2026-11-20", "b": "2026-11-22", "c": "2026-11-21"}
+    records = {name: make_builds(name, f"{day}T06:00:00+00:00") for name, day in days.items()}
+    records["d"] = make_builds("d", "2026-11-23T06:00:00+00:00", "release")
+    for name, record in records.items():
+        store.write_json(tmp_path / name / store.BUILDS_FILE, record)
+    assert store.latest_builds(tmp_path, "standard") == records["b"]
+    assert store.latest_builds(tmp_path, "release") == records["d"]
+
+
+def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
+    assert store.latest_builds(tmp_path / "missing", "standard") is None
+
+
+def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once(tmp_path: Path) -> None:
+    assert store.new_folder(tmp_path / "results", "tuesday", "2026-11-21") == tmp_path / "results/tuesday"
+    with pytest.raises(StoreError, match=r"tuesday: the folder exists already\."):
+        store.new_folder(tmp_path / "results", "tuesday", "2026-11-21")
+
+
+def test_an_experiment_without_a_name_is_named_by_its_day(tmp_path: Path) -> None:
+    assert store.new_folder(tmp_path, None, "2026-11-21").name == "2026-11-21-a"

@@ -1,0 +1,27 @@
+"""The pages of docs/ name files that exist, and link to pages that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.builders import ROOT
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+SOURCE_FILE = re.compile(r"`((?:src|tests|dockerfiles|playbooks)/[\w./-]+\.\w+)`")
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_linked_file_exists(page: str) -> None:
+    folder = (ROOT / page).parent
+    missing = [target for target in LINK.findall((ROOT / page).read_text()) if not (folder / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md" and "decisions" not in page])
+def test_every_source_file_that_a_page_names_exists(page: str) -> None:
+    named = SOURCE_FILE.findall((ROOT / page).read_text())
+    assert [file for file in named if not Path(ROOT, file).exists()] == []

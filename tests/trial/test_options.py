@@ -1,0 +1,146 @@
+"""What a trial's options mean."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.errors import UsageError
+from interlock.trial.options import (
+    Address,
+    cpus_of,
+    exposed_address,
+    is_wrk,
+    load_words,
+    parse_address,
+    settings_of,
+    usual_variants,
+    with_url,
+)
+from tests.builders import make_variant
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (":8000/health", Address(8000, "/health")),
+        (":80", Address(80, "/")),
+        ("site.example:8000/", Address(8000, "/", "site.example")),
+        (":8000/a?b=c&d", Address(8000, "/a?b=c&d")),
+    ],
+)
+def test_an_address_is_a_port_a_path_and_perhaps_a_name(text: str, expected: Address) -> None:
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["8000", "", ":", ":0/", ":65536", "http://x:80/", ":80 /x", "-x:80", ":80health"])
+def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_address(text)
+    assert refused.value.key == "--http"
+    assert ":8000/health" in refused.value.todo
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_loopback_is_refused_because_it_is_whoever_asks(host: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_address(f"{host}:8000/x")
+    assert refused.value.key == "--http"
+    assert refused.value.todo.endswith("--http :8000/x.")
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_refused(text: str) -> None:
+    try:
+        found = parse_address(text)
+    except UsageError:
+        return
+    assert found.url("10.0.0.1").startswith("http://")
+
+
+def test_a_url_has_the_containers_address_unless_a_name_was_given() -> None:
+    assert parse_address(":8000/health").url("172.18.0.2") == "http://172.18.0.2:8000/health"
+    assert parse_address("site.example:8000/x").base("172.18.0.2") == "http://site.example:8000"
+
+
+def test_without_an_address_the_one_exposed_port_is_taken_and_any_answer_is_good() -> None:
+    assert exposed_address(["53/udp", "8000/tcp"]) == Address(8000, any_answer=True)
+
+
+@pytest.mark.parametrize(("ports", "said"), [([], "no TCP port"), (["1/tcp", "2/tcp"], "2 TCP ports")])
+def test_no_or_several_exposed_ports_leave_it_open(ports: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        exposed_address(ports)
+    assert refused.value.key == "--http"
+    assert said in refused.value.found
+
+
+def test_wrk_is_asked_for_latencies_once() -> None:
+    assert load_words("wrk -t1 {url}/") == ["wrk", "--latency", "-t1", "{url}/"]
+    assert load_words("wrk -L {url}") == ["wrk", "-L", "{url}"]
+    assert load_words("wrk --latency {url}") == ["wrk", "--latency", "{url}"]
+
+
+def test_another_program_is_left_as_it_is() -> None:
+    words = load_words("sh -c 'curl -f {url}/a > /dev/null'")
+    assert words == ["sh", "-c", "curl -f {url}/a > /dev/null"]
+    assert not is_wrk(words)
+    assert with_url(words, "http://x:1") == ["sh", "-c", "curl -f http://x:1/a > /dev/null"]
+
+
+def test_a_load_that_goes_nowhere_is_refused() -> None:
+    with pytest.raises(UsageError) as refused:
+        load_words("wrk http://localhost:8000/")
+    assert refused.value.key == "--load"
+    assert "{url}" in refused.value.todo
+
+
+def test_a_load_with_an_open_quote_is_refused() -> None:
+    with pytest.raises(UsageError) as refused:
+        load_words("wrk '{url}")
+    assert refused.value.key == "--load"
+
+
+def test_a_setting_has_a_value_or_takes_the_one_that_is_here() -> None:
+    assert settings_of("--env", ["A=1=2", "B", "C="], {"B": "here"}) == {"A": "1=2", "B": "here", "C": ""}
+
+
+@pytest.mark.parametrize("setting", ["=x", "a b=1", "GONE"])
+def test_a_setting_without_name_or_value_is_refused(setting: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        settings_of("--env", [setting], {})
+    assert refused.value.key == "--env"
+
+
+@pytest.mark.parametrize(
+    ("count", "service", "expected"),
+    [
+        (1, None, ("", "")),
+        (1, 1, ("", "")),
+        (2, None, ("1", "0")),
+        (2, 2, ("0-1", "0")),
+        (8, None, ("1-7", "0")),
+        (8, 2, ("6-7", "0")),
+    ],
+)
+def test_service_and_load_share_no_cpu_unless_asked(count: int, service: int | None, expected: tuple[str, str]) -> None:
+    assert cpus_of(count, service) == expected
+
+
+def test_more_cpus_than_there_are_is_refused() -> None:
+    with pytest.raises(UsageError) as refused:
+        cpus_of(2, 3)
+    assert refused.value.key == "--cpus"
+    assert "--cpus 2" in refused.value.todo
+
+
+def test_the_usual_variants_are_releases_that_are_mended_with_and_without_the_gil() -> None:
+    variants = {
+        "cpython-3.14": make_variant("cpython-3.14"),
+        "cpython-3.14t": make_variant("cpython-3.14t", family="free-threading"),
+        "cpython-3.14-zip": make_variant("cpython-3.14-zip", family="imports"),
+        "cpython-3.9": make_variant("cpython-3.9", support={"phase": "end-of-life"}),
+        "cpython-3.15": make_variant("cpython-3.15", support={"phase": "prerelease"}),
+    }
+    assert usual_variants(variants) == ["cpython-3.14", "cpython-3.14t"]
