@@ -21,7 +21,7 @@ from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import cells
-from interlock.engine.run.profiler import counting
+from interlock.engine.run.workspace import counting
 from interlock.measure import processes
 from interlock.results.profiles import Method
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.cli import fleet, main
-from interlock.engine.registry import archives
+from interlock.engine.registry import transfer
 from interlock.fleet import ansible, inventory
 from interlock.fleet.ansible import Call, Played
 from interlock.fleet.inventory import Inventory
@@ -49,7 +49,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Asked:
     monkeypatch.setattr(fleet, "connect", connect)
     monkeypatch.setattr(fleet, "build_variants", build)
     monkeypatch.setattr(fleet, "tags_to_send", lambda _client, _places, _known, built: [one.tag for one in built])
-    monkeypatch.setattr(archives, "ids_of", lambda _client, tags: {tag: f"id of {tag}" for tag in tags})
+    monkeypatch.setattr(transfer, "ids_of", lambda _client, tags: {tag: f"id of {tag}" for tag in tags})
     return said
 
 
@@ -162,7 +162,7 @@ def test_images_are_built_and_packed_by_the_engine_that_was_named_and_the_hosts_
         saved.append((client, tags))
         path.write_bytes(b"")
 
-    monkeypatch.setattr(archives, "save", save)
+    monkeypatch.setattr(transfer, "save", save)
     assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS, *options) == 0
     ((run, supplied),) = ordered
     assert f"build with the {CLIENTS}{client}" in engines
@@ -392,7 +392,7 @@ def test_a_run_in_which_nothing_was_measured_names_no_report(
     engines: Asked,
     answers: list[str],
 ) -> None:
-    monkeypatch.setattr(archives, "save", lambda _client, _tags, path: path.write_bytes(b""))
+    monkeypatch.setattr(transfer, "save", lambda _client, _tags, path: path.write_bytes(b""))
     assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS) == 1
     assert "report.md" not in capfd.readouterr().out
     assert answers == ["facts", "ready", "restore"]

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.engine.build.image import tar_of
 from interlock.engine.client import OWNER_LABEL
-from interlock.engine.registry import archives
+from interlock.engine.registry import transfer
 from interlock.errors import EngineError
 from tests.integration.resources import clean
 from tests.integration.toys import interlock
@@ -33,27 +33,27 @@ def tags(client: Any) -> Iterator[list[str]]:
 
 
 def test_images_saved_in_one_archive_come_back_with_their_ids(client: Any, tags: list[str], tmp_path: Path) -> None:
-    ids = archives.ids_of(client, tags)
-    archives.save(client, tags, tmp_path / "images.tar")
-    assert archives.missing(client, ids) == []
+    ids = transfer.ids_of(client, tags)
+    transfer.save(client, tags, tmp_path / "images.tar")
+    assert transfer.missing(client, ids) == []
     for tag in tags:
         client.images.remove(tag)
-    assert archives.missing(client, ids) == tags
-    assert archives.load(client, tmp_path / "images.tar") == tags
-    assert archives.ids_of(client, tags) == ids
+    assert transfer.missing(client, ids) == tags
+    assert transfer.load(client, tmp_path / "images.tar") == tags
+    assert transfer.ids_of(client, tags) == ids
 
 
 def test_an_image_that_another_one_has_the_name_of_is_missing(client: Any, tags: list[str]) -> None:
-    ids = archives.ids_of(client, tags)
+    ids = transfer.ids_of(client, tags)
     client.images.get(tags[0]).tag(*tags[1].split(":"))
-    assert archives.missing(client, ids) == [tags[1]]
+    assert transfer.missing(client, ids) == [tags[1]]
 
 
 def test_load_says_which_of_a_list_are_missing_and_nothing_if_none_is(
     root: Path, tags: list[str], client: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "list.json").write_text(
-        json.dumps({**archives.ids_of(client, tags), "interlock-test/none:1": "sha256:0"})
+        json.dumps({**transfer.ids_of(client, tags), "interlock-test/none:1": "sha256:0"})
     )
     done = interlock(root, "load", "--missing", str(tmp_path / "list.json"))
     assert (done.returncode, done.stdout) == (0, "interlock-test/none:1\n")
@@ -77,7 +77,7 @@ def test_what_cannot_be_loaded_is_said_in_one_line(root: Path, words: list[str],
 def test_an_archive_that_is_none_is_refused(client: Any, tmp_path: Path) -> None:
     (tmp_path / "images.tar").write_bytes(b"no archive")
     with pytest.raises(EngineError, match="the engine cannot load it"):
-        archives.load(client, tmp_path / "images.tar")
+        transfer.load(client, tmp_path / "images.tar")
 
 
 def test_what_an_experiment_left_is_removed_by_the_beginning_of_its_name_and_others_stay(client: Any) -> None:

@@ -19,8 +19,7 @@ from interlock.catalog import loading as catalogs
 from interlock.catalog.catalog import Catalog
 from interlock.catalog.paths import ProjectPaths
 from interlock.catalog.variants import Gil, ThreadFlavour
-from interlock.engine.build.image import ask_facts
-from interlock.engine.build.proof import require_proof
+from interlock.engine.build.image import ask_facts, require_proof
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError

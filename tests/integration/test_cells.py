@@ -13,7 +13,7 @@ import pytest
 from interlock.catalog.catalog import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build.builds import ensure_helper
-from interlock.engine.build.proof import QUESTION, broken_mode, parse_facts
+from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.protocol import Ended
 from interlock.engine.run import cells

@@ -17,7 +17,7 @@ from interlock.catalog import loading as catalogs
 from interlock.catalog.types import TWIN
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine
-from interlock.engine.run import cells, profiler
+from interlock.engine.run import cells, workspace
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import experiment, probes, processes, profiling
@@ -85,7 +85,7 @@ def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None =
 
 def count(client: Any, image_id: str, cell: Any, method: Method, *argv: str) -> str:
     """What the profiler printed of a process in the cell."""
-    with profiler.counting(client, image_id, OWNER, cell, method) as counting:
+    with workspace.counting(client, image_id, OWNER, cell, method) as counting:
         run(client, cell, *argv)
         counting.stop()
     return counting.text
@@ -145,7 +145,7 @@ def test_every_known_count_matches_exactly_and_nothing_is_lost(
     cgroups: str,
     told_by: str,
 ) -> None:
-    monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
+    monkeypatch.setattr(workspace, "HOST_CGROUPS", cgroups)
     text = count(client, image_id, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
@@ -158,7 +158,7 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
     both_ready = threading.Barrier(2, timeout=60)
 
     def profile_one(cell: Any) -> None:
-        with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+        with workspace.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
             both_ready.wait()
             run(client, cell, *START_TRUTH)
             both_ready.wait()
@@ -226,7 +226,7 @@ def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reaso
     client: Any, image_id: str, nothing_left: None, monkeypatch: pytest.MonkeyPatch, refused: list[Method], left: Method
 ) -> None:
     if Method.BPF in refused:
-        monkeypatch.setattr(profiler, "counting", refusing(refused))
+        monkeypatch.setattr(workspace, "counting", refusing(refused))
     if Method.STRACE_FUTEX in refused:
         monkeypatch.setattr(probes, "STRACE_FUTEX", ["/interlock/no-such-strace"])
     probe = best_probe(ContainerWorkspace(client, OWNER, image_id))
@@ -248,7 +248,7 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     client: Any, built: Images, volume: str, image_id: str
 ) -> None:
     cell = open_cell(client, built, volume)
-    with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+    with workspace.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
         argv = [processes.LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
         assert cells.run_process(client, cell, argv, 60).exit_code == 0
         counting.stop()

@@ -17,7 +17,7 @@ from interlock.catalog.catalog import Catalog
 from interlock.cli import main
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.registry.digests import registry_digest
+from interlock.engine.registry.api import registry_digest
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import registries

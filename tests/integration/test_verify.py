@@ -9,7 +9,7 @@ import pytest
 
 from interlock.catalog import loading as catalogs
 from interlock.catalog.catalog import Catalog
-from interlock.engine.build.verify import interpreter_layer, verify
+from interlock.engine.build.builds import interpreter_layer, verify
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State

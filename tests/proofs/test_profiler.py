@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock.catalog.catalog import Catalog
-from interlock.engine.run import cells, profiler
+from interlock.engine.run import cells, workspace
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace
 from interlock.results.profiles import Method
@@ -26,7 +26,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     argv += ["--loops", "1", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
-        with profiler.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+        with workspace.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
             run(client, cell, *argv, environment=environment)
             counting.stop()
         phases = profiling.parse_bpf(counting.text)

@@ -10,7 +10,7 @@ from interlock.catalog.catalog import Catalog
 from interlock.catalog.loading import SHARED_FILES
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build import contract
-from interlock.engine.build.verify import interpreter_layer, verify
+from interlock.engine.build.builds import interpreter_layer, verify
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State

@@ -36,7 +36,7 @@ from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.cli.share import tags_to_send
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
-from interlock.engine.registry import archives
+from interlock.engine.registry import transfer
 from interlock.errors import FleetError, UsageError
 from interlock.fleet import ansible, dispatch, inventory
 from interlock.fleet.inventory import Inventory
@@ -90,7 +90,7 @@ class FleetBuilds:
             return []
         listing, packed = (Path(variables[key]) for key in ("images_list", "images_archive"))
         store.write_atomically(listing, json.dumps(self.identities))
-        archives.save(connect(self.engine).client, list(self.identities), packed)
+        transfer.save(connect(self.engine).client, list(self.identities), packed)
         console.print(Text(f"images  {len(self.identities)} in an archive of {packed.stat().st_size / 1e6:.0f} MB"))
         return [listing, packed]
 
@@ -105,7 +105,7 @@ def prepare_builds(
     containers = connect(engine)
     built = build_variants(containers, known, variants, build_options(paths, release))
     fail_on_failed_builds(built)
-    return FleetBuilds(engine, built, archives.ids_of(containers.client, tags_to_send(containers, paths, known, built)))
+    return FleetBuilds(engine, built, transfer.ids_of(containers.client, tags_to_send(containers, paths, known, built)))
 
 
 # What a benchmark takes on two cores, for a workload that no fleet has measured.

@@ -11,9 +11,9 @@ from rich.text import Text
 from interlock.catalog.paths import cache_folder
 from interlock.cli.console import console, open_project
 from interlock.cli.options import Engine
-from interlock.engine import leftovers, protocol
+from interlock.engine import protocol
 from interlock.engine.docker import connect
-from interlock.engine.host.engine import HostEngine
+from interlock.engine.host.engine import HostEngine, end_processes
 from interlock.errors import EngineError, UsageError
 from interlock.measure import doctor
 from interlock.results.experiments import EngineName
@@ -43,7 +43,7 @@ def clean_command(
 
     Ends their processes and removes their containers, networks, volumes and folders.
     """
-    ended = leftovers.end_processes(name)
+    ended = end_processes(name)
     for one in ended:
         console.print(f"ended   {one}", highlight=False)
     removed = []

@@ -35,7 +35,7 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.packages import requirements
 from interlock.engine.packages.audit import audit
 from interlock.engine.packages.requirements import Requirements
-from interlock.engine.registry.digests import find_tagged
+from interlock.engine.registry.names import find_tagged
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store

@@ -22,7 +22,7 @@ from interlock.engine.build.builds import helper_tag
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions, Say
-from interlock.engine.registry import archives, transfer
+from interlock.engine.registry import transfer
 from interlock.engine.registry.names import Registry, parse_registry
 from interlock.errors import BuildError, InterlockError, StoreError, TagError, UsageError
 from interlock.results.experiments import Built, State
@@ -210,7 +210,7 @@ def save_command(file: ArchiveFile, variants: Variants = None, release: Release 
     built = build_variants(containers, known, names, build_options(paths, release))
     fail_on_failed_builds(built)
     tags = tags_to_send(containers, paths, known, built)
-    archives.save(containers.client, tags, file)
+    transfer.save(containers.client, tags, file)
     console.print(Text(f"save    {len(tags)} images, {file.stat().st_size / 1e6:.0f} MB: {file}"), soft_wrap=True)
 
 
@@ -232,10 +232,10 @@ def load_command(
         given = "neither" if file is None else "both"
         raise UsageError(key="--missing", found=f"{given} given", todo="Give exactly one of FILE and --missing FILE.")
     if missing is not None:
-        for tag in archives.missing(connect().client, _read_image_ids(missing)):
+        for tag in transfer.missing(connect().client, _read_image_ids(missing)):
             sys.stdout.write(f"{tag}\n")
     elif file is not None:
-        for tag in archives.load(connect().client, file):
+        for tag in transfer.load(connect().client, file):
             console.print(Text(f"load    {tag}"), soft_wrap=True)
 
 

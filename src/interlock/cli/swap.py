@@ -21,7 +21,8 @@ from interlock.catalog.variants import Mode
 from interlock.cli.build import build_options
 from interlock.cli.options import Release, profile_name
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.registry.digests import find_tagged, registry_digest
+from interlock.engine.registry.api import registry_digest
+from interlock.engine.registry.names import find_tagged
 from interlock.errors import (
     BuildError,
     EngineError,

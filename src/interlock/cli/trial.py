@@ -23,8 +23,7 @@ from interlock.cli.build import build_options, fail_on_failed_builds
 from interlock.cli.console import console, open_project
 from interlock.cli.options import Json, Profiled, Release, Results, Seed, profile_name, split_names
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.run.services import require_memory, require_network
-from interlock.engine.run.user_builds import DOCKERFILE, Recipe
+from interlock.engine.run.trials import DOCKERFILE, Recipe, require_memory, require_network
 from interlock.errors import UsageError, nearest
 from interlock.results import store
 from interlock.results.experiments import Built, Outcome, State

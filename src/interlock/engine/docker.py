@@ -13,15 +13,15 @@ from docker.errors import DockerException
 from interlock.catalog.catalog import Catalog
 from interlock.catalog.variants import Base
 from interlock.engine import client as connection
-from interlock.engine.build import builds, verify
+from interlock.engine.build import builds
 from interlock.engine.build.base import ensure_base, find_base
 from interlock.engine.build.builds import ImageBuilder, ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.packages.installer import Installer
 from interlock.engine.protocol import BuildOptions, Needs, Say
-from interlock.engine.run import cells, services, user_builds
-from interlock.engine.run.services import ServiceNetwork
+from interlock.engine.run import cells, trials
+from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
 from interlock.results.experiments import BaseImage, Built, EngineName
@@ -57,7 +57,7 @@ class DockerEngine:
         built = builds.build(self._builder(known, options, say), names)
         if not options.verifies:
             return built
-        return [verify.verify(self.client, known, name, replace(options, rebuild=""), say) for name in names]
+        return [builds.verify(self.client, known, name, replace(options, rebuild=""), say) for name in names]
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)
@@ -117,9 +117,9 @@ class DockerEngine:
         if instruments:
             image_id = self.ensure_helper(root, INSTRUMENTS, base)
             volume = cells.create_instruments_volume(client, owner, image_id, {})
-        network = settings.network or services.open_network(client, owner)
+        network = settings.network or trials.open_network(client, owner)
         load_image = self.ensure_helper(root, "load", base)
-        loader = services.start_loader(client, owner, load_image, network, settings.load_cpus)
+        loader = trials.start_loader(client, owner, load_image, network, settings.load_cpus)
         workspace = ContainerWorkspace(client, owner, image_id, volume, is_elsewhere=self.is_elsewhere)
         return ServiceNetwork(
             workspace, network, workspace.sandbox(loader, network), settings.service_cpus, settings.memory
@@ -127,7 +127,7 @@ class DockerEngine:
 
     def exposed_ports(self, image_id: str) -> list[str]:
         """Return what an image EXPOSEs, as in 8000/tcp."""
-        return services.exposed_ports(self.client, image_id)
+        return trials.exposed_ports(self.client, image_id)
 
     def tag(self, image_id: str, name: str) -> None:
         """Give an image another name."""
@@ -135,7 +135,7 @@ class DockerEngine:
 
     def remove_untagged(self, image_ids: Sequence[str]) -> None:
         """Remove those of the images that have no tag and that nothing needs."""
-        user_builds.remove_images(self.client, image_ids)
+        trials.remove_images(self.client, image_ids)
 
     def installer(self, known: Catalog, root: Path, say: Say) -> Installer:
         return Installer(self.client, known, root, say)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from interlock.catalog.types import LIMIT, TWIN
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Metric, Workload
-from interlock.engine.build import proof
+from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import adapters, processes, rounds
@@ -112,12 +112,12 @@ def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellRe
 def _ask_facts(session: Session, cell: Cell) -> Facts | None:
     """Return an interpreter's facts; None if it does not answer, and its benchmarks will show why."""
     subject = cell.subject
-    argv = processes.with_options(["python", "-c", proof.QUESTION], subject.options)
+    argv = processes.with_options(["python", "-c", QUESTION], subject.options)
     ended = cell.sandbox.run(argv, ANSWER_S, subject.environment)
     if ended.took_sandbox:
         cell.sandbox = open_sandbox(session, subject)
     try:
-        return proof.parse_facts(ended.stdout)
+        return parse_facts(ended.stdout)
     except ValueError:
         return None
 
@@ -157,7 +157,7 @@ def _is_there(resources: Resources, program: str) -> bool:
 
 def _fail_without_mode(workload: Workload, cell: Cell, facts: Facts | None) -> None:
     """Fail all benchmarks of a mode that has no effect: its figures would be of something else."""
-    reason = proof.broken_mode(cell.subject, facts) if facts else ""
+    reason = broken_mode(cell.subject, facts) if facts else ""
     if reason:
         broken = Outcome(state=State.FAILED, reason=reason)
         cell.outcomes = {benchmark.name: broken for benchmark in workload.benchmarks}

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from interlock.catalog.types import slug
 from interlock.catalog.variants import Gil, Mode, Variant
-from interlock.engine.run import user_builds
-from interlock.engine.run.user_builds import Recipe, UserImage, Workshop
+from interlock.engine.run import trials
+from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
@@ -64,7 +64,7 @@ class Builds:
         recipe = self.recipe if copy is None else replace(self.recipe, options=options_for(self.recipe.options, copy))
         text = copy.text if copy else None
         try:
-            image = user_builds.build(self.shop, recipe, slug(label), text, lambda step: self.say(label, step))
+            image = trials.build_user_image(self.shop, recipe, slug(label), text, lambda step: self.say(label, step))
         except BuildError:
             self.say(label, State.FAILED.value)
             raise

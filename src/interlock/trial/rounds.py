@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.engine.run import services as engine
+from interlock.engine.run import trials as engine
 from interlock.engine.run.cells import IDLE, last_lines
-from interlock.engine.run.services import ServiceNetwork, Start
+from interlock.engine.run.trials import ServiceNetwork, Start
 from interlock.engine.run.workspace import ContainerSandbox, run_load
 from interlock.errors import InterlockError, WorkloadError
 from interlock.measure import disturbances

@@ -15,8 +15,8 @@ from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import Say
-from interlock.engine.run import user_builds
-from interlock.engine.run.user_builds import Recipe, UserImage, Workshop
+from interlock.engine.run import trials
+from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import InterlockError
 from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
@@ -75,7 +75,7 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
 
     The user's folder is only read.
     """
-    begun = _Begun(user_builds.find_builder(), datetime.datetime.now(datetime.UTC), time.monotonic())
+    begun = _Begun(trials.find_builder(), datetime.datetime.now(datetime.UTC), time.monotonic())
     left: list[UserImage] = []
     try:
         with tempfile.TemporaryDirectory(prefix="interlock-trial-") as folder:
@@ -108,8 +108,8 @@ def _open_resources(
         checks = replace(checks, address=exposed_address(ports))
     modes = [one.mode.environment for one in assignment.planned if one.mode]
     needed = settings.profiled or any(MOUNT in value for one in modes for value in one.values())
-    services = engine.set_up_trial(owner, assignment.root, base, settings, instruments=needed)
-    return TrialResources(services, checks, settings, on_progress)
+    trials = engine.set_up_trial(owner, assignment.root, base, settings, instruments=needed)
+    return TrialResources(trials, checks, settings, on_progress)
 
 
 def _measure_under_lock(

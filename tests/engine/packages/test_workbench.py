@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from interlock.engine.packages.workbench import KILLED, TIMED_OUT, was_late
+from interlock.engine.packages import workbench
+from interlock.engine.packages.workbench import (
+    CERTIFICATES,
+    KILLED,
+    NETRC,
+    TIMED_OUT,
+    PipSettings,
+    settings_of,
+    translate,
+    was_late,
+)
 
 
 @pytest.mark.parametrize("code", [TIMED_OUT, KILLED])
@@ -16,3 +30,118 @@ def test_a_program_that_timeout_ended_was_late_whichever_clock_is_a_little_faste
 @pytest.mark.parametrize(("code", "took_s"), [(0, 3.0), (1, 5.0), (TIMED_OUT, 0.5), (KILLED, 2.8)])
 def test_a_program_that_ended_by_itself_was_not(code: int, took_s: float) -> None:
     assert not was_late(code, took_s, 3)
+
+
+NOTHING_ELSE = {"NETRC": "/nowhere"}
+
+
+def of(known: dict[str, str], **environment: str) -> PipSettings:
+    return translate(known, {**NOTHING_ELSE, **environment}, {})
+
+
+def test_settings_of_files_and_of_the_environment_are_joined_as_pip_joins_them() -> None:
+    listed = (
+        ":env:.default-timeout='180'\n"
+        "global.extra-index-url='\\nhttps://a.example\\nhttps://b.example'\n"
+        "global.index-url='https://global.example'\n"
+        "global.timeout='5'\n"
+        "install.index-url='https://install.example'\n"
+        "list.format='columns'\n"
+        "global.cache-dir='/somewhere'\n"
+    )
+    assert settings_of(listed, {}) == {
+        "timeout": "180",
+        "extra-index-url": "https://a.example https://b.example",
+        "index-url": "https://install.example",
+    }
+
+
+def test_without_a_pip_the_environment_alone_is_asked() -> None:
+    known = settings_of("", {"PIP_INDEX_URL": "https://x.example", "PIP_CACHE_DIR": "/c", "PATH": "/bin"})
+    assert known == {"index-url": "https://x.example"}
+
+
+def test_pips_own_list_of_its_settings_is_understood(tmp_path: Path) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text(
+        "[global]\nindex-url = https://file.example\nextra-index-url =\n    https://a.example\n    https://b.example\n"
+    )
+    environment = {"PIP_CONFIG_FILE": str(file), "PIP_TRUSTED_HOST": "a.example", "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    found = settings_of(listed, environment)
+    assert found["trusted-host"] == "a.example"
+    assert found["index-url"] == "https://file.example"
+    assert found["extra-index-url"] == "https://a.example https://b.example"
+
+
+def test_settings_become_variables_and_the_audit_keeps_its_own() -> None:
+    found = of({"index-url": "https://x.example", "no-binary": "numpy"}).environment
+    assert found["PIP_INDEX_URL"] == "https://x.example"
+    assert found["PIP_NO_BINARY"] == "numpy"
+    assert found["PIP_CACHE_DIR"] == "/cache/pip"
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_the_certificates_that_this_machine_trusts_go_along(tmp_path: Path, variable: str) -> None:
+    bundle, other = tmp_path / "own.pem", tmp_path / "other.pem"
+    bundle.touch()
+    other.touch()
+    found = of({}, **{variable: str(bundle)})
+    assert found.files[CERTIFICATES] == bundle
+    assert {found.environment[name] for name in ("PIP_CERT", "SSL_CERT_FILE", "GIT_SSL_CAINFO")} == {CERTIFICATES}
+    assert of({"cert": str(other)}, **{variable: str(bundle)}).files[CERTIFICATES] == other
+
+
+def test_without_any_setting_the_systems_certificates_are_taken() -> None:
+    bundle = of({}).files.get(CERTIFICATES)
+    assert bundle is None or bundle.is_file()
+
+
+def test_folders_of_wheels_and_constraints_go_along_and_what_is_not_there_does_not(tmp_path: Path) -> None:
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "c.txt").touch()
+    links = f"https://x.example/links.html {tmp_path}/wheels /nowhere file://{tmp_path}/wheels"
+    found = of({"find-links": links, "constraint": f"{tmp_path}/c.txt"})
+    places = found.environment["PIP_FIND_LINKS"].split()
+    assert places[0] == "https://x.example/links.html"
+    assert [found.files[place] for place in places[1:]] == [tmp_path / "wheels"] * 2
+    assert found.files[found.environment["PIP_CONSTRAINT"]] == tmp_path / "c.txt"
+    assert "PIP_FIND_LINKS" not in of({"find-links": "/nowhere"}).environment
+
+
+def test_passwords_proxies_and_variables_that_files_name_go_along(tmp_path: Path) -> None:
+    (tmp_path / "netrc").touch()
+    environment = {
+        "NETRC": str(tmp_path / "netrc"),
+        "https_proxy": "http://proxy:3128",
+        "NO_PROXY": "x",
+        "SECRET": "no",
+    }
+    found = translate({}, environment, {"USER_OF_INDEX": "t"})
+    assert found.files[NETRC] == tmp_path / "netrc"
+    assert (found.environment["https_proxy"], found.environment["NO_PROXY"]) == ("http://proxy:3128", "x")
+    assert found.environment["USER_OF_INDEX"] == "t"
+    assert "SECRET" not in found.environment
+
+
+@pytest.mark.parametrize(
+    ("known", "environment", "expected"),
+    [
+        ({"index-url": "http://localhost:3141/simple"}, {}, True),
+        ({"extra-index-url": "https://x.example http://user:pw@127.0.0.1:80/"}, {}, True),
+        ({}, {"HTTPS_PROXY": "http://[::1]:3128"}, True),
+        ({"index-url": "https://localhost.example/simple"}, {}, False),
+        ({}, {"NO_PROXY": "localhost,127.0.0.1"}, False),
+    ],
+)
+def test_an_index_on_this_very_machine_needs_its_network(
+    known: dict[str, str], environment: dict[str, str], expected: bool
+) -> None:
+    assert of(known, **environment).host_network is expected
+
+
+def test_options_of_the_files_may_need_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "_config_list", lambda: "global.timeout='5'\n")
+    assert workbench.gather([], ["--index-url http://localhost:1/simple"]).host_network
+    assert not workbench.gather([], ["--index-url https://x.example/simple"]).host_network

@@ -1,23 +1,29 @@
-"""Builds variants into what an engine runs them from: what is unchanged is left alone, the rest is built and proved."""
+"""Builds variants into what an engine runs them from: what is unchanged is left alone, the rest is built and proved.
+
+`verify` builds an image once more from nothing and compares the layers bit by bit.
+"""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import shlex
+import tarfile
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 from docker import DockerClient
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import loading, rendering
@@ -35,9 +41,9 @@ from interlock.engine.build.image import (
     describe_image,
     find_image,
     read_context,
+    require_proof,
     take_tag,
 )
-from interlock.engine.build.proof import require_proof
 from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import HASH_LABEL, engine_words
 from interlock.engine.protocol import BuildOptions, Engine, Say
@@ -397,3 +403,73 @@ def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun
     path = folder / store.BUILDS_FILE
     store.write_json(path, record)
     return path
+
+
+# Where every variant that is built from a source has its interpreter, in a layer of its own: the image's last.
+INTERPRETER = "/usr/local"
+NAMED_FILES = 5
+
+
+def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOptions, say: Say) -> Built:
+    """Build the variant twice and return its image if both builds gave the same interpreter layer.
+
+    BuildError names the files that differ. What is not built from source, or failed, is returned unverified.
+    """
+    variant = catalog.variants[name]
+    (built,) = build(ImageBuilder(client, catalog, options, say), [name])
+    if built.outcome.state is not State.OK:
+        return built
+    if variant.kind is not SourceKind.SOURCE:
+        say(name, "not verified: not built from source")
+        return built
+    again = replace(options, rebuild=str(time.time_ns()))
+    say(name, "building it again from nothing")
+    plan = ImageBuilder(client, catalog, again, say).plan(variant)
+    image_id = build_image(client, plan, again, make_jobs(), say)
+    try:
+        if interpreter_layer(client, image_id) != interpreter_layer(client, built.image_id):
+            raise _not_reproducible(client, name, built.image_id, image_id)
+    finally:
+        # An engine that finds the very same files again may answer with the very same image.
+        if image_id != built.image_id:
+            with suppress(APIError):
+                client.images.remove(image_id)
+    say(name, f"reproducible: {interpreter_layer(client, built.image_id)}")
+    return built
+
+
+def interpreter_layer(client: DockerClient, image_id: str) -> str:
+    """Return the digest of the uncompressed layer with the interpreter (the OCI image specification's diff id)."""
+    return str(client.images.get(image_id).attrs["RootFS"]["Layers"][-1])
+
+
+def _not_reproducible(client: DockerClient, name: str, one: str, other: str) -> BuildError:
+    differing = sorted(_entries(client, one) ^ _entries(client, other))
+    paths = list(dict.fromkeys(path for path, _ in differing))
+    more = f" and {len(paths) - NAMED_FILES} more" if len(paths) > NAMED_FILES else ""
+    return BuildError(
+        file=f"variants/{name}.toml",
+        found=f"two builds differ in {', '.join(paths[:NAMED_FILES]) or 'directories alone'}{more}",
+        todo="Find what in these files depends on the time, the path or the order of the build (diffoscope helps).",
+    )
+
+
+def _entries(client: DockerClient, image_id: str) -> set[tuple[str, str]]:
+    """Return each path of the interpreter with everything that a layer records about it."""
+    container = client.containers.create(image_id)
+    try:
+        stream, _ = container.get_archive(INTERPRETER)
+        with tempfile.TemporaryFile() as file:
+            for chunk in stream:
+                file.write(chunk)
+            file.seek(0)
+            with tarfile.open(fileobj=file) as tar:
+                return {(entry.name, _described(tar, entry)) for entry in tar}
+    finally:
+        container.remove(force=True)
+
+
+def _described(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> str:
+    data = tar.extractfile(entry) if entry.isreg() else None
+    content = hashlib.sha256(data.read()).hexdigest() if data else entry.linkname
+    return f"{entry.mode:o} {entry.uid}:{entry.gid} {entry.mtime} {content}"

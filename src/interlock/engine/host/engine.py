@@ -1,22 +1,29 @@
-"""This machine itself as the engine: variants are prefixes, cells are folders, a server is a process."""
+"""This machine itself as the engine: variants are prefixes, cells are folders, a server is a process.
+
+Experiments that were killed leave processes on it, which `end_processes` ends.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from interlock.catalog.catalog import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
 from interlock.engine.host import cells, toolchain
 from interlock.engine.host.cells import serving
-from interlock.engine.host.prefixes import HostInstaller, PrefixBuilder
+from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
 from interlock.engine.protocol import NOTHING, Answer, BuildOptions, Needs, Say
 from interlock.errors import UsageError
 from interlock.results.experiments import Built, EngineName
@@ -137,3 +144,64 @@ class HostNetwork:
 
     def put_load(self, words: Sequence[str], limit_s: float) -> str:
         raise cells.unsupported("the load on a service needs a container engine")
+
+
+END_S = 60.0
+LOOK_S = 0.2
+
+
+def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
+    """End each `interlock matrix --name NAME` whose name has this prefix as Ctrl-C would, and builds marked with one.
+
+    What does not end in time is killed. Return the names.
+
+    A process is known by its id and its start: what has the id of one that has ended is left alone.
+    """
+    found = dict(_processes(beginning))
+    for end in (psutil.Process.terminate, psutil.Process.kill):
+        left = [process for process in found if _runs(process)]
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                end(process)
+        _wait(lambda left=left: not any(map(_runs, left)), within_s)  # type: ignore[misc]
+    return sorted(set(found.values()))
+
+
+def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
+    """Yield this user's processes and their experiments; not a `timeout` around one, which repeats the signal."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            mine = process.uids().effective == os.getuid() and process.pid != os.getpid()
+            name = (_name_of(words) or _mark_of(process)) if mine and not _is_timeout(words) else ""
+            if name and name.startswith(beginning):
+                yield process, name
+
+
+def _is_timeout(words: list[str]) -> bool:
+    return bool(words) and Path(words[0]).name == "timeout"
+
+
+def _name_of(words: list[str]) -> str:
+    """Return the experiment's name if this is a command line of `interlock matrix`, else an empty text."""
+    names = (after for word, after in itertools.pairwise(words) if word == "--name")
+    return next(names, "") if "matrix" in words else ""
+
+
+def _mark_of(process: psutil.Process) -> str:
+    """Return the experiment that the process builds for, or an empty text."""
+    return process.environ().get(EXPERIMENT, "")
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait(until: Callable[[], bool], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while not until() and time.monotonic() < end:
+        time.sleep(LOOK_S)

@@ -17,8 +17,18 @@ from interlock.catalog import loading, rendering
 from interlock.catalog.catalog import Catalog, Texts
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.builds import ended
-from interlock.engine.build.image import EXIT_CODE, STEP, Plan, build_failure, content_hash, keep_log
-from interlock.engine.build.proof import QUESTION, no_answer, parse_facts, require_proof
+from interlock.engine.build.image import (
+    EXIT_CODE,
+    QUESTION,
+    STEP,
+    Plan,
+    build_failure,
+    content_hash,
+    keep_log,
+    no_answer,
+    parse_facts,
+    require_proof,
+)
 from interlock.engine.build.sources import MIRROR, find_prefix, local_files, mirror_url
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, Say

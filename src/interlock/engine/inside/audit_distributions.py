@@ -1,6 +1,6 @@
 """Runs inside an image, on any interpreter from 3.6 on: which packages are installed beside the standard library.
 
-Prints a JSON object for each, with the files that its RECORD names; interlock.installed reads them.
+Prints a JSON object for each, with the files that its RECORD names; engine/packages/audit.py reads them.
 """
 
 import csv

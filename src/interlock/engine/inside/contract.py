@@ -1,7 +1,7 @@
 """Runs inside an image, on any interpreter from 2.5 to 3.15: does it do what people rely on in python:X-slim?
 
 Prints for every check a line `name=ok`, or `name=` and what was found. It asks the same of every interpreter and knows
-no versions; which of the checks a version promises is in interlock/contract.py.
+no versions; which of the checks a version promises is in engine/build/contract.py.
 """
 
 import glob

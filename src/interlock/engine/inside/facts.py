@@ -1,6 +1,6 @@
 """Runs inside an image, on any interpreter from 2.5 to 3.15: what this interpreter is, asked of itself.
 
-Prints lines `key=value`; engine/proof.py reads them.
+Prints lines `key=value`; engine/build/image.py reads them.
 """
 
 import os

@@ -19,10 +19,9 @@ from interlock.catalog.catalog import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
-from interlock.engine.packages.pip_settings import AUDIT, PipSettings, gather
 from interlock.engine.packages.requirements import Line, Requirements, display_text
 from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
-from interlock.engine.packages.workbench import Workbench, ensure_builder
+from interlock.engine.packages.workbench import AUDIT, PipSettings, Workbench, ensure_builder, gather
 from interlock.engine.protocol import Say
 from interlock.engine.run import cells
 from interlock.errors import BuildError, EngineError

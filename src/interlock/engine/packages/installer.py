@@ -24,8 +24,7 @@ from interlock.catalog.catalog import Catalog
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
-from interlock.engine.packages.pip_settings import AUDIT, PipSettings, gather
-from interlock.engine.packages.workbench import WHEELS, Workbench, ensure_builder
+from interlock.engine.packages.workbench import AUDIT, WHEELS, PipSettings, Workbench, ensure_builder, gather
 from interlock.engine.protocol import Say
 from interlock.engine.run import cells
 from interlock.errors import BuildError, EngineError

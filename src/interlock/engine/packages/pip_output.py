@@ -15,8 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from interlock.engine.packages.pip_settings import AUDIT
-from interlock.engine.packages.workbench import CommandResult, Workbench
+from interlock.engine.packages.workbench import AUDIT, CommandResult, Workbench
 from interlock.errors import EngineError
 
 # The first pip with --report and --dry-run.

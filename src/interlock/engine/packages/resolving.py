@@ -18,9 +18,8 @@ from interlock.engine.packages.pip_output import (
     requirements_file,
     stub_wheel,
 )
-from interlock.engine.packages.pip_settings import AUDIT
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
-from interlock.engine.packages.workbench import CACHE, WHEELS, Workbench
+from interlock.engine.packages.workbench import AUDIT, CACHE, WHEELS, Workbench
 
 DEADLINE_S = 3600
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"

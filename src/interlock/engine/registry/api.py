@@ -1,6 +1,7 @@
 """A registry's own API, for what no engine does: it reads manifests and puts an index (OCI distribution specification).
 
 Credentials come from the engine's store. Trusted are the system's authorities and those in /etc/docker/certs.d.
+What a registry or an engine says when it refuses is translated here into a cause and what to do about it.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import ssl
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -20,12 +23,15 @@ from urllib.request import parse_http_list, parse_keqv_list
 
 import requests
 from docker import DockerClient, auth
+from docker.errors import DockerException, NotFound
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ConnectionError as NotConnected
+from requests.exceptions import RequestException
 from urllib3.exceptions import InsecureRequestWarning
 
-from interlock.engine.registry.errors import explain
+from interlock.engine.client import engine_words
 from interlock.engine.registry.names import HUB, Registry
+from interlock.errors import RegistryError
 
 CERTIFICATES = Path("/etc/docker/certs.d")
 HUB_API = "registry-1.docker.io"
@@ -296,3 +302,110 @@ def index_of(entries: Sequence[Entry]) -> Manifest:
     ordered = sorted(entries, key=lambda one: (platform_text(one.get("platform") or {}), one["digest"]))
     fields = {"schemaVersion": 2, "mediaType": media_type, "manifests": ordered}
     return Manifest(media_type, json.dumps(fields, sort_keys=True).encode())
+
+
+# By cause: a pattern in the message (the first match counts), what it means, and what to do. {host} is the registry's,
+# {words} the end of the message.
+MEANINGS = {
+    "no login": (
+        r"no basic auth credentials|asks for a login",
+        "asks for a login, and the engine's credential store has none for it",
+        "Log in once: docker login {host}",
+    ),
+    "denied": (
+        r"denied|insufficient_scope|\b403\b",
+        "denies access to this user",
+        "Ask its owner for permission, or use another namespace.",
+    ),
+    "wrong login": (
+        r"unauthorized|authentication required|incorrect username or password|\b401\b",
+        "refuses the user or password that the engine's credential store has for it",
+        "Log in again: docker login {host}",
+    ),
+    "credential store": (
+        r"[Cc]redentials? ?store|docker-credential-",
+        "needs a login, and the engine's credential store fails ({words})",
+        "Fix credsStore and credHelpers in the engine's config.json.",
+    ),
+    "read-only": (
+        r"HTTP 405|\b405 |[Mm]ethod not allowed|operation is unsupported",
+        "is read-only (405 Method Not Allowed)",
+        "Push to another registry, or end its read-only mode.",
+    ),
+    "no TLS": (
+        r"HTTP response to HTTPS client|WRONG_VERSION_NUMBER|record layer failure",
+        "answers without TLS, which engines refuse unless it runs on this machine",
+        "Give it a certificate, or add {host} to insecure-registries in /etc/docker/daemon.json.",
+    ),
+    "untrusted certificate": (
+        r"x509|certificate|CERTIFICATE_VERIFY_FAILED",
+        "has a certificate that this machine does not trust",
+        "Copy its CA certificate to /etc/docker/certs.d/{host}/ca.crt.",
+    ),
+    "rate limit": (
+        r"toomanyrequests|\b429\b",
+        "limits requests from this machine ({words})",
+        "Log in, or wait and try again.",
+    ),
+    "engine disk full": (
+        r"no space left on device",
+        "sends an image that does not fit on the engine's disk",
+        "Free space: docker system df, docker image prune.",
+    ),
+    "server error": (
+        r"\b50[0-9] (Internal|Bad|Service|Gateway|Insufficient)|unknown error",
+        "fails ({words})",
+        "Read its log; its disk may be full.",
+    ),
+    "unreachable": (
+        r"refused|no such host|not known|resolution|timeout|timed out|unreachable|no route|EOF|reset by peer|aborted",
+        "cannot be reached ({words})",
+        "Start it, or correct its name.",
+    ),
+}
+# The last part of a Go or Python error's chain tells its cause.
+CAUSE = re.compile(r"\[Errno -?\d+\] ([^'\")]+)")
+
+
+def cause_of(message: str) -> str:
+    """Return the cause, a key of MEANINGS, that a message of an engine or a registry tells; empty if it tells none."""
+    return next((cause for cause, (pattern, _, _) in MEANINGS.items() if re.search(pattern, message)), "")
+
+
+def explain(host: str, message: str) -> RegistryError:
+    """Return the error for a message of a registry, which came from it or through the engine."""
+    words = _words(message)
+    cause = cause_of(message)
+    if not cause:
+        found = f"the registry or the engine answered: {words}"
+        return RegistryError(key=host, found=found, todo="Read the registry's log.")
+    _, found, todo = MEANINGS[cause]
+    return RegistryError(key=host, found=f"the registry {found.format(words=words)}", todo=todo.format(host=host))
+
+
+def _words(message: str) -> str:
+    cause = CAUSE.findall(message)
+    return str(cause[-1] if cause else message.strip().rpartition(": ")[2]).strip("\"')( .")
+
+
+@contextmanager
+def registry_errors(host: str) -> Iterator[None]:
+    """Raise RegistryError for every failure of the engine or the registry within the block."""
+    try:
+        yield
+    except DockerException as error:
+        raise explain(host, engine_words(error)) from None
+    except RequestException as error:
+        raise explain(host, str(error)) from None
+
+
+def registry_digest(client: DockerClient, name: str) -> str | None:
+    """Return the digest that its registry has for a name with a tag or a digest; None if it has none.
+
+    The engine asks, with its credentials. Raises RegistryError if the registry does not answer or refuses.
+    """
+    with registry_errors(name.partition("/")[0]):
+        try:
+            return str(client.images.get_registry_data(name).id)
+        except NotFound:
+            return None

@@ -1,11 +1,17 @@
-"""Names of registries, HOST[:PORT]/NAMESPACE, and of images in them. Pure."""
+"""Names of registries, HOST[:PORT]/NAMESPACE, of images in them, and the digests that this engine knows an image by."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from docker import DockerClient
+from docker.errors import ImageNotFound
+from docker.models.images import Image
+
+from interlock.engine.client import HASH_LABEL
 from interlock.errors import UsageError
+from interlock.results.experiments import Built
 
 SHAPE = "Write HOST[:PORT]/NAMESPACE, such as registry.example:5000/team."
 # The grammar of github.com/distribution/reference, with which engines read names.
@@ -91,3 +97,33 @@ def _wrong_namespace(namespace: str) -> str:
 
 def _wrong(option: str, text: str, found: str) -> UsageError:
     return UsageError(key=option, found=f"'{text}' {found}", todo=SHAPE)
+
+
+# Podman gives a digest also to what it built, under a local name that no registry has.
+LOCAL = ("docker.io/interlock/", "localhost/")
+
+
+def known_digest(image: Image) -> str | None:
+    """Return the name by digest that a push or a pull has recorded for an image; None without one."""
+    return next(iter(known_digests(image)), None)
+
+
+def known_digests(image: Image, repository: str = "") -> list[str]:
+    """Return every recorded name by digest, or those of one repository."""
+    found = [one for one in image.attrs.get("RepoDigests") or [] if not one.startswith(LOCAL)]
+    return [one for one in found if not repository or one.startswith(f"{repository}@")]
+
+
+def find_tagged(client: DockerClient, measured: Built) -> Built | None:
+    """Return this engine's image with the tag of a measured one; None without one. Nothing is pulled or built."""
+    try:
+        image = client.images.get(measured.tag)
+    except ImageNotFound:
+        return None
+    update = {
+        "image_id": image.id,
+        "digest": known_digest(image),
+        "content_hash": image.labels.get(HASH_LABEL, ""),
+        "size_bytes": image.attrs["Size"],
+    }
+    return measured.model_copy(update=update)

@@ -1,7 +1,12 @@
-"""What building a user's Dockerfile says, and what it is told."""
+"""The GIL probe, run by this machine's interpreter with a GIL that is made up."""
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,9 +14,88 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.client import Address
-from interlock.engine.run import user_builds
-from interlock.engine.run.user_builds import CLASSIC, Recipe, find_builder, last_words
+from interlock.engine.run import trials
+from interlock.engine.run.trials import CLASSIC, Recipe, find_builder, last_words
 from interlock.errors import EngineError
+
+# What a free-threaded interpreter has: `sys._is_gil_enabled`, here as a list that the program changes.
+PRETENCE = "import sys\ngil = [False]\nsys._is_gil_enabled = lambda: gil[0]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The GIL probe as a container gets it."""
+    with tarfile.open(fileobj=io.BytesIO(trials.gil_probe_archive())) as tar:
+        tar.extractall(tmp_path, filter="data")
+    return tmp_path / trials.GIL_FOLDER.strip("/")
+
+
+def run(folder: Path, program: str, *path: Path) -> str:
+    """Runs the program with the GIL probe; what it printed."""
+    (folder / "pretence.py").write_text(PRETENCE)
+    # The pretence must be there before the GIL probe looks.
+    source = folder / "sitecustomize.py"
+    source.write_text("import pretence\n" + source.read_text().replace("import pretence\n", ""))
+    environment = {**os.environ, "PYTHONPATH": ":".join(map(str, (folder, *path)))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def said(folder: Path) -> list[list[str]]:
+    return [path.read_text().split() for path in sorted(folder.glob("*.gil"))]
+
+
+def test_every_user_may_write_beside_the_witness() -> None:
+    with tarfile.open(fileobj=io.BytesIO(trials.gil_probe_archive())) as tar:
+        modes = {entry.name: entry.mode for entry in tar}
+    assert modes == {"interlock-gil": 0o1777, "interlock-gil/sitecustomize.py": 0o644}
+
+
+def test_a_gil_that_stays_off_is_said(folder: Path) -> None:
+    run(folder, "import json")
+    ((_, start, now, *_),) = said(folder)
+    assert (start, now) == ("0", "0")
+
+
+def test_a_gil_that_comes_back_is_said_with_what_was_loaded_last(folder: Path) -> None:
+    run(folder, "import pretence, _testcapi, colorsys\npretence.gil[0] = True\nopen('/dev/null')\nimport _testbuffer")
+    ((_, start, now, module),) = said(folder)
+    assert (start, now, module) == ("0", "1", "_testcapi")
+
+
+def test_a_forked_process_speaks_for_itself(folder: Path) -> None:
+    child = "pretence.gil[0] = True; open('/dev/null'); os._exit(0)"
+    program = f"import os, pretence\nif os.fork() == 0:\n    {child}\nos.wait()"
+    run(folder, program)
+    assert sorted(words[2] for words in said(folder)) == ["0", "1"]
+
+
+def test_a_forked_process_in_which_nothing_changes_is_heard_as_well(folder: Path) -> None:
+    run(folder, "import os\nif os.fork() == 0:\n    open('/dev/null')\n    os._exit(0)\nos.wait()")
+    assert [words[1:3] for words in said(folder)] == [["0", "0"], ["0", "0"]]
+
+
+def test_the_images_own_sitecustomize_runs_as_well(folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("print('own', __name__)\n")
+    assert run(folder, "print('program')", own).splitlines() == ["own sitecustomize", "program"]
+
+
+def test_an_interpreter_without_the_question_says_nothing(folder: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    subprocess.run([sys.executable, "-c", "import json"], env=environment, check=True, timeout=60)
+    assert said(folder) == [] or sys.version_info >= (3, 13)
+
+
+def test_a_line_that_cannot_be_written_disturbs_nobody(folder: Path) -> None:
+    # The process keeps its id, and where its line would be there is a folder.
+    shell = 'rm "$PYTHONPATH/$$.gil"; mkdir "$PYTHONPATH/$$.gil"; exec "$0" -c "print(1)"'
+    assert run(folder, f"import os, sys\nos.execv('/bin/sh', ['sh', '-c', {shell!r}, sys.executable])") == "1\n"
+
 
 # Docker 20.10's classic builder with pip 25.1, and BuildKit by buildx 0.13.
 CLASSIC_LOG = """\
@@ -84,7 +168,7 @@ def test_any_log_has_last_words(log: str) -> None:
     ],
 )
 def test_steps_that_take_time_are_shown(line: str, step: str | None) -> None:
-    found = user_builds.STEP.match(line)
+    found = trials.STEP.match(line)
     assert (found[1] if found else None) == step
 
 
@@ -124,7 +208,7 @@ def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     monkeypatch.setenv("BUILDX_BUILDER", "another")
     log: list[str] = []
-    assert user_builds._run(address, ["env"], None, log, print) == 0
+    assert trials._run(address, ["env"], None, log, print) == 0
     seen = dict(line.rstrip("\n").partition("=")[::2] for line in log if line.startswith(("DOCKER_", "BUILDX_")))
     assert {name: seen[name] for name in seen if name in {"DOCKER_HOST", "DOCKER_CONTEXT", "BUILDX_BUILDER"}} == (
         address.environment

@@ -1,0 +1,417 @@
+"""A user's own Dockerfile: built by their docker command, and run as a service with the load and their tests beside it.
+
+Builds use BuildKit where the user has it, and the user's credentials.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import IO
+
+from docker import DockerClient
+from docker.errors import DockerException
+from docker.models.containers import Container
+from docker.types import LogConfig
+from docker.utils import parse_bytes
+from docker.utils.build import tar as tar_context
+from requests.exceptions import RequestException
+
+from interlock.catalog.types import MOUNT
+from interlock.engine.client import OWNER_LABEL, Address, engine_words, environment_for, no_space
+from interlock.engine.protocol import Answer
+from interlock.engine.run import cells
+from interlock.engine.run.cells import last_lines
+from interlock.engine.run.workspace import ContainerSandbox, ContainerWorkspace, ask_service
+from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
+
+GIL_FOLDER = "/interlock-gil"
+GIL_PROBE = files("interlock.engine").joinpath("inside/gil_probe.py").read_bytes()
+UNHEALTHY = "before it was healthy"
+ADDRESSLESS = ("host", "none")
+
+
+@dataclass(frozen=True)
+class ServiceNetwork:
+    """Where services of a trial run: a network, the container that load comes from, and each service's limits."""
+
+    workspace: ContainerWorkspace
+    network: str
+    loader: ContainerSandbox  # that asks and puts load on
+    service_cpus: str = ""
+    memory: str | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a container is started with."""
+
+    image_id: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    command: Sequence[str] | None = None  # in place of the image's own, its entrypoint left out
+    alias: str = ""
+    gil_probed: bool = False
+
+
+def open_network(client: DockerClient, owner: str) -> str:
+    """Make a network for the trial, with access to the outside, which a service may need to start."""
+    name = f"interlock-{owner}"
+    client.networks.create(name, driver="bridge", labels={OWNER_LABEL: owner})
+    return name
+
+
+def require_network(client: DockerClient, name: str) -> None:
+    """Raise UsageError unless the engine has this network and containers get an address in it."""
+    found = [one.name for one in client.networks.list(names=[name])]
+    if name not in found or name in ADDRESSLESS:
+        what = "has no network" if name not in found else "gives containers no address in"
+        raise UsageError(
+            key="--network", found=f"the engine {what} '{name}'", todo="Choose one of `docker network ls`."
+        )
+
+
+def require_memory(text: str) -> None:
+    """Raise UsageError unless the engine takes the text for a size."""
+    try:
+        parse_bytes(text)
+    except DockerException:
+        raise UsageError(key="--memory", found=f"'{text}' is not a size", todo="Write it as 512m or 2g.") from None
+
+
+def start_loader(client: DockerClient, owner: str, image_id: str, network: str, cpus: str) -> Container:
+    """Start the container that load comes from; it idles until a load is run in it."""
+    options = {"init": True, "network": network, "cpuset_cpus": cpus, "labels": {OWNER_LABEL: owner}}
+    try:
+        return client.containers.run(image_id, detach=True, **options)
+    except DockerException as error:
+        raise EngineError(
+            found=f"the engine cannot start the load: {engine_words(error)}",
+            todo="Look for the cause in the engine's log.",
+        ) from None
+
+
+@contextmanager
+def started(services: ServiceNetwork, start: Start) -> Iterator[ContainerSandbox]:
+    """Start a container of a user's image and remove it after the block; WorkloadError if it does not start."""
+    container = None
+    try:
+        container = _create(services, start)
+        if start.gil_probed:
+            container.put_archive("/", gil_probe_archive())
+        container.start()
+    except DockerException as error:
+        if container is not None:
+            cells.remove(container)
+        if no_space(str(error)):
+            raise EngineError(found=f"no space left: {error}", todo="Free some (`docker system df`).") from None
+        raise WorkloadError(
+            found=f"the engine cannot start it: {engine_words(error)}", todo="Correct the image's command or --cmd."
+        ) from None
+    try:
+        yield services.workspace.sandbox(container, services.network)
+    finally:
+        cells.remove(container)
+
+
+def _create(services: ServiceNetwork, start: Start) -> Container:
+    client = services.workspace.client
+    named = client.api.create_endpoint_config(aliases=[start.alias] if start.alias else [])
+    replaced = {} if start.command is None else {"command": list(start.command), "entrypoint": []}
+    return client.containers.create(
+        start.image_id,
+        environment=dict(start.environment),
+        network=services.network,
+        networking_config={services.network: named},
+        cpuset_cpus=services.service_cpus,
+        mem_limit=services.memory,
+        # Its log is read back, whatever the engine does with logs.
+        log_config=LogConfig(type="json-file"),
+        volumes={services.workspace.volume: {"bind": MOUNT, "mode": "ro"}} if services.workspace.volume else {},
+        labels={OWNER_LABEL: services.workspace.owner},
+        **replaced,
+    )
+
+
+def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
+    """Return what an image EXPOSEs, as in 8000/tcp."""
+    return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
+
+
+def ask(services: ServiceNetwork, url: str, *, any_answer: bool) -> Answer:
+    """Ask a service for about a second until its answer is 2xx, or until there is any; the body is thrown away."""
+    return ask_service(services.loader.container, url, any_answer=any_answer, body=False)
+
+
+def require_running(sandbox: ContainerSandbox, when: str) -> None:
+    """Raise WorkloadError with the exit code and the last lines of the log if the container has ended."""
+    sandbox.container.reload()
+    if sandbox.container.status == "running":
+        return
+    state = sandbox.container.attrs["State"]
+    why = "it had no memory left (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
+    raise WorkloadError(found=f"it ended {when}: {why}; {last_lines(log_of(sandbox))}", todo="Fix what its log says.")
+
+
+def log_of(sandbox: ContainerSandbox) -> str:
+    """Return everything that the container printed."""
+    return str(sandbox.container.logs().decode(errors="replace"))
+
+
+def wait_for_end(sandbox: ContainerSandbox, limit_s: float) -> tuple[int, float] | None:
+    """Return the exit code and the seconds that it ran, by the engine's clock; None after limit_s seconds."""
+    try:
+        sandbox.container.wait(timeout=limit_s)
+    except RequestException:
+        return None
+    sandbox.container.reload()
+    state = sandbox.container.attrs["State"]
+    return int(state["ExitCode"]), _moment(state["FinishedAt"]) - _moment(state["StartedAt"])
+
+
+def _moment(text: str) -> float:
+    """Return a time of the engine's in seconds since 1970; datetime reads no nanoseconds."""
+    whole, _, rest = text.rstrip("Z").partition(".")
+    digits = rest.partition("+")[0]
+    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{digits or 0}")
+
+
+def gil_probe_archive() -> bytes:
+    """Return the GIL probe as the sitecustomize of a folder that every user may write to."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        folder = tarfile.TarInfo(GIL_FOLDER.strip("/"))
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+        tar.addfile(folder)
+        entry = tarfile.TarInfo(f"{folder.name}/sitecustomize.py")
+        entry.size, entry.mode = len(GIL_PROBE), 0o644
+        tar.addfile(entry, io.BytesIO(GIL_PROBE))
+    return stream.getvalue()
+
+
+def read_gil_probe(sandbox: ContainerSandbox) -> list[str]:
+    """Return the lines that the GIL probe wrote, one for each process."""
+    try:
+        parts, _ = sandbox.container.get_archive(GIL_FOLDER)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(parts))) as tar:
+            written = [tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".gil")]
+            return [stream.read().decode(errors="replace") for stream in written if stream]
+    except (DockerException, tarfile.TarError):
+        return []
+
+
+def image_environment(services: ServiceNetwork, image_id: str) -> dict[str, str]:
+    """Return the ENV of an image."""
+    settings = services.workspace.client.images.get(image_id).attrs["Config"].get("Env") or []
+    return dict(setting.partition("=")[::2] for setting in settings)
+
+
+DOCKER, DOCKERFILE = "docker", "Dockerfile"
+IGNORE = ".dockerignore"
+CLASSIC = "the engine's classic builder"
+# What either builder prints when a step begins that takes time.
+STEP = re.compile(
+    r"^(?:Step [0-9]+/[0-9]+ : |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$", re.IGNORECASE
+)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+MADE = re.compile(r"^ ---> ([0-9a-f]{12})$", re.MULTILINE)
+# BuildKit repeats what the failed step said between two rules.
+FAILED_STEP = re.compile(r"^------\n > .*?:\n(.*?)^------$", re.MULTILINE | re.DOTALL)
+TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
+CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
+NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
+LAST_LINES, SEARCHED_LINES = 4, 40
+KILLED_S = 10
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is built: the user's folder, their Dockerfile, and the options of `docker build` that they gave."""
+
+    context: Path
+    dockerfile: Path
+    options: tuple[str, ...] = ()
+
+    @property
+    def ignore_file(self) -> Path | None:
+        """The ignore file of this Dockerfile alone, which is read instead of the folder's .dockerignore."""
+        path = self.dockerfile.with_name(self.dockerfile.name + IGNORE)
+        return path if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class UserImage:
+    """An image that was built, how long it took, and what else the build left in the engine, the last first."""
+
+    image_id: str
+    duration_s: float
+    size_bytes: int
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where images of a trial are built, and who owns them."""
+
+    client: DockerClient
+    address: Address
+    owner: str
+    folder: Path  # for copies of the Dockerfile
+    logs: Path
+    builder: str
+
+
+def find_builder() -> str:
+    """Return what `docker build` builds with; EngineError if the command is missing."""
+    try:
+        found = subprocess.run([DOCKER, "buildx", "version"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise EngineError(
+            found="there is no `docker` command, and a user's Dockerfile is built with it",
+            todo="Install it: apt-get install docker-cli (docker.io before Debian 13).",
+        ) from None
+    if found.returncode != 0 or os.environ.get("DOCKER_BUILDKIT") == "0":
+        return CLASSIC
+    return f"BuildKit by {' '.join(found.stdout.split()[:2])}"
+
+
+def build_user_image(
+    workshop: Workshop, recipe: Recipe, name: str, text: str | None, on_step: Callable[[str], None]
+) -> UserImage:
+    """Build the user's Dockerfile, or `text` in its place; BuildError has the last lines of the log.
+
+    The user's folder is only read.
+    """
+    started = time.monotonic()
+    dockerfile = recipe.dockerfile if text is None else _write_copy(workshop.folder / name, recipe, text)
+    answer = workshop.folder / f"{name}.id"
+    before, log = _image_ids(workshop.client), list[str]()
+    words = [DOCKER, "build", "--label", f"{OWNER_LABEL}={workshop.owner}", "--iidfile", str(answer), "--force-rm"]
+    done = False
+    try:
+        with _context(workshop, recipe, dockerfile) as (context, stdin):
+            code = _run(workshop.address, [*words, *recipe.options, *context], stdin, log, on_step)
+        done = code == 0 and answer.is_file()
+    finally:
+        left = _left("".join(log), before)
+        if not done:
+            remove_images(workshop.client, left)
+    path = _keep(workshop.logs / f"trial-{name}.log", "".join(log))
+    if not done:
+        raise _failure("".join(log), recipe, path)
+    image_id, duration_s = answer.read_text(encoding="utf-8").strip(), time.monotonic() - started
+    return UserImage(image_id, duration_s, workshop.client.images.get(image_id).attrs["Size"], left)
+
+
+def _left(log: str, before: set[str]) -> tuple[str, ...]:
+    """Return the images of steps that the classic builder left; those that were there before are not ours."""
+    return tuple(one for one in reversed(MADE.findall(log)) if not any(known.startswith(one) for known in before))
+
+
+def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
+    """Write the Dockerfile as it is built, and next to it the ignore rules that belong to it."""
+    folder.mkdir(parents=True)
+    copy = folder / DOCKERFILE
+    copy.write_bytes(text.encode("utf-8", "surrogateescape"))
+    if recipe.ignore_file:
+        (folder / f"{DOCKERFILE}{IGNORE}").write_bytes(recipe.ignore_file.read_bytes())
+    return copy
+
+
+@contextmanager
+def _context(workshop: Workshop, recipe: Recipe, dockerfile: Path) -> Iterator[tuple[list[str], IO[bytes] | None]]:
+    """Yield the last arguments of the command, and its standard input.
+
+    The classic builder does not know a Dockerfile's own ignore file: there the context is packed by its rules.
+    """
+    if workshop.builder != CLASSIC or recipe.ignore_file is None:
+        yield ["--file", str(dockerfile), str(recipe.context)], None
+        return
+    lines = recipe.ignore_file.read_text(encoding="utf-8").splitlines()
+    rules = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    name = f".interlock-{workshop.owner}.Dockerfile"
+    # Packed with gzip, because the docker command takes a tar whose first header is an extended one for a Dockerfile.
+    text = dockerfile.read_bytes().decode("utf-8", "replace")
+    packed = tar_context(str(recipe.context), exclude=rules, dockerfile=(name, text), gzip=True)
+    with packed:
+        yield ["--file", name, "-"], packed
+
+
+def _run(
+    address: Address, words: Sequence[str], stdin: IO[bytes] | None, log: list[str], on_step: Callable[[str], None]
+) -> int:
+    """Run a command to its end and return its exit code; its output is appended to the log. An interrupt ends it."""
+    process = subprocess.Popen(
+        words,
+        stdin=stdin or subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(address),
+    )
+    try:
+        for line in process.stdout or ():
+            text = COLOUR.sub("", line.decode("utf-8", "replace"))
+            log.append(text)
+            step = STEP.match(text.rstrip())
+            if step:
+                on_step(step[1])
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(KILLED_S)
+        process.kill()
+        raise
+
+
+def _environment(address: Address) -> dict[str, str]:
+    """Return the user's environment with the trial's engine and its own builder, which has the variants' images."""
+    kept = {name: value for name, value in environment_for(address).items() if name != "BUILDX_BUILDER"}
+    return {**kept, "BUILDKIT_PROGRESS": "plain"}
+
+
+def _keep(path: Path, log: str) -> str:
+    with suppress(OSError):  # a log that cannot be kept must not lose the build
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(log, encoding="utf-8")
+    return str(path)
+
+
+def _failure(log: str, recipe: Recipe, path: str) -> BuildError | EngineError:
+    if no_space(log):
+        return EngineError(
+            found=f"building {recipe.dockerfile}: no space left on the engine's disk",
+            todo="Free some (`docker system df`).",
+        )
+    return BuildError(found=f"it does not build: {last_words(log)}", todo=f"{path} has the rest.")
+
+
+def last_words(log: str) -> str:
+    """Return why a build failed in its own words: the last lines that name a cause, and the very last line."""
+    step = FAILED_STEP.findall(log)
+    lines = [TIME.sub("", line) for line in (step[-1] if step else log).splitlines()[-SEARCHED_LINES:]]
+    said = [line.strip() for line in lines if line.strip() and not line.startswith(NOISE)]
+    very_last = log.strip().splitlines()[-1:] if step else said[-1:]
+    causes = [line for line in said if CAUSE.search(line)] or said
+    return " / ".join(dict.fromkeys([*causes[-LAST_LINES:], *very_last])) or "its log is empty"
+
+
+def _image_ids(client: DockerClient) -> set[str]:
+    return {str(image["Id"]).removeprefix("sha256:") for image in client.api.images(all=True)}
+
+
+def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:
+    """Remove the images that have no tag and that nothing needs; one that is already gone is fine."""
+    for one in image_ids:
+        with suppress(DockerException):
+            if not client.images.get(one).tags:
+                client.images.remove(one)
