@@ -20,7 +20,7 @@ import altair
 import pytest
 
 from interlock.engine import machine
-from interlock.fleet import dispatch, inventory
+from interlock.fleet import ansible, dispatch
 from interlock.fleet.record import FleetRecord, HostRecord, merge_experiments, take_in_results
 from interlock.fleet.running import Limits, Run, RunSettings
 from interlock.measure import experiment
@@ -140,7 +140,7 @@ def cost_of(project: Path, size: int) -> Cost:
     return cost
 
 
-def _inventory(project: Path, folder: Path, size: int) -> inventory.Inventory:
+def _inventory(project: Path, folder: Path, size: int) -> ansible.Inventory:
     facts = machine.facts()
     variables = {
         "ansible_connection": "local",
@@ -150,7 +150,7 @@ def _inventory(project: Path, folder: Path, size: int) -> inventory.Inventory:
     }
     path = folder / "inventory.json"
     path.write_text(json.dumps({"all": {"hosts": {f"host{n}": {} for n in range(size)}, "vars": variables}}))
-    return inventory.read(path, project)
+    return ansible.read_inventory(path, project)
 
 
 def _cpu_s() -> float:

@@ -16,7 +16,7 @@ import pyperf
 import pytest
 
 from interlock.catalog import loading as catalogs
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import ProjectPaths
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions

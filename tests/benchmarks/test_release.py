@@ -20,7 +20,7 @@ import pytest
 
 from interlock.analysis import statistics as ratios
 from interlock.catalog import loading as catalogs
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import ProjectPaths
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import cells

@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from interlock.catalog import loading, rendering
-from interlock.catalog.catalog import Catalog, Texts
+from interlock.catalog.loading import Catalog, Texts
 from interlock.catalog.variants import ProfileFlags, SourceKind, Variant
 from interlock.errors import UsageError
 from interlock.results import store

@@ -13,9 +13,8 @@ import pytest
 
 from interlock.cli import fleet, main
 from interlock.engine.registry import transfer
-from interlock.fleet import ansible, inventory
-from interlock.fleet.ansible import Call, Played
-from interlock.fleet.inventory import Inventory
+from interlock.fleet import ansible
+from interlock.fleet.ansible import Call, Inventory, Played
 from interlock.fleet.record import Ending, FleetRecord, Kind, read_record, write_record
 from interlock.fleet.running import Run
 from interlock.measure import experiment
@@ -57,7 +56,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def registry(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The inventory's, in a list that a test may change."""
     found: list[str | None] = [None]
-    monkeypatch.setattr(inventory, "read", lambda path, _root: Inventory(path, {"ash": KIND}, found[0]))
+    monkeypatch.setattr(ansible, "read_inventory", lambda path, _root: Inventory(path, {"ash": KIND}, found[0]))
     return found
 
 

@@ -23,7 +23,7 @@ from interlock.errors import WorkloadError
 from interlock.results import store
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import CellProfile
-from tests.builders import edit, make_cell, make_experiment, make_profile
+from tests.builders import ROOT, edit, make_cell, make_experiment, make_profile
 
 PARAMETERS = [(name, parameter) for name in COMMANDS for parameter in load_command(name).params]
 Run = Callable[..., tuple[int, str]]
@@ -366,3 +366,20 @@ def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
 @pytest.mark.parametrize(("names", "expected"), [(None, None), ("a, b,,c ", ["a", "b", "c"]), ("", [])])
 def test_names_are_split_at_commas(names: str | None, expected: list[str] | None) -> None:
     assert split_names(names) == expected
+
+
+def test_the_committed_page_is_what_the_commands_are() -> None:
+    assert (ROOT / main.REFERENCE).read_text(encoding="utf-8") == main.reference_page()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_has_a_section_with_all_its_options(name: str) -> None:
+    section = main.reference_page().partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+    options = [option for one in load_command(name).params for option in (*one.opts, *one.secondary_opts)]
+    assert [option for option in options if option.startswith("-") and f"`{option}`" not in section] == []
+
+
+def test_a_bar_in_a_cell_does_not_end_the_cell() -> None:
+    rows = [line for line in main.reference_page().splitlines() if line.startswith("| `--engine`")]
+    assert rows
+    assert {row.replace("\\|", "").count("|") for row in rows} == {5}

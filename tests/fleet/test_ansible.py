@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from interlock.errors import FleetError
+from interlock.errors import FleetError, InventoryError
 from interlock.fleet import ansible
 from interlock.fleet.ansible import Call, Played
 from interlock.fleet.record import Ending
@@ -139,3 +140,52 @@ def test_it_is_written_once_under_its_sum(tmp_path: Path) -> None:
     path, sha256 = ansible.write_project_archive(tmp_path, tmp_path / "cache")
     assert path.name == f"interlock-{sha256}.tar.gz"
     assert ansible.write_project_archive(tmp_path, tmp_path / "cache") == (path, sha256)
+
+
+KIND = {"name": "epyc-2", "cpu": "AMD EPYC", "cores": 2, "kernel": "6.18.0"}
+
+
+def listing(**hosts: dict[str, Any]) -> str:
+    return json.dumps({"_meta": {"hostvars": hosts}})
+
+
+def parse(**hosts: dict[str, Any]) -> ansible.Inventory:
+    return ansible.parse_inventory(Path("inventory.yml"), listing(**hosts))
+
+
+def test_the_example_names_four_hosts_of_two_kinds_and_a_registry() -> None:
+    found = ansible.read_inventory(ROOT / "playbooks/inventory.example.yml", ROOT)
+    assert sorted(found.kinds) == [f"bench{number}.example.org" for number in range(1, 5)]
+    assert {kind.name: kind.cores for kind in found.kinds.values()} == {"epyc-2": 2, "arm-4": 4}
+    assert found.registry == "registry.example.org:5000/team"
+
+
+def test_without_a_registry_there_is_none() -> None:
+    assert parse(a={"kind": KIND}).registry is None
+
+
+@pytest.mark.parametrize(
+    ("hosts", "key"),
+    [
+        ({"a": {"x": 1}}, "a: kind"),
+        ({"a": {"kind": KIND | {"cores": "many"}}}, "a: kind.cores"),
+        ({"a": {"kind": KIND | {"turbo": True}}}, "a: kind.turbo"),
+        ({"a": {"kind": KIND}, "b": {"kind": KIND | {"cores": 4}}}, "b: kind"),
+        ({"a": {"kind": KIND, "registry": "x"}, "b": {"kind": KIND}}, "registry"),
+        ({}, ""),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_key(hosts: dict[str, dict[str, Any]], key: str) -> None:
+    with pytest.raises(InventoryError) as caught:
+        parse(**hosts)
+    assert (caught.value.file, caught.value.key) == ("inventory.yml", key)
+
+
+@pytest.mark.parametrize("content", [None, "all: ["])
+def test_a_file_that_ansible_cannot_read_is_refused_by_its_name(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "inventory.yml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InventoryError) as caught:
+        ansible.read_inventory(path, ROOT)
+    assert caught.value.file == str(path)

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog import loading as catalogs
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions

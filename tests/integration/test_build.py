@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog import loading as catalogs
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.variants import Gil, ThreadFlavour
 from interlock.engine.build.image import ask_facts, require_proof
 from interlock.engine.docker import DockerEngine

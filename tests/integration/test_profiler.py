@@ -20,9 +20,9 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.run import cells, workspace
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
-from interlock.measure import experiment, probes, processes, profiling
-from interlock.measure.probes import best_probe
+from interlock.measure import experiment, processes, profiling
 from interlock.measure.processes import OK
+from interlock.measure.profiling import best_probe
 from interlock.results import store
 from interlock.results.experiments import Settings
 from interlock.results.profiles import Method, PhaseCounts, Probe
@@ -228,7 +228,7 @@ def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reaso
     if Method.BPF in refused:
         monkeypatch.setattr(workspace, "counting", refusing(refused))
     if Method.STRACE_FUTEX in refused:
-        monkeypatch.setattr(probes, "STRACE_FUTEX", ["/interlock/no-such-strace"])
+        monkeypatch.setattr(profiling, "STRACE_FUTEX", ["/interlock/no-such-strace"])
     probe = best_probe(ContainerWorkspace(client, OWNER, image_id))
     assert (probe.method, list(probe.refused)) == (left, refused)
     assert all(reason and "\n" not in reason for reason in probe.refused.values())

@@ -26,7 +26,7 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 
 from interlock.catalog import loading as catalogs
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import Base
 from interlock.cli import main
 from interlock.engine.build.base import LABEL, ensure_base, local_tag

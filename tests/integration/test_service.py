@@ -16,8 +16,7 @@ from interlock.engine.protocol import Ended
 from interlock.engine.run import cells
 from interlock.measure import services
 from interlock.measure.cells import Cell, Session, open_sandbox, open_session
-from interlock.measure.probes import best_probe
-from interlock.measure.profiling import profile_service
+from interlock.measure.profiling import best_probe, profile_service
 from interlock.results.experiments import Outcome, State, Subject
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources

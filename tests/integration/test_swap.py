@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.cli import main
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions

@@ -12,8 +12,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.loading import SHARED_FILES
+from interlock.catalog.loading import SHARED_FILES, Catalog
 from interlock.catalog.variants import Mode
 
 ANSWERS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.report import variants_page
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State

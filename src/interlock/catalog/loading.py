@@ -1,20 +1,125 @@
-"""Reads variants/ and workloads/: every file validated, every reference resolved, every error names file and key."""
+"""Reads variants/ and workloads/ into the catalog: every file validated, every reference resolved.
+
+Every error names file and key. Where the project and its cache are is found here too.
+"""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from interlock.catalog.catalog import Catalog, Texts, check_consistency
 from interlock.catalog.claims import Claim, ClaimsFile
-from interlock.catalog.types import split_label
+from interlock.catalog.types import LIMIT, TWIN, Data, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
+
+
+class Texts(Data):
+    """The files that generated files are made of: their texts by file name."""
+
+    templates: dict[str, str]
+    patches: dict[str, str] = {}
+    steps: dict[str, str] = {}
+    keys: dict[str, str] = {}
+
+
+class Catalog(Data):
+    """Everything that variants/ and workloads/ say, by name."""
+
+    bases: dict[str, Base]
+    profiles: dict[str, Profile]
+    families: dict[str, Family]
+    differences: dict[str, Difference]  # of all images of a kind
+    variants: dict[str, Variant]
+    workloads: dict[str, Workload]
+    conditions: dict[str, Condition]
+
+
+def check_consistency(catalog: Catalog) -> None:
+    """Raise CatalogError for the first reference to nothing, reserved name, tag of two variants or file of two sums."""
+    for check in (_check_reserved_names, _check_references, _check_tags, _check_sums, _check_modes):
+        check(catalog)
+
+
+def _check_reserved_names(catalog: Catalog) -> None:
+    """Limits and twins are stored under these names, where variants and their modes are."""
+    if LIMIT in catalog.variants:
+        raise CatalogError(
+            file=f"variants/{LIMIT}.toml", key="name", found=f"'{LIMIT}' is reserved", todo="Rename the file."
+        )
+    if TWIN in catalog.conditions:
+        raise CatalogError(
+            file="workloads/conditions.toml", key=TWIN, found=f"'{TWIN}' is reserved", todo="Rename the condition."
+        )
+
+
+def _check_references(catalog: Catalog) -> None:
+    for variant in catalog.variants.values():
+        for key, name, known in (
+            ("base", variant.base, catalog.bases.keys()),
+            ("family", variant.family, catalog.families.keys()),
+            ("control", variant.control, catalog.variants.keys()),
+            *((profile, profile, catalog.profiles.keys()) for profile in variant.profiles),
+        ):
+            if name is not None and name not in known:
+                raise CatalogError(
+                    file=f"variants/{variant.name}.toml",
+                    key=key,
+                    found=f"'{name}' does not exist",
+                    todo=nearest(name, known),
+                )
+
+
+def _check_tags(catalog: Catalog) -> None:
+    owners: dict[str, str] = {}
+    for variant in catalog.variants.values():
+        tag = variant.image_tag("standard")
+        if tag in owners:
+            raise CatalogError(
+                file=f"variants/{variant.name}.toml",
+                key="tag",
+                found=f"variants/{owners[tag]}.toml has the tag '{tag}' too",
+                todo="Give each variant a tag of its own.",
+            )
+        owners[tag] = variant.name
+
+
+def _check_sums(catalog: Catalog) -> None:
+    """A file name has one SHA-256, whichever variants use it: a slip in one of several copies is caught."""
+    seen: dict[str, tuple[str, str]] = {}
+    for variant in catalog.variants.values():
+        for part in variant.downloads:
+            sha256, owner = seen.setdefault(part.file, (part.sha256, variant.name))
+            if sha256 != part.sha256:
+                raise CatalogError(
+                    file=f"variants/{variant.name}.toml",
+                    key="sha256",
+                    found=f"{part.file} has another SHA-256 than in variants/{owner}.toml",
+                    todo="Use the one that upstream publishes in both.",
+                )
+
+
+def _check_modes(catalog: Catalog) -> None:
+    """The name after a variant's name and a plus means one thing: a mode, a condition or the twin."""
+    for variant in catalog.variants.values():
+        for mode in variant.modes:
+            if mode.name in (TWIN, *catalog.conditions):
+                owner = "reserved" if mode.name == TWIN else "a condition in workloads/conditions.toml"
+                raise CatalogError(
+                    file=f"variants/{variant.name}.toml",
+                    key="modes",
+                    found=f"'{mode.name}' is {owner}",
+                    todo="Rename the mode.",
+                )
+
 
 Item = TypeVar("Item", bound=BaseModel)
 SHARED_FILES = ("bases", "profiles", "families", "differences")
@@ -264,3 +369,36 @@ def _named_files(variant: Variant) -> dict[str, list[str]]:
 def _require_file(root: Path, file: str, key: str, path: str) -> None:
     if not (root / path).is_file():
         raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo="Add the file or correct the name.")
+
+
+@dataclass(frozen=True)
+class ProjectPaths:
+    """The project's folder and the user's cache folder."""
+
+    root: Path
+    cache: Path
+
+    @property
+    def results(self) -> Path:
+        """Return the folder of results."""
+        return self.root / "results"
+
+    @staticmethod
+    def find() -> ProjectPaths:
+        """Return the paths of the project around the current folder."""
+        return ProjectPaths(find_root(Path.cwd()), cache_folder())
+
+    @staticmethod
+    def find_or_installed() -> ProjectPaths:
+        """Return the paths of the project around the current folder, or else of the one that is installed."""
+        try:
+            return ProjectPaths.find()
+        except UsageError:
+            with suppress(UsageError):
+                return ProjectPaths(find_root(Path(__file__).parent), cache_folder())
+            raise
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of Interlock (XDG base directory specification)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock"

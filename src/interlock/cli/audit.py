@@ -12,13 +12,12 @@ import typer
 from rich.console import Console
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
 from interlock.cli.build import build_options
-from interlock.cli.console import console, open_project
-from interlock.cli.options import Json, Release, split_names
+from interlock.cli.options import Json, Release, console, open_project, split_names
 from interlock.engine.docker import connect
 from interlock.engine.packages import audit, requirements
 from interlock.errors import BuildError, missing_option

@@ -15,12 +15,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from interlock.catalog import loading, rendering
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
-from interlock.cli.console import console, open_project
-from interlock.cli.options import Engine, Release, Variants, profile_name
+from interlock.cli.main import REFERENCE, reference_page
+from interlock.cli.options import Engine, Release, Variants, console, open_project, profile_name
 from interlock.engine import protocol
 from interlock.engine.build import contract, sbom
 from interlock.engine.build.builds import BuildRun, build_command, write_record
@@ -44,10 +43,8 @@ def render(
 
     They come from variants/*.toml, dockerfiles/*.j2 and the commands.
     """
-    from interlock.cli import reference  # noqa: PLC0415  it loads every command, this module too
-
     paths, known = open_project()
-    texts = {**generated_texts(paths, known), reference.PATH: reference.page()}
+    texts = {**generated_texts(paths, known), REFERENCE: reference_page()}
     if not check:
         _write_texts(paths, texts)
         return

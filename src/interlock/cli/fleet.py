@@ -18,10 +18,8 @@ from rich.text import Text
 
 from interlock import __version__
 from interlock.analysis import cohorts
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.console import console, open_project
 from interlock.cli.matrix import (
     Baseline,
     Conditions,
@@ -31,15 +29,25 @@ from interlock.cli.matrix import (
     Rounds,
     read_request,
 )
-from interlock.cli.options import Engine, Profiled, Release, Results, Seed, WorkloadNames, profile_name
+from interlock.cli.options import (
+    Engine,
+    Profiled,
+    Release,
+    Results,
+    Seed,
+    WorkloadNames,
+    console,
+    open_project,
+    profile_name,
+)
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.cli.share import tags_to_send
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.engine.registry import transfer
 from interlock.errors import FleetError, UsageError
-from interlock.fleet import ansible, dispatch, inventory
-from interlock.fleet.inventory import Inventory
+from interlock.fleet import ansible, dispatch
+from interlock.fleet.ansible import Inventory
 from interlock.fleet.record import (
     FleetRecord,
     HostRecord,
@@ -144,7 +152,7 @@ def fleet_command(
     """
     paths, known = open_project()
     into = results or paths.results
-    hosts = inventory.read(file, paths.root)
+    hosts = ansible.read_inventory(file, paths.root)
     before = read_record(into / resume) if resume else None
     request = read_request(
         known,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
@@ -20,7 +22,6 @@ from interlock.errors import InterlockError, Interrupted
 
 if TYPE_CHECKING:
     from typer._click import Context
-
 INTERRUPTED = 130
 
 
@@ -159,3 +160,77 @@ def _print_json(kind: str, message: str, exit_code: int, error: InterlockError |
     parts["found"] = parts["found"] or message
     document = {"error": {"kind": kind, "message": message, **parts, "exit_code": exit_code}}
     sys.stderr.write(json.dumps(document, indent=1) + "\n")
+
+
+REFERENCE = "docs/cli.md"
+REFERENCE_HEAD = """\
+<!-- Written by `interlock render`; do not edit. -->
+# Commands
+
+`interlock COMMAND --help` (or `-h`) shows the same in a terminal. `interlock --install-completion` makes your shell
+complete commands and options. With `--json` an error is JSON too, on standard error, with its kind, file, key and
+exit code.
+"""
+
+
+def reference_page() -> str:
+    """Return the text of docs/cli.md."""
+    sections = [part for panel in _panels() for part in (f"## {panel}", *_sections(panel))]
+    overview = "\n".join(map(_overview, _panels()))
+    return "\n\n".join([REFERENCE_HEAD.rstrip("\n"), overview, *sections]) + "\n"
+
+
+def _panels() -> list[str]:
+    return list(dict.fromkeys(entry.panel for entry in COMMANDS.values()))
+
+
+def _overview(panel: str) -> str:
+    names = [f"[`{name}`](#{name})" for name, entry in COMMANDS.items() if entry.panel == panel]
+    return f"- {panel}: {', '.join(names)}"
+
+
+def _sections(panel: str) -> Iterator[str]:
+    for name, entry in COMMANDS.items():
+        if entry.panel == panel:
+            yield _section(name, load_command(name))
+
+
+def _section(name: str, command: TyperCommand) -> str:
+    context = command.make_context(name, [], resilient_parsing=True)
+    parameters = [one for one in command.params if isinstance(one, TyperArgument | TyperOption) and not one.hidden]
+    arguments = [_argument_usage(one) for one in parameters if isinstance(one, TyperArgument)]
+    usage = " ".join(["interlock", name, *arguments, "[OPTIONS]"])
+    rows = [_row(one, _type_of(one, context)) for one in parameters]
+    table = ["| argument or option | value | default | meaning |", "|---|---|---|---|", *rows] if rows else []
+    return "\n\n".join([f"### {name}", f"`{usage}`", inspect.cleandoc(command.help or ""), "\n".join(table)]).rstrip()
+
+
+def _argument_usage(argument: TyperArgument) -> str:
+    name = argument.display_name_raw + ("..." if argument.nargs != 1 else "")
+    return name if argument.required else f"[{name}]"
+
+
+def _type_of(parameter: TyperArgument | TyperOption, context: Context) -> str:
+    """Return what to write for the value, empty for a switch."""
+    if isinstance(parameter, TyperOption) and parameter.is_flag:
+        return ""
+    return f"`{parameter.metavar or parameter.display_type(context)}`"
+
+
+def _row(parameter: TyperArgument | TyperOption, kind: str) -> str:
+    names = ", ".join(f"`{one}`" for one in _names(parameter))
+    default = "required" if parameter.required else _default(parameter.default)
+    cells = (names, kind, default, parameter.help or "")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _names(parameter: TyperArgument | TyperOption) -> list[str]:
+    if isinstance(parameter, TyperArgument):
+        return [parameter.display_name_raw]
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
+def _default(value: object) -> str:
+    return (
+        "" if value is None or isinstance(value, bool) else f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    )

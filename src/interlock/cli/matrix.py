@@ -10,13 +10,23 @@ from typing import Annotated
 import typer
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.console import console, open_project
-from interlock.cli.host_setup import ready_machine
-from interlock.cli.options import Engine, Profiled, Release, Results, Seed, WorkloadNames, profile_name, split_names
+from interlock.cli.machine import ready_machine
+from interlock.cli.options import (
+    Engine,
+    Profiled,
+    Release,
+    Results,
+    Seed,
+    WorkloadNames,
+    console,
+    open_project,
+    profile_name,
+    split_names,
+)
 from interlock.cli.report import write_report
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure import experiment

@@ -1,12 +1,17 @@
-"""Options and arguments that several commands share, and what they are turned into."""
+"""What commands share: options and arguments, what they are turned into, the project and where to print."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
+from interlock.catalog import loading
+from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.results import store
 from interlock.results.experiments import EngineName
 
 Engine = Annotated[
@@ -43,3 +48,18 @@ def split_names(names: str | None) -> list[str] | None:
 def profile_name(release: bool) -> str:
     """Return the optimisation profile that --release selects."""
     return "release" if release else "standard"
+
+
+# Where the width is unknown (a pipe, a log) lines are long rather than folded.
+console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
+
+
+def open_project() -> tuple[ProjectPaths, Catalog]:
+    """Return the paths of the project around the current folder, and what its files declare."""
+    paths = ProjectPaths.find()
+    return paths, loading.load(paths.root)
+
+
+def experiment_folder(folder: Path | None, results: Path | None) -> Path:
+    """Return the folder that was named, or that of the latest experiment."""
+    return folder or store.latest_experiment(results or ProjectPaths.find().results)

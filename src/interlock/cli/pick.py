@@ -23,13 +23,11 @@ from interlock.analysis.pick.criteria import (
 )
 from interlock.analysis.pick.evidence import START_UP, Evidence, RecordedExperiment, choose_experiment, shares_of
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.types import DEFAULT_BASELINE, split_label
 from interlock.cli import progress
 from interlock.cli.build import build_options
-from interlock.cli.console import console, open_project
-from interlock.cli.options import Json, Release, Results, profile_name, split_names
+from interlock.cli.options import Json, Release, Results, console, open_project, profile_name, split_names
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.packages import requirements

@@ -18,9 +18,18 @@ from interlock.analysis import changes, claims, cohorts, comparison, history
 from interlock.analysis.cohorts import Extract
 from interlock.catalog import loading
 from interlock.catalog.claims import Claim
-from interlock.catalog.paths import ProjectPaths
-from interlock.cli.console import console, experiment_folder
-from interlock.cli.options import Folder, Json, Markdown, Results, VariantNames, WorkloadNames, split_names
+from interlock.catalog.loading import ProjectPaths
+from interlock.cli.options import (
+    Folder,
+    Json,
+    Markdown,
+    Results,
+    VariantNames,
+    WorkloadNames,
+    console,
+    experiment_folder,
+    split_names,
+)
 from interlock.errors import UsageError, nearest
 from interlock.report import claims as findings
 from interlock.report import comparisons

@@ -12,12 +12,10 @@ import typer
 from rich.text import Text
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.cli import progress
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.console import console, open_project
-from interlock.cli.options import Release, Variants
+from interlock.cli.options import Release, Variants, console, open_project
 from interlock.engine.build.builds import helper_tag
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.docker import DockerEngine, connect

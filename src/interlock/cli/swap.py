@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.build import build_options
@@ -34,7 +33,7 @@ from interlock.errors import (
     nearest,
 )
 from interlock.results.experiments import Built, Outcome, State
-from interlock.swap import files, user_files
+from interlock.swap import files
 from interlock.swap.caveats import Caveat
 from interlock.swap.edits import SwapResult
 from interlock.swap.image_names import NewImage, new_image, parse_name
@@ -79,7 +78,7 @@ def swap_command(
     """
     _check_options(to, write, revert, check_only, paths)
     path = _path(file)
-    text = user_files.read(path)
+    text = files.read_file(path)
     if revert:
         _apply(path, text, _reverted(path, text, stage), write, lambda: None)
     elif check_only:
@@ -133,7 +132,7 @@ def _apply(path: Path, before: str, after: str, write: bool, print_caveats: Call
     if not write:
         notes.print("Not written; --write applies it.", highlight=False)
         return
-    user_files.replace(path, after)
+    files.replace_file(path, after)
     notes.print(Text(f"Written: {path}. `interlock swap {path} --revert --write` reverts it."), soft_wrap=True)
 
 

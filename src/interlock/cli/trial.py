@@ -14,21 +14,29 @@ import typer
 from rich.console import Console
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.paths import ProjectPaths
+from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import Variant
 from interlock.cli import progress
 from interlock.cli.build import build_options, fail_on_failed_builds
-from interlock.cli.console import console, open_project
-from interlock.cli.options import Json, Profiled, Release, Results, Seed, profile_name, split_names
+from interlock.cli.options import (
+    Json,
+    Profiled,
+    Release,
+    Results,
+    Seed,
+    console,
+    open_project,
+    profile_name,
+    split_names,
+)
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.run.trials import DOCKERFILE, Recipe, require_memory, require_network
 from interlock.errors import UsageError, nearest
 from interlock.results import store
 from interlock.results.experiments import Built, Outcome, State
 from interlock.results.trials import Trial, TrialSettings
-from interlock.swap import user_files
+from interlock.swap import files
 from interlock.trial import options as trial_options
 from interlock.trial import tables
 from interlock.trial.builds import Copy, PlannedCandidate, copy_for
@@ -220,7 +228,7 @@ def _recipe(context: Path, file: Path | None, options: tuple[str, ...]) -> tuple
     path = next((one for one in places if one.is_file()), None)
     if path is None:
         raise UsageError(file=str(places[0]), found="no such file", todo="Give your Dockerfile with --file.")
-    return Recipe(context, path, options), user_files.read(path)
+    return Recipe(context, path, options), files.read_file(path)
 
 
 def _docker_options(build_args: list[str] | None, secrets: list[str] | None, target: str | None) -> tuple[str, ...]:

@@ -13,9 +13,8 @@ from typing import Any
 
 from interlock.errors import InterlockError
 from interlock.fleet import ansible, dispatch
-from interlock.fleet.ansible import Call, Played
+from interlock.fleet.ansible import Call, Inventory, Played
 from interlock.fleet.dispatch import Dispatch, Job, Step
-from interlock.fleet.inventory import Inventory
 from interlock.fleet.record import Attempt, Ending, FleetRecord, HostRecord, Shard, read_facts, write_record
 
 # `timeout` ends a step on the host; this much later it is ended from here.

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from interlock import __version__
-from interlock.catalog.catalog import Catalog
-from interlock.catalog.loading import EVERYTHING
+from interlock.catalog.loading import EVERYTHING, Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.protocol import Engine, Needs
 from interlock.errors import UsageError, nearest
 from interlock.measure import disturbances, lock
-from interlock.measure.cells import ProgressUpdate, Resources
-from interlock.measure.packages import install_required
-from interlock.measure.probes import best_probe
+from interlock.measure.cells import ProgressUpdate, Resources, install_required
+from interlock.measure.profiling import best_probe
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject

@@ -1,4 +1,4 @@
-"""Profiles, taken after all timing of a workload: system calls under a probe, then the processor's instructions."""
+"""Profiles, after all timing of a workload: system calls under the best probe, then the processor's instructions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from interlock.catalog.types import TWIN
 from interlock.catalog.variants import Surroundings
 from interlock.catalog.workloads import Benchmark
-from interlock.engine.protocol import Counting
-from interlock.errors import InterlockError, WorkloadError
+from interlock.engine.protocol import Counting, Sandbox, Workspace
+from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError
 from interlock.measure import processes
 from interlock.measure.cells import (
     Cell,
@@ -25,10 +25,10 @@ from interlock.measure.cells import (
     open_sandbox,
     run_in,
 )
-from interlock.measure.processes import LAUNCH
+from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import load_fully, make_ready, running_service
 from interlock.results.experiments import ProgramOutput, State, Subject
-from interlock.results.profiles import BenchmarkProfile, CallCounts, Instructions, Method, PhaseCounts
+from interlock.results.profiles import BenchmarkProfile, CallCounts, Instructions, Method, PhaseCounts, Probe
 
 NO_WORK = 0
 NO_CALLS = PhaseCounts(total=0, syscalls={})
@@ -275,7 +275,6 @@ def _unreadable(found: str) -> WorkloadError:
     return WorkloadError(found=f"the profiler printed no profile: {found}", todo="Run `interlock doctor`.")
 
 
-NO_CALLS = PhaseCounts(total=0, syscalls={})
 COUNTABLE = (Method.BPF, Method.TRACEPOINTS)
 NO_INSTRUCTIONS = "instructions are not counted of services: how many requests there will be is not known before"
 
@@ -320,3 +319,75 @@ def profile_while(
     if method is Method.BPF:
         return profile_by_phases(parse_bpf(profiler.text), units, command=True)
     return profile_by_difference(method, parse_tracepoints(profiler.text), NO_CALLS, units)
+
+
+ATTEMPT = [LAUNCH, "--", "true"]
+ATTEMPT_S = 30
+# How strace reports that it goes on without seccomp-bpf.
+NO_SECCOMP = "seccomp filter is requested but"
+FORBIDDEN = ("Permission denied", "Operation not permitted")
+
+
+def best_probe(workspace: Workspace) -> Probe:
+    """Return the first method that works, and why those before it do not; TracerError if another tracer runs."""
+    refused: dict[Method, str] = {}
+    idle = workspace.open_tools_sandbox()
+    try:
+        method = _best_method(idle, refused)
+    finally:
+        idle.close()
+    return Probe(method=method, refused=refused, no_instructions=_why_no_instructions(workspace))
+
+
+def _best_method(idle: Sandbox, refused: dict[Method, str]) -> Method:
+    for method in (Method.BPF, Method.TRACEPOINTS):
+        try:
+            with idle.count(method):
+                return method
+        except (EngineError, UnsupportedHereError) as error:
+            refused[method] = error.found
+    return _best_strace(idle, refused)
+
+
+def _best_strace(idle: Sandbox, refused: dict[Method, str]) -> Method:
+    """Return strace with seccomp-bpf, which stops a process at its futex calls only, or plain strace if that fails."""
+    for method, strace in ((Method.STRACE_FUTEX, STRACE_FUTEX), (Method.STRACE, STRACE)):
+        ended = idle.run([*strace, *ATTEMPT], ATTEMPT_S)
+        if ended.exit_code == 0 and NO_SECCOMP not in ended.stderr:
+            return method
+        refused[method] = _last_line(ended.stderr)
+    found = "; ".join(f"{method}: {reason}" for method, reason in refused.items())
+    raise EngineError(
+        found=f"no probe can count system calls here ({found})",
+        todo="Measure without a profile: --no-profile.",
+    )
+
+
+def _why_no_instructions(workspace: Workspace) -> str:
+    """Return why instructions cannot be counted; empty if they can.
+
+    The engine's default seccomp profile blocks perf_event_open: it is off where counters are read.
+    """
+    try:
+        idle = workspace.open_tools_sandbox(unconfined=True)
+    except (EngineError, UnsupportedHereError) as error:
+        return error.found
+    try:
+        ended = idle.run([LAUNCH, "--count-instructions", "--", "true"], ATTEMPT_S)
+    except EngineError as error:
+        return error.found
+    finally:
+        idle.close()
+    if ended.exit_code == 0:
+        # Some virtual machines have a counter that does not count.
+        counted = parse_costs(ended.stdout)[-1].instructions
+        return "" if counted else "the machine's counter of instructions does not count"
+    last_line = _last_line(ended.stderr)
+    if last_line.endswith(FORBIDDEN):
+        return f"the kernel forbids it: sysctl kernel.perf_event_paranoid must be 2 or less ({last_line})"
+    return f"this machine has no hardware counters ({last_line})"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"

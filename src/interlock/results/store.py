@@ -6,15 +6,16 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from interlock.catalog.types import label_of
+from interlock.catalog.variants import Gil
 from interlock.errors import StoreError
-from interlock.results import pyperf_files
 from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 
@@ -176,7 +177,7 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
     `reported` names further figures to read of each benchmark's processes.
     """
     try:
-        return pyperf_files.parse(path.read_bytes(), reported)
+        return parse_pyperf(path.read_bytes(), reported)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -266,3 +267,64 @@ def experiments_in(folder: Path) -> list[Path]:
 def remove_folder(folder: Path) -> None:
     """Remove a folder with all that is in it."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+# pyperf's own reader gives the same values (a test holds it) and takes four times as long: docs/decisions/0016.
+PYPERF_VERSION = "1.0"
+# Prefix of our own keys in metadata.
+OWN = "interlock_"
+
+
+def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[str, BenchmarkValues]:
+    """Return the benchmarks of a cell by name (without the workload's).
+
+    `reported` names further figures to read of each benchmark's processes. Any other file raises ValueError, KeyError,
+    TypeError, AttributeError or IndexError.
+    """
+    suite = from_json(text)
+    if suite["version"] != PYPERF_VERSION:
+        raise ValueError(f"version {suite['version']!r} of pyperf's format is not {PYPERF_VERSION}")
+    if not suite["benchmarks"]:
+        raise ValueError("it has no benchmark")
+    shared = suite.get("metadata", {})
+    return dict(_benchmark(one, {**shared, **one.get("metadata", {})}, reported) for one in suite["benchmarks"])
+
+
+def _benchmark(
+    benchmark: Mapping[str, Any], shared: Mapping[str, Any], reported: Mapping[str, Collection[str]]
+) -> tuple[str, BenchmarkValues]:
+    """Return a benchmark's name and values; metadata that all runs share is stored with the benchmark or the suite."""
+    runs = [run for run in benchmark["runs"] if run.get("values")]
+    figures = [run.get("metadata", shared) for run in runs]
+    name = shared["name"].split(" ", 1)[1]
+    loops, inner_loops = (_column(figures, shared, key) for key in ("loops", "inner_loops"))
+    gil = figures[-1].get("interlock_gil_enabled", shared.get("interlock_gil_enabled"))
+    return name, BenchmarkValues(
+        processes=[run["values"] for run in runs],
+        user_s=_column(figures, shared, "interlock_process_user_s"),
+        sys_s=_column(figures, shared, "interlock_process_sys_s"),
+        reported=_reported(figures, shared, reported.get(name, ())),
+        units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
+        max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
+        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
+    )
+
+
+def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[Any]:
+    """Return one figure of each run."""
+    if key in shared:
+        return [data.get(key, shared[key]) for data in figures]
+    return [data[key] for data in figures]
+
+
+def _reported(
+    figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], keys: Collection[str]
+) -> dict[str, list[float]]:
+    """Return figures by key, one for each process; a key that a process did not report is left out."""
+    found = {}
+    for key in keys:
+        own = f"{OWN}{key}"
+        column = [data.get(own, shared.get(own)) for data in figures]
+        if {int, float}.issuperset(map(type, column)):
+            found[key] = column
+    return found

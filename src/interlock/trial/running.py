@@ -20,7 +20,7 @@ from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import InterlockError
 from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
-from interlock.measure.probes import best_probe
+from interlock.measure.profiling import best_probe
 from interlock.results import store
 from interlock.results.experiments import BaseImage
 from interlock.results.trials import OWN_TWIN, Candidate, Trial, TrialSettings

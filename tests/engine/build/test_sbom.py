@@ -14,7 +14,7 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from interlock.catalog import loading
-from interlock.catalog.catalog import Texts
+from interlock.catalog.loading import Texts
 from interlock.catalog.variants import Download, Finish, Library, Packages, Prefix, Variant
 from interlock.engine.build import sbom
 from interlock.engine.build.image import tar_of

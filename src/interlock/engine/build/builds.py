@@ -27,7 +27,7 @@ from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import loading, rendering
-from interlock.catalog.catalog import Catalog, Texts
+from interlock.catalog.loading import Catalog, Texts
 from interlock.catalog.variants import Base, SourceKind, Variant
 from interlock.engine import machine
 from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull

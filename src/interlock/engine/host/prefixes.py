@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from interlock.catalog import loading, rendering
-from interlock.catalog.catalog import Catalog, Texts
+from interlock.catalog.loading import Catalog, Texts
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (

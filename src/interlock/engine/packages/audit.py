@@ -15,7 +15,7 @@ from docker import DockerClient
 from docker.errors import DockerException
 from packaging.utils import canonicalize_name
 
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version

@@ -20,7 +20,7 @@ from docker import DockerClient
 from docker.errors import APIError, DockerException, NotFound
 from packaging.utils import canonicalize_name
 
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file

@@ -25,7 +25,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.containers import Container
 
 from interlock.catalog import loading, rendering
-from interlock.catalog.catalog import Catalog
+from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image
 from interlock.engine.build.sources import tar_of_paths

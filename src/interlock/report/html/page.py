@@ -1,4 +1,4 @@
-"""The report as one HTML file that fetches nothing, and its charts as pictures. Pure."""
+"""The report as one HTML file that fetches nothing, the tables behind its charts, and charts as pictures. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from interlock.analysis.comparison import Table
 from interlock.analysis.verdicts import band_of
 from interlock.catalog.claims import Bound, Claim
 from interlock.report import experiment as report
-from interlock.report.html import chart_tables, cost_charts, ratio_charts
+from interlock.report.experiment import detail_text, profile_sections, value_text
+from interlock.report.html import charts, frames
 from interlock.report.html import frames as figures
 from interlock.report.html.drawing import (
     COLOURS,
@@ -35,8 +36,8 @@ from interlock.report.html.drawing import (
     token,
     variables,
 )
-from interlock.report.html.frames import Frame, Record, top_calls
-from interlock.report.tables import one_line
+from interlock.report.html.frames import Frame, Record, curve_table_name, top_calls
+from interlock.report.tables import SHARE, label_text, one_line, share_text
 from interlock.results.experiments import Experiment, State
 
 # Names of a group that are listed; the others are folded.
@@ -86,7 +87,7 @@ def page(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Fin
         listed=LISTED,
         charts={chart.name: chart for chart in drawn},
         by_kind=_by_kind(drawn),
-        detailed=chart_tables.charts_with_details(drawn, tables),
+        detailed=charts_with_details(drawn, tables),
         groups=groups(frames["summary"]),
         noise=max((band_of(table.twin) for table in tables), default=1.0),
         machine=machine(experiment),
@@ -114,13 +115,13 @@ def payload(
     experiment: Experiment, tables: Sequence[Table], frames: Mapping[str, Frame], drawn: Sequence[Chart]
 ) -> str:
     """Return the data, charts and tables as JSON that cannot end the HTML element that it is in."""
-    texts = chart_tables.profile_frames(tables) | chart_tables.detail_frames(tables)
+    texts = profile_frames(tables) | detail_frames(tables)
     data = {
         "variants": figures.variant_names(experiment),
         "means": {one["variant"]: one["ratio"] for one in frames["summary"]} | {experiment.settings.baseline: 1},
         "frames": {name: _packed(frame) for name, frame in (dict(frames) | texts).items()},
         "charts": {chart.name: _chart(chart) for chart in drawn},
-        "tables": chart_tables.tables_behind(drawn, texts | dict(frames)),
+        "tables": tables_behind(drawn, texts | dict(frames)),
     }
     return json.dumps(_rounded(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
@@ -231,15 +232,15 @@ def all_charts(tables: Sequence[Table], frames: Mapping[str, Frame]) -> list[Cha
     """Return the charts that the experiment has data for, in the order of the page."""
     named = top_calls(frames["calls"])
     found = [
-        ratio_charts.summary_chart(tables, frames["summary"]),
-        ratio_charts.heat_map_chart(tables, frames["ratios"]),
-        *(ratio_charts.benchmark_chart(table, frames["ratios"]) for table in tables),
-        *(cost_charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
-        *(cost_charts.calls_chart(table, frames["calls"], named) for table in tables),
-        *(cost_charts.waits_chart(table, frames["waits"]) for table in tables),
-        cost_charts.memory_chart(frames["memory"]),
-        cost_charts.image_size_chart(frames["images"]),
-        ratio_charts.claims_chart(frames["claims"]),
+        charts.summary_chart(tables, frames["summary"]),
+        charts.heat_map_chart(tables, frames["ratios"]),
+        *(charts.benchmark_chart(table, frames["ratios"]) for table in tables),
+        *(charts.scaling_chart(one, frames["points"]) for one in frames["curves"]),
+        *(charts.calls_chart(table, frames["calls"], named) for table in tables),
+        *(charts.waits_chart(table, frames["waits"]) for table in tables),
+        charts.memory_chart(frames["memory"]),
+        charts.image_size_chart(frames["images"]),
+        charts.claims_chart(frames["claims"]),
     ]
     return [chart for chart in found if chart]
 
@@ -285,3 +286,136 @@ def picture_specification(chart: Chart, frame: Frame, names: Sequence[str]) -> d
         "title": title,
         "datasets": {**specification.get("datasets", {}), "rows": rows},
     }
+
+
+# Key, heading and kind: text, words (that wrap), number (three digits), share; or a figure as text, for which
+# tables.js knows the key to sort by.
+Column = tuple[str, str, str]
+
+SUMMARY: list[Column] = [
+    ("variant", "variant", "text"),
+    ("text", "mean ratio [95 %]", "ratio"),
+    ("counted", "benchmarks", "number"),
+    ("of", "of", "number"),
+    ("faster", "faster", "number"),
+    ("slower", "slower", "number"),
+    ("same", "no difference", "number"),
+]
+RATIOS: list[Column] = [
+    ("variant", "variant", "text"),
+    ("value_text", "value", "value"),
+    ("text", "ratio to baseline [95 %]", "ratio"),
+    ("verdict", "verdict", "text"),
+    ("control_text", "ratio to control", "control"),
+    ("rss_mb", "RSS MB", "number"),
+    ("state", "state", "words"),
+]
+CALLS: list[Column] = [
+    ("variant", "variant", "text"),
+    ("benchmark", "benchmark", "text"),
+    ("call", "call", "text"),
+    ("calls", "calls per unit", "number"),
+    ("share", "of its calls", "share"),
+    ("failed", "failed per unit", "number"),
+    ("ms", "ms in it per unit", "number"),
+]
+WAITS: list[Column] = [
+    ("variant", "variant", "text"),
+    ("bin", "a wait lasted", "bin"),
+    ("waits", "waits", "number"),
+    ("share", "of its waits", "share"),
+]
+MEMORY: list[Column] = [("variant", "variant", "text"), ("benchmark", "benchmark", "text"), ("mb", "RSS MB", "number")]
+IMAGES: list[Column] = [
+    ("variant", "variant", "text"),
+    ("says", "the interpreter says", "words"),
+    ("tag", "image", "text"),
+    ("size_mb", "MB", "number"),
+    ("own_mb", "its own MB", "number"),
+    ("build_s", "build s", "number"),
+    ("state", "state", "words"),
+]
+CLAIMS: list[Column] = [
+    ("claim", "claim", "text"),
+    ("published", "published", "number"),
+    ("text", "ours [95 %]", "ratio"),
+    ("verdict", "verdict", "text"),
+]
+# Columns of the report's own tables that hold no figures.
+TEXT_KINDS = {"variant": "text", "probe": "text", "what it says": "words"}
+OF_FRAME = {"summary": SUMMARY, "ratios": RATIOS, "waits": WAITS, "memory": MEMORY, "images": IMAGES, "claims": CLAIMS}
+
+
+def tables_behind(charts: Sequence[Chart], texts: Mapping[str, Frame]) -> dict[str, Any]:
+    """Return the table behind each chart by the chart's name, the tables of details, and one of all calls."""
+    found = {chart.name: _behind(chart, texts) for chart in charts}
+    detailed = {
+        f"{chart.name} details": _text_table(name, texts)
+        for chart in charts
+        if (name := _detail_frame_of(chart)) and name in texts
+    }
+    every = {"frame": "calls", "where": {}, "row": "variant", "columns": CALLS}
+    return {**found, **detailed, "all-calls": {**every, "choose": ["benchmark"], "search": "call"}}
+
+
+def _detail_frame_of(chart: Chart) -> str:
+    """Return the name of the frame with a benchmark's details; empty for a chart of something else."""
+    return detail_frame_name(chart.where["benchmark"]) if chart.frame == "ratios" and chart.where else ""
+
+
+def charts_with_details(charts: Sequence[Chart], benchmarks: Sequence[Table]) -> set[str]:
+    """Return the names of the charts whose benchmarks have details or limits."""
+    known = detail_frames(benchmarks)
+    return {chart.name for chart in charts if _detail_frame_of(chart) in known}
+
+
+def _text_table(name: str, texts: Mapping[str, Frame]) -> dict[str, Any]:
+    """Return a table of texts from the report's own tables."""
+    columns = [(key, key, TEXT_KINDS.get(key, "text-number")) for key in texts[name][0]]
+    return {"frame": name, "where": {}, "row": "variant", "columns": columns}
+
+
+def _behind(chart: Chart, texts: Mapping[str, Frame]) -> dict[str, Any]:
+    if chart.frame == "calls":  # behind them: all that the probe counted
+        return _text_table(f"profile {chart.where['benchmark']}", texts)
+    if chart.frame == "points":
+        return _text_table(curve_table_name(chart.where["curve"]), texts)
+    columns = OF_FRAME[chart.frame]
+    if chart.name == "heat-map":
+        columns = [columns[0], ("benchmark", "benchmark", "text"), *columns[1:]]
+    return {"frame": chart.frame, "where": chart.where, "columns": columns, "row": chart.row}
+
+
+def profile_frames(benchmarks: Sequence[Table]) -> dict[str, Frame]:
+    """Return a frame for each profiled benchmark: the report's own table of what the probe counted."""
+    found = {}
+    for table in benchmarks:
+        for section in profile_sections([table]):
+            rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
+            found[f"profile {frames.key_of(table)}"] = rows
+    return found
+
+
+def detail_frames(benchmarks: Sequence[Table]) -> dict[str, Frame]:
+    """Return a frame for each benchmark with details or limits: value, share of the limit and details of each row."""
+    return {detail_frame_name(frames.key_of(table)): frame for table in benchmarks if (frame := _detail_frame(table))}
+
+
+def detail_frame_name(benchmark: str) -> str:
+    return f"details {benchmark}"
+
+
+def _detail_frame(table: Table) -> Frame:
+    rows = [row for row in (*table.rows, *table.limits) if row.seconds is not None]
+    labels = [detail.label for detail in table.workload.details_of(table.benchmark)]
+    if not labels and not table.limits:
+        return []
+    return [
+        {
+            "variant": label_text(row.label),
+            table.benchmark.metric.label: value_text(table, row),
+            **({SHARE: share_text(row.share)} if table.limits else {}),
+            **dict(zip(labels, map(detail_text, row.details), strict=True)),
+        }
+        for row in rows
+    ]

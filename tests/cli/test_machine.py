@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from interlock.catalog import loading
-from interlock.catalog.paths import ProjectPaths
-from interlock.cli import host_setup
+from interlock.catalog.loading import ProjectPaths
+from interlock.cli import machine
 from interlock.engine.host.engine import HostEngine
 from interlock.errors import EngineError, FleetError
 from interlock.fleet import ansible
@@ -32,7 +32,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The playbooks that were run, which mend all that they can."""
     found: list[str] = []
     monkeypatch.setattr(ansible, "play_here", lambda _root, playbook: found.append(playbook))
-    monkeypatch.setattr(host_setup, "_restart_in_new_group", lambda: None)
+    monkeypatch.setattr(machine, "_restart_in_new_group", lambda: None)
     return found
 
 
@@ -52,9 +52,9 @@ def ready(
 
     monkeypatch.setattr(doctor, "examine", examine)
     monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(here))
-    monkeypatch.setattr(host_setup, "connect", lambda _engine: CONNECTED)
+    monkeypatch.setattr(machine, "connect", lambda _engine: CONNECTED)
     places = ProjectPaths(ROOT, Path("cache"))
-    with host_setup.ready_machine(places, loading.load(ROOT), True, agreed=agreed, engine=engine) as client:
+    with machine.ready_machine(places, loading.load(ROOT), True, agreed=agreed, engine=engine) as client:
         return client
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.measure.packages import NO_PACKAGES, PackageSets, install_required
+from interlock.measure.cells import NO_PACKAGES, PackageSets, install_required
 from interlock.results.experiments import Outcome, PackageSet, State
 from tests.builders import METRIC, OK, make_benchmark, make_built, make_variant, make_workload
 
