@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
@@ -46,12 +47,6 @@ def helper_files(texts: Texts) -> dict[str, str]:
 
 def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts: Texts) -> dict[str, str]:
     """Return the files of dockerfiles/<variant>/, by path below it."""
-    environment = Environment(
-        loader=DictLoader(texts.templates),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701  shell and Dockerfile, not HTML; the model admits no quote and no backslash
-    )
     build_files, finish_files = _build_files(variant, texts), _finish_files(variant, texts)
     context = {
         "variant": variant,
@@ -65,12 +60,24 @@ def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts:
         "environment": shell_environment,
         "quote": quote,
     }
+    environment = _environment(frozenset(texts.templates.items()))
     files = {}
     for path, template in TEMPLATES[variant.kind].items():
         made_from = variant.build_name if template in SHARED else variant.name
         generated = GENERATED.format(name=made_from)
         files[path] = environment.get_template(template).render(context, generated=generated)
     return files | build_files | finish_files
+
+
+@lru_cache(maxsize=1)
+def _environment(templates: frozenset[tuple[str, str]]) -> Environment:
+    """Return what compiles these templates once, for all variants: compiling takes four times as long as filling in."""
+    return Environment(
+        loader=DictLoader(dict(templates)),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  shell and Dockerfile, not HTML; the model admits no quote and no backslash
+    )
 
 
 def context(variant: Variant, catalog: Catalog, texts: Texts) -> dict[str, bytes]:
