@@ -19,6 +19,7 @@ from interlock.engine import client
 from interlock.engine.client import Address, docker_address, environment_for, no_space, put_tag
 from interlock.engine.docker import connect
 from interlock.errors import EngineError
+from interlock.results.experiments import EngineName
 
 # Imports first: another user may not be able to read this one's packages.
 CONNECT_AS_NOBODY = """
@@ -116,7 +117,7 @@ def test_the_current_context_says_where_docker_is_to_the_sdk_and_to_its_command(
     address = docker_address()
     assert (address.host, address.is_elsewhere) == (rootless, False)
     with pytest.raises(EngineError) as caught:
-        connect()
+        connect(EngineName.DOCKER)  # without a name Podman would answer where it runs
     assert caught.value.file == rootless
     seen = docker_command(environment_for(address))
     assert seen["DOCKER_CONTEXT"] == "rootless"
