@@ -21,21 +21,39 @@ settings.load_profile("interlock")
 
 
 ENGINE_FOLDERS = ("tests/integration/", "tests/proofs/")
+# These take longest, and begin first: a long file that begins last keeps one worker waiting for the other.
+LONG = ("tests/browser/test_report.py", "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
+
+
+def group_of(nodeid: str) -> str:
+    """What runs on one worker: all tests that need an engine, and of the others each file.
+
+    What builds and measures takes turns; tests of one file share what they made.
+    """
+    return "engine" if nodeid.startswith(ENGINE_FOLDERS) else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has all tests that need an engine, because what builds and measures takes turns; the other the rest.
+    """One worker has all tests that need an engine, the other the rest; without an engine both share the files.
 
     xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
     """
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  only where xdist runs
 
-    class ByEngine(LoadScopeScheduling):  # type: ignore[misc]
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "engine" if nodeid.startswith(ENGINE_FOLDERS) else nodeid
+            return group_of(nodeid)
 
-    return ByEngine(config, log)
+    config.option.loadscopereorder = False  # it would begin with the file that has most tests
+    return ByFile(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes longest, whatever order the others have."""
+    order = {"engine": 0} | {path: place for place, path in enumerate(LONG, 1)}
+    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
 
 
 @pytest.fixture
