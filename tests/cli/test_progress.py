@@ -9,7 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
-from interlock.cli.progress import BuildProgress, Display, MeasureProgress, TransferProgress, clock
+from interlock.cli.progress import BuildProgress, Display, MeasureProgress, TransferProgress, clock, open_display
 from interlock.measure.cells import ProgressUpdate
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -18,6 +18,13 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 def log_display() -> tuple[Display, io.StringIO]:
     stream = io.StringIO()
     return Display(Console(file=stream, width=40)), stream
+
+
+def test_for_a_program_standard_error_has_no_line_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_display(as_json=True) as display:
+        BuildProgress(display, 1, {})("cpython-3.13", "ok")
+        display.show("measure round 1 of 5")
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3661, "61:01")])

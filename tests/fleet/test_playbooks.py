@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.client import Address
 from interlock.fleet import ansible
 from interlock.fleet.ansible import Call, Played
 from interlock.fleet.record import Ending
@@ -123,3 +125,16 @@ def test_measuring_and_restoring_are_by_the_same_engine(stubbed: Path) -> None:
 def test_an_engine_that_there_is_none_of_is_refused_by_name(stubbed: Path) -> None:
     with pytest.raises(AssertionError, match="interlock_engine is 'dokcer': set it to docker, podman or host"):
         played(stubbed, "dokcer", "ready")
+
+
+def test_an_engine_at_the_users_own_address_stays_although_root_would_not_find_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docker").write_text('#!/bin/sh\n[ "$DOCKER_HOST" = unix:///run/user/docker.sock ]\n')
+    (tmp_path / "docker").chmod(stat.S_IRWXU)
+    shutil.copytree(ROOT / "playbooks", tmp_path / "playbooks")
+    # Without the facts of the machine nothing can be installed: that would be an error.
+    (tmp_path / "playbooks/engine.yml").write_text("- hosts: all\n  gather_facts: false\n  roles: [engine]\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(ansible, "docker_address", lambda: Address("unix:///run/user/docker.sock"))
+    ansible.play_here(tmp_path, "engine.yml")

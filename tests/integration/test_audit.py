@@ -316,7 +316,7 @@ def test_the_command_is_a_gate_with_a_table_or_json(root: Path, free_threaded: B
     assert "toy-safe 1.0" in good.stdout
     bad = interlock(root, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
     assert bad.returncode == 1
-    error = json.loads(bad.stderr[bad.stderr.index("{") :])["error"]
+    error = json.loads(bad.stderr)["error"]
     assert error["kind"] == "AuditError"
     assert "toy-switcher 1.0 on cpython-3.13t" in error["message"]
     read = json.loads(bad.stdout)

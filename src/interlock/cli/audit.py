@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from interlock.catalog import loading
 from interlock.catalog.loading import Catalog
@@ -55,9 +54,8 @@ def audit_command(
     containers = connect()
     options = build_options(paths, release)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)
-    with progress.Display(Console(stderr=True) if as_json else console) as display:
-        say = _Steps(display)
-        found = audit.audit(containers.client, known, paths.root, images, requested, say)
+    with progress.open_display(as_json) as display:
+        found = audit.audit(containers.client, known, paths.root, images, requested, _Steps(display))
     control = DEFAULT_BASELINE if images[0].variant == DEFAULT_BASELINE else None
     result = Audit(requirements=requested.files, control=control, variants=found)
     if as_json:

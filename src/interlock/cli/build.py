@@ -189,8 +189,8 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     known_s = store.read_durations(options.cache, options.profile)
     usual_s = {name: known_s[name] for name in names if name in known_s}
     with progress.Display(console) as display:
-        say = progress.BuildProgress(display, len(names), usual_s)
-        built = engine.build(known, names, options, say)
+        on_step = progress.BuildProgress(display, len(names), usual_s)
+        built = engine.build(known, names, options, on_step)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, options.profile, {**known_s, **fresh})
     return built

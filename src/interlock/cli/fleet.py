@@ -21,24 +21,16 @@ from interlock.analysis import cohorts
 from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.matrix import (
-    Baseline,
-    Conditions,
-    Labels,
     MatrixRequest,
-    Quick,
-    Rounds,
     read_request,
 )
 from interlock.cli.options import (
-    Engine,
-    Profiled,
-    Release,
+    MatrixOptions,
     Results,
-    Seed,
-    WorkloadNames,
     console,
     open_project,
     profile_name,
+    takes_matrix_options,
 )
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.cli.share import tags_to_send
@@ -120,18 +112,10 @@ def prepare_builds(
 BENCHMARK_S = 20.0
 
 
+@takes_matrix_options
 def fleet_command(
     file: Annotated[Path, typer.Option("--inventory", "-i", metavar="FILE", dir_okay=False, help="Ansible inventory.")],
-    variants: Labels = None,
-    workloads: WorkloadNames = None,
-    conditions: Conditions = None,
-    quick: Quick = False,
-    rounds: Rounds = None,
-    baseline: Baseline = None,
-    seed: Seed = None,
-    profile: Profiled = True,
-    release: Release = False,
-    engine: Engine = None,
+    options: MatrixOptions,
     each: Annotated[
         bool, typer.Option("--each", help="Measure every workload on every host (default: hosts of a kind share them).")
     ] = False,
@@ -154,18 +138,7 @@ def fleet_command(
     into = results or paths.results
     hosts = ansible.read_inventory(file, paths.root)
     before = read_record(into / resume) if resume else None
-    request = read_request(
-        known,
-        variants=variants,
-        workloads=workloads,
-        conditions=conditions,
-        quick=quick,
-        rounds=rounds,
-        baseline=baseline,
-        seed=seed,
-        profile=profile,
-        release=release,
-    )
+    request, engine = read_request(known, options), options.engine
     if before is not None:
         request, engine = _resumed_request(request, before.settings), _resumed_engine(before, engine)
     request.require_possible(engine)

@@ -16,39 +16,19 @@ from interlock.cli import progress
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.machine import ready_machine
 from interlock.cli.options import (
-    Engine,
-    Profiled,
-    Release,
+    MatrixOptions,
     Results,
-    Seed,
-    WorkloadNames,
     console,
     open_project,
     profile_name,
     split_names,
+    takes_matrix_options,
 )
 from interlock.cli.report import write_report
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure import experiment
 from interlock.report.experiment import failed_cells
 from interlock.results.experiments import Built, EngineName, Experiment, Settings
-
-Labels = Annotated[
-    str | None,
-    typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode (default: all variants in all modes)."),
-]
-Conditions = Annotated[
-    str | None,
-    typer.Option(metavar="C,D", help="Conditions in which the baseline is measured too (default: none)."),
-]
-Quick = Annotated[bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")]
-Rounds = Annotated[
-    int | None,
-    typer.Option(min=2, metavar="N", help="Fixed number of rounds (default: as many as needed)."),
-]
-Baseline = Annotated[
-    str | None, typer.Option(metavar="VARIANT", help="Variant that the report compares with (default: cpython-3.13).")
-]
 
 
 @dataclass(frozen=True)
@@ -97,50 +77,30 @@ class MatrixRequest:
         )
 
 
-def read_request(
-    known: Catalog,
-    *,
-    variants: str | None,
-    workloads: str | None,
-    conditions: str | None,
-    quick: bool,
-    rounds: int | None,
-    baseline: str | None,
-    seed: int | None,
-    profile: bool,
-    release: bool,
-) -> MatrixRequest:
+def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
     """Return the request that the options make; UsageError for a name that does not exist."""
-    labels = loading.select_labels(known.variants, split_names(variants))
+    labels = loading.select_labels(known.variants, split_names(options.variants))
     everything = labels == loading.select_labels(known.variants, None)
-    if baseline is not None:
-        labels += loading.select_names(known.variants, [baseline], "variant")
-    under = split_names(conditions)
+    if options.baseline is not None:
+        labels += loading.select_names(known.variants, [options.baseline], "variant")
+    under = split_names(options.conditions)
     return MatrixRequest(
         labels=labels,
         everything=everything,
-        workloads=loading.select_names(known.workloads, split_names(workloads), "workload"),
+        workloads=loading.select_names(known.workloads, split_names(options.workloads), "workload"),
         conditions=loading.select_names(known.conditions, under, "condition") if under else [],
-        quick=quick,
-        rounds=rounds,
-        baseline=baseline,
-        seed=seed,
-        profiled=profile,
-        release=release,
+        quick=options.quick,
+        rounds=options.rounds,
+        baseline=options.baseline,
+        seed=options.seed,
+        profiled=options.profile,
+        release=options.release,
     )
 
 
+@takes_matrix_options
 def matrix(
-    variants: Labels = None,
-    workloads: WorkloadNames = None,
-    conditions: Conditions = None,
-    quick: Quick = False,
-    rounds: Rounds = None,
-    baseline: Baseline = None,
-    seed: Seed = None,
-    profile: Profiled = True,
-    release: Release = False,
-    engine: Engine = None,
+    options: MatrixOptions,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the experiment and its folder (default: from the date).")
     ] = None,
@@ -152,26 +112,17 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others.
     """
     paths, known = open_project()
-    request = read_request(
-        known,
-        variants=variants,
-        workloads=workloads,
-        conditions=conditions,
-        quick=quick,
-        rounds=rounds,
-        baseline=baseline,
-        seed=seed,
-        profile=profile,
-        release=release,
-    )
-    request.require_possible(engine)
-    with ready_machine(paths, known, profile, agreed=yes, engine=engine) as machine:
+    request = read_request(known, options)
+    request.require_possible(options.engine)
+    with ready_machine(paths, known, options.profile, agreed=yes, engine=options.engine) as machine:
         write_generated(paths, known)
-        built = build_variants(machine, known, request.variants, build_options(paths, release))
+        built = build_variants(machine, known, request.variants, build_options(paths, options.release))
         settings = request.settings(built)
         with progress.Display(console) as display:
             on_progress = progress.MeasureProgress(display, len(settings.workloads))
-            command = experiment.repeat_command(settings, request.everything, _engine_to_repeat(machine.name, engine))
+            command = experiment.repeat_command(
+                settings, request.everything, _engine_to_repeat(machine.name, options.engine)
+            )
             into = results or paths.results
             assignment = experiment.Assignment(known, paths.root, into, built, settings, command, name)
             folder = experiment.run(machine, assignment, on_progress)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -38,6 +42,54 @@ WorkloadNames = Annotated[str | None, typer.Option(metavar="X,Y", help="Names of
 Folder = Annotated[
     Path | None, typer.Argument(metavar="FOLDER", help="Folder of an experiment (default: the latest one).")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixOptions:
+    """What `matrix` and `fleet` both take; `takes_matrix_options` gives a command an option for each field."""
+
+    variants: Annotated[
+        str | None,
+        typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode (default: all variants in all modes)."),
+    ] = None
+    workloads: WorkloadNames = None
+    conditions: Annotated[
+        str | None,
+        typer.Option(metavar="C,D", help="Conditions in which the baseline is measured too (default: none)."),
+    ] = None
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")
+    ] = False
+    rounds: Annotated[
+        int | None, typer.Option(min=2, metavar="N", help="Fixed number of rounds (default: as many as needed).")
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="VARIANT", help="Variant that the report compares with (default: cpython-3.13)."),
+    ] = None
+    seed: Seed = None
+    profile: Profiled = True
+    release: Release = False
+    engine: Engine = None
+
+
+def takes_matrix_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command as Typer sees it: with the fields of MatrixOptions in the place of its parameter `options`."""
+    signature = inspect.signature(command, eval_str=True)
+    shared = inspect.signature(MatrixOptions, eval_str=True).parameters
+    expanded = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, own in signature.parameters.items()
+        for one in (shared.values() if name == "options" else (own,))
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(options=MatrixOptions(**{name: given.pop(name) for name in shared}), **given)
+
+    run.__annotations__ = {one.name: one.annotation for one in expanded}
+    vars(run)["__signature__"] = signature.replace(parameters=expanded)
+    return run
 
 
 def split_names(names: str | None) -> list[str] | None:

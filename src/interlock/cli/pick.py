@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from interlock.analysis.pick import advice
 from interlock.analysis.pick.advice import ThisMachine
@@ -109,7 +108,7 @@ def pick_command(
     containers, engine = _engine(required=packages is not None)
     ranked = advice.decide(evidence)
     if packages is not None and containers is not None:
-        with progress.Display(Console(stderr=True) if as_json else console) as display:
+        with progress.open_display(as_json) as display:
             evidence, ranked = advice.decide_with_audits(
                 evidence, RequirementsTest(containers, paths, known, packages, release, display).audit
             )
@@ -197,14 +196,14 @@ class RequirementsTest:
     release: bool
     display: progress.Display
 
-    def say(self, variant: str, step: str) -> None:
+    def on_step(self, variant: str, step: str) -> None:
         (self.display.show if self.display.redraws else self.display.log)(f"needs   {variant}  {step}")
 
     def audit(self, name: str) -> VariantAudit:
         """Return what came of the requirements on a variant, which is built if it has to be."""
         options = build_options(self.paths, self.release)
-        images = self.containers.build(self.known, [name], options, self.say)
-        (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.say)
+        images = self.containers.build(self.known, [name], options, self.on_step)
+        (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
         return found
 
 

@@ -14,6 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
+from interlock.cli.options import console
 from interlock.measure.cells import ProgressUpdate
 from interlock.results.experiments import State
 
@@ -60,10 +61,10 @@ class _Clock(ProgressColumn):
 
 
 class Display:
-    """Rows that are redrawn on a terminal; `log` lines are what stays, and all there is elsewhere."""
+    """Rows that are redrawn on a terminal; `log` lines stay, and are all there is elsewhere. A quiet one has none."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console, self._quiet = console, quiet
         self._progress = _rows(console) if console.is_terminal else None
         self._tasks: dict[str, TaskID] = {}
 
@@ -92,11 +93,17 @@ class Display:
             self._progress.remove_task(self._tasks.pop(key))
 
     def log(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        if not self._quiet:
+            self._console.print(Text(line), soft_wrap=True)
 
     @property
     def redraws(self) -> bool:
         return self._progress is not None
+
+
+def open_display(as_json: bool) -> Display:
+    """Return where a command shows its progress; with --json only on a terminal: a program reads errors from stderr."""
+    return Display(Console(stderr=True), quiet=True) if as_json else Display(console)
 
 
 def _rows(console: Console) -> Progress:

@@ -19,7 +19,7 @@ from interlock.cli.options import Release, Variants, console, open_project
 from interlock.engine.build.builds import helper_tag
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.protocol import BuildOptions, Say
+from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry import transfer
 from interlock.engine.registry.names import Registry, parse_registry
 from interlock.errors import BuildError, InterlockError, StoreError, TagError, UsageError
@@ -53,14 +53,14 @@ def push_command(
     found = containers.look_up(known, names, build_options(paths, release))
     ready = _require_built(found, named=bool(variants))
     with progress.Display(console) as display:
-        say = progress.TransferProgress(display, "push", len(ready))
-        notes = {transfer.push_base(containers.client, one, team, say) for one in _with_own_base(ready)}
+        transfers = progress.TransferProgress(display, "push", len(ready))
+        notes = {transfer.push_base(containers.client, one, team, transfers) for one in _with_own_base(ready)}
 
         def move(one: Built) -> Row:
-            pushed = transfer.push(containers.client, one, team, say, force=force)
+            pushed = transfer.push(containers.client, one, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
-        rows, failed = _move_each(ready, move, say)
+        rows, failed = _move_each(ready, move, transfers)
     for note in sorted(notes - {""}):
         console.print(Text(f"note    {note}"), soft_wrap=True)
     _show_moved(rows, failed)
@@ -83,13 +83,13 @@ def pull_command(registry: RegistryOption, variants: Variants = None, release: R
     write_generated(paths, known)
     options = build_options(paths, release, registry=team, pulls_only=True)
     with progress.Display(console) as display:
-        say = progress.TransferProgress(display, "pull", len(names))
-        plans = _plans(containers, known, names, options, say, named=bool(variants))
+        transfers = progress.TransferProgress(display, "pull", len(names))
+        plans = _plans(containers, known, names, options, transfers, named=bool(variants))
 
         def move(plan: ImagePlan) -> Row | None:
-            return _pull(containers, plan, team, say, named=bool(variants))
+            return _pull(containers, plan, team, transfers, named=bool(variants))
 
-        rows, failed = _move_each(plans, move, say)
+        rows, failed = _move_each(plans, move, transfers)
     _tell_skipped(team, len(plans) - len(rows) - len(failed), len(names))
     if not rows and not failed:
         raise TagError(
@@ -101,21 +101,21 @@ def pull_command(registry: RegistryOption, variants: Variants = None, release: R
 
 
 def _plans(
-    containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, say: Say, *, named: bool
+    containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, on_step: OnStep, *, named: bool
 ) -> list[ImagePlan]:
     """Return what identifies the images; BuildError for a named variant that cannot be identified here."""
-    found = containers.plans(known, names, options, say)
+    found = containers.plans(known, names, options, on_step)
     _report_missing([one for one in found if isinstance(one, Built)], named)
     return [one for one in found if isinstance(one, ImagePlan)]
 
 
-def _pull(containers: DockerEngine, plan: ImagePlan, team: Registry, say: Say, *, named: bool) -> Row | None:
+def _pull(containers: DockerEngine, plan: ImagePlan, team: Registry, on_step: OnStep, *, named: bool) -> Row | None:
     """Pull an image; None if the registry does not have it and it was not named.
 
     TagError if it was named.
     """
     before = id_of_tag(containers.client, plan.tag)
-    pulled = transfer.pull(containers.client, plan, team, say)
+    pulled = transfer.pull(containers.client, plan, team, on_step)
     if pulled is not None:
         return pulled, "unchanged" if pulled.image_id == before else "pulled", ""
     other = transfer.why_missing(containers.client, plan, team)
@@ -132,7 +132,7 @@ def _pull(containers: DockerEngine, plan: ImagePlan, team: Registry, say: Say, *
 
 
 def _move_each(
-    items: Sequence[Item], move: Callable[[Item], Row | None], say: progress.TransferProgress
+    items: Sequence[Item], move: Callable[[Item], Row | None], transfers: progress.TransferProgress
 ) -> tuple[list[Row], list[InterlockError]]:
     """Move each image; return a row for each that was moved, and the errors of those that could not be.
 
@@ -142,18 +142,18 @@ def _move_each(
     failed: list[InterlockError] = []
     for item in items:
         name = item.variant if isinstance(item, Built) else item.variant.name
-        say(name, "asking the registry")
+        transfers(name, "asking the registry")
         try:
             row = move(item)
         except (BuildError, TagError) as error:
             failed.append(error)
-            say.end(name, f"failed ({error.found})")
+            transfers.end(name, f"failed ({error.found})")
             continue
         if row is None:
-            say.skip(name)
+            transfers.skip(name)
         else:
             rows.append(row)
-            say.end(name, row[1])
+            transfers.end(name, row[1])
     return rows, failed
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from interlock.catalog import loading
 from interlock.catalog.loading import Catalog, ProjectPaths
@@ -159,7 +158,7 @@ def trial_command(
         network=network,
         profiled=profile,
     )
-    with progress.Display(Console(stderr=True) if as_json else console) as display:
+    with progress.open_display(as_json) as display:
         planned, built = _plan_candidates(
             containers, paths, known, split_names(variants), recipe, text, settings, display
         )
@@ -275,8 +274,8 @@ def _built(
     display: progress.Display,
 ) -> dict[str, Built]:
     """Return the images of the variants, and build those that are missing."""
-    say = progress.BuildProgress(display, len(names), {})
-    return {one.variant: one for one in containers.build(known, names, build_options(paths, release), say)}
+    on_step = progress.BuildProgress(display, len(names), {})
+    return {one.variant: one for one in containers.build(known, names, build_options(paths, release), on_step)}
 
 
 def _planned(known: Catalog, label: str, built: Mapping[str, Built], copies: Mapping[str, Copy]) -> PlannedCandidate:

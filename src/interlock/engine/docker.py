@@ -19,7 +19,7 @@ from interlock.engine.build.builds import ImageBuilder, ensure_helper, find_help
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.packages.installer import Installer
-from interlock.engine.protocol import BuildOptions, Needs, Say
+from interlock.engine.protocol import BuildOptions, Needs, OnStep
 from interlock.engine.run import cells, trials
 from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
@@ -53,22 +53,24 @@ class DockerEngine:
     def facts(self) -> dict[str, Any]:
         return connection.engine_facts(self.client)
 
-    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[Built]:
-        built = builds.build(self._builder(known, options, say), names)
+    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
+        built = builds.build(self._builder(known, options, on_step), names)
         if not options.verifies:
             return built
-        return [builds.verify(self.client, known, name, replace(options, rebuild=""), say) for name in names]
+        return [builds.verify(self.client, known, name, replace(options, rebuild=""), on_step) for name in names]
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)
 
-    def plans(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[ImagePlan | Built]:
+    def plans(
+        self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep
+    ) -> list[ImagePlan | Built]:
         """Return what would be built now, or why a variant ends before anything is."""
-        builder = self._builder(known, options, say)
+        builder = self._builder(known, options, on_step)
         return [builds.plan_or_end(builder, known.variants[name]) for name in names]
 
-    def _builder(self, known: Catalog, options: BuildOptions, say: Say) -> ImageBuilder:
-        return ImageBuilder(self.client, known, options, say)
+    def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> ImageBuilder:
+        return ImageBuilder(self.client, known, options, on_step)
 
     def set_up(self, owner: str, needs: Needs) -> ContainerWorkspace:
         base = next((image.base for image in needs.built if image.base is not None), None)
@@ -93,9 +95,9 @@ class DockerEngine:
         """Return the id of the image of dockerfiles/<name>, built if its content changed."""
         return ensure_helper(self.client, root, name, base)
 
-    def ensure_base(self, base: Base, cache: Path, say: Say) -> BaseImage:
+    def ensure_base(self, base: Base, cache: Path, on_step: OnStep) -> BaseImage:
         """Return the base that is here, or pull or make it."""
-        return ensure_base(self.client, base, cache, lambda text: say("base", text))
+        return ensure_base(self.client, base, cache, lambda text: on_step("base", text))
 
     def find_base(self, base: Base) -> BaseImage | None:
         """Return the base if this engine has it, without asking a registry."""
@@ -137,8 +139,8 @@ class DockerEngine:
         """Remove those of the images that have no tag and that nothing needs."""
         trials.remove_images(self.client, image_ids)
 
-    def installer(self, known: Catalog, root: Path, say: Say) -> Installer:
-        return Installer(self.client, known, root, say)
+    def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer:
+        return Installer(self.client, known, root, on_step)
 
     def owners(self) -> set[str]:
         return cells.owners(self.client)

@@ -25,7 +25,7 @@ FIXED_RATE = "/usr/local/share/interlock/fixed-rate.lua"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 # Called with a variant's name and the step that it is at.
-Say = Callable[[str, str], None]
+OnStep = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Engine(Protocol):
         """Return what an experiment records of the engine."""
         ...
 
-    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[Built]:
+    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         """Build every named variant. Failures and missing sources are outcomes; EngineError ends the build.
 
         UsageError for an option that is of images, on an engine that has none.
@@ -234,7 +234,7 @@ class Engine(Protocol):
         """Make what all sandboxes of an experiment share."""
         ...
 
-    def installer(self, known: Catalog, root: Path, say: Say) -> Installer: ...
+    def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer: ...
 
     def owners(self) -> set[str]:
         """Return the owners of everything that experiments have left in this engine."""

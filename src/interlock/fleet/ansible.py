@@ -140,7 +140,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def ending_of(code: int | None, output: str, call: Call) -> Played:
     """Return how a playbook ended on its host, from the exit code and output of ansible-playbook."""
     if code is None:
-        return Played(Ending.LOST, f"it ran longer than {call.deadline_s:.0f} s")
+        return Played(Ending.LOST, f"it had not ended after {call.deadline_s:.0f} s")
     if code == 0:
         return Played(Ending.DONE)
     reason = first_failure(output) or f"see {call.log}"
@@ -158,7 +158,7 @@ def first_failure(output: str) -> str:
     with suppress(ValueError):
         result = json.loads(found.group(1))
         if result.get("rc") == 124:
-            return "it ran longer than its deadline"
+            return "it had not ended at its deadline"
         for text in (str(result.get("stderr", "")), str(result.get("msg", ""))):
             if text.strip():
                 return text.strip().splitlines()[-1].rstrip(":")

@@ -183,10 +183,10 @@ def _set_up(
 ) -> Resources:
     """Return what all cells share: the engine's workspace, the best probe that works in it, and packages."""
 
-    def say(variant: str, step: str) -> None:
+    def on_step(variant: str, step: str) -> None:
         on_progress(ProgressUpdate("preparing", step, variant, 0, 1))
 
-    say("", "instruments")
+    on_step("", "instruments")
     workloads, programs = list(assignment.workloads.values()), programs_of(assignment.root / "workloads")
     needs = Needs(
         assignment.root,
@@ -197,7 +197,7 @@ def _set_up(
         load=any(one.load for one in workloads),
     )
     workspace = engine.set_up(owner, needs)
-    installer = engine.installer(assignment.catalog, assignment.root, say)
+    installer = engine.installer(assignment.catalog, assignment.root, on_step)
     return Resources(
         workspace=workspace,
         folder=folder,

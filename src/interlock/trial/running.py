@@ -14,7 +14,7 @@ from interlock.catalog.types import MOUNT, slug
 from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine
-from interlock.engine.protocol import Say
+from interlock.engine.protocol import OnStep
 from interlock.engine.run import trials
 from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import InterlockError
@@ -133,7 +133,7 @@ def _with_probe(resources: TrialResources) -> TrialResources:
 def _base(engine: DockerEngine, assignment: Assignment, on_progress: Callable[[ProgressUpdate], None]) -> BaseImage:
     """Return the base of the helper images: that of a variant that was built, or the plan's."""
     found = next((one.built.base for one in assignment.planned if one.built.base), None)
-    say: Say = lambda _, text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))  # noqa: E731
+    say: OnStep = lambda _, text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))  # noqa: E731
     return found or engine.ensure_base(assignment.base, assignment.cache, say)
 
 

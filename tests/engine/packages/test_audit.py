@@ -308,7 +308,7 @@ def test_a_module_that_ends_its_process_does_not_keep_the_next_from_being_import
 
 def test_a_hang_is_a_result_and_takes_no_longer_than_its_deadline(folder: Path) -> None:
     started = time.monotonic()
-    assert errors(folder, ["hangs"], ["plain"], deadline_s=1.5) == {"hangs": "did not end within 1.5 s", "plain": ""}
+    assert errors(folder, ["hangs"], ["plain"], deadline_s=1.5) == {"hangs": "had not ended after 1.5 s", "plain": ""}
     assert time.monotonic() - started < 20
 
 

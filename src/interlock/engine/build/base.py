@@ -57,13 +57,13 @@ REMEDIES = {
 
 
 def ensure_base(
-    client: DockerClient, base: Base, cache: Path, say: Callable[[str], None], *, bootstraps: bool = True
+    client: DockerClient, base: Base, cache: Path, on_step: Callable[[str], None], *, bootstraps: bool = True
 ) -> BaseImage:
     """The base that is here already; else from its registry; else made by mmdebstrap (about 20 s)."""
     found = find_base(client, base)
     if found is not None:
         return found
-    say(f"pulling {base.reference}")
+    on_step(f"pulling {base.reference}")
     try:
         return pull(client, base.reference)
     except (APIError, NotFound) as error:
@@ -73,7 +73,7 @@ def ensure_base(
                 found=f"{base.reference} is not here and cannot be pulled ({reason})",
                 todo="Push from the machine that has it: `interlock push` brings a base that was made there.",
             ) from None
-        say(f"no registry has it ({reason}): mmdebstrap makes {base.suite}")
+        on_step(f"no registry has it ({reason}): mmdebstrap makes {base.suite}")
         return _make(client, base, cache, reason)
 
 

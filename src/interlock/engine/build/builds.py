@@ -46,7 +46,7 @@ from interlock.engine.build.image import (
 )
 from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import HASH_LABEL, engine_words
-from interlock.engine.protocol import BuildOptions, Engine, Say
+from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry.transfer import pull as pull_built
 from interlock.engine.registry.transfer import pull_base
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
@@ -69,7 +69,7 @@ class Builder(Protocol[Planned]):
     def options(self) -> BuildOptions: ...
 
     @property
-    def say(self) -> Say: ...
+    def on_step(self) -> OnStep: ...
 
     def plan(self, variant: Variant) -> Planned:
         """Return what would be built now; SourceUnavailableError says what is not here."""
@@ -95,7 +95,7 @@ class Builder(Protocol[Planned]):
 def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     """Build every named variant; failures and missing sources are outcomes, not exceptions.
 
-    `say(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
+    `on_step(variant, step)` is called for each step, from the building threads. EngineError is raised when the engine
     itself, or the base that all need, is missing.
     """
     results: dict[str, Built] = {}
@@ -125,8 +125,8 @@ def _plan_or_found(builder: Builder[Planned], variant: Variant) -> Planned | Bui
         found = ended(variant, builder.options.profile, State.FAILED, str(error))
     if found is None:
         return plan
-    state = found.outcome.state
-    builder.say(variant.name, state.value if state is not State.OK else "pulled" if found.pulled_from else "unchanged")
+    unbuilt = "pulled" if found.pulled_from else "unchanged"
+    builder.on_step(variant.name, unbuilt if found.outcome.state is State.OK else found.outcome.state.value)
     return found
 
 
@@ -154,7 +154,7 @@ def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
     try:
         return builder.plan(variant)
     except SourceUnavailableError as error:
-        builder.say(variant.name, State.UNAVAILABLE.value)
+        builder.on_step(variant.name, State.UNAVAILABLE.value)
         return ended(variant, profile, State.UNAVAILABLE, error.found)
 
 
@@ -223,14 +223,14 @@ def build_one(builder: Builder[Planned], plan: Planned) -> Built:
     """Build and prove one variant; what goes wrong with it alone is its outcome."""
     started = time.monotonic()
     name = plan.variant.name
-    builder.say(name, "starting")
+    builder.on_step(name, "starting")
     try:
         result = builder.make(plan)
     except SourceUnavailableError as error:
         result = ended(plan.variant, plan.profile, State.UNAVAILABLE, error.found)
     except BuildError as error:
         result = ended(plan.variant, plan.profile, State.FAILED, str(error))
-    builder.say(name, result.outcome.state.value)
+    builder.on_step(name, result.outcome.state.value)
     return result.model_copy(update={"duration_s": time.monotonic() - started})
 
 
@@ -241,7 +241,7 @@ class ImageBuilder:
     client: DockerClient
     known: Catalog
     options: BuildOptions
-    say: Say
+    on_step: OnStep
 
     @cached_property
     def texts(self) -> Texts:
@@ -268,15 +268,15 @@ class ImageBuilder:
         client, options = self.client, self.options
         if variant.image is None:
             base = self.known.bases[variant.base]
-            found = pull_base(client, base, options.registry, self.say) if options.registry else None
+            found = pull_base(client, base, options.registry, self.on_step) if options.registry else None
             return found or ensure_base(
-                client, base, options.cache, lambda text: self.say("base", text), bootstraps=not options.pulls_only
+                client, base, options.cache, lambda text: self.on_step("base", text), bootstraps=not options.pulls_only
             )
         reference = variant.image.reference
         found = find_pulled(client, reference)
         if found is not None:
             return found
-        self.say(variant.name, f"pulling {reference}")
+        self.on_step(variant.name, f"pulling {reference}")
         try:
             return pull(client, reference)
         except DockerException as error:
@@ -298,15 +298,15 @@ class ImageBuilder:
         if registry is None:
             return None
         try:
-            return pull_built(self.client, plan, registry, self.say)
+            return pull_built(self.client, plan, registry, self.on_step)
         except BuildError as error:
-            self.say(plan.variant.name, f"not taken from {registry.name}: {error.found}")
+            self.on_step(plan.variant.name, f"not taken from {registry.name}: {error.found}")
             return None
 
     def make(self, plan: ImagePlan) -> Built:
         """Build, prove and tag one image."""
-        image_id = build_image(self.client, plan, self.options, make_jobs(), self.say)
-        self.say(plan.variant.name, "proving")
+        image_id = build_image(self.client, plan, self.options, make_jobs(), self.on_step)
+        self.on_step(plan.variant.name, "proving")
         try:
             require_proof(plan.variant, ask_facts(self.client, image_id))
         except InterlockError:
@@ -322,7 +322,7 @@ class ImageBuilder:
         return worker_count(len(plans))
 
     def _build_shared_stage(self, plan: ImagePlan, stage: str) -> None:
-        self.say("base", f"preparing the {stage} stage")
+        self.on_step("base", f"preparing the {stage} stage")
         dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
         arguments = {"BASE": plan.base.reference}
         build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
@@ -410,22 +410,22 @@ INTERPRETER = "/usr/local"
 NAMED_FILES = 5
 
 
-def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOptions, say: Say) -> Built:
+def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOptions, on_step: OnStep) -> Built:
     """Build the variant twice and return its image if both builds gave the same interpreter layer.
 
     BuildError names the files that differ. What is not built from source, or failed, is returned unverified.
     """
     variant = catalog.variants[name]
-    (built,) = build(ImageBuilder(client, catalog, options, say), [name])
+    (built,) = build(ImageBuilder(client, catalog, options, on_step), [name])
     if built.outcome.state is not State.OK:
         return built
     if variant.kind is not SourceKind.SOURCE:
-        say(name, "not verified: not built from source")
+        on_step(name, "not verified: not built from source")
         return built
     again = replace(options, rebuild=str(time.time_ns()))
-    say(name, "building it again from nothing")
-    plan = ImageBuilder(client, catalog, again, say).plan(variant)
-    image_id = build_image(client, plan, again, make_jobs(), say)
+    on_step(name, "building it again from nothing")
+    plan = ImageBuilder(client, catalog, again, on_step).plan(variant)
+    image_id = build_image(client, plan, again, make_jobs(), on_step)
     try:
         if interpreter_layer(client, image_id) != interpreter_layer(client, built.image_id):
             raise _not_reproducible(client, name, built.image_id, image_id)
@@ -434,7 +434,7 @@ def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOpti
         if image_id != built.image_id:
             with suppress(APIError):
                 client.images.remove(image_id)
-    say(name, f"reproducible: {interpreter_layer(client, built.image_id)}")
+    on_step(name, f"reproducible: {interpreter_layer(client, built.image_id)}")
     return built
 
 

@@ -27,7 +27,7 @@ from interlock import __version__
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
 from interlock.engine.client import HASH_LABEL, no_space, put_tag
-from interlock.engine.protocol import BuildOptions, Say
+from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry.names import known_digest
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
@@ -66,7 +66,7 @@ class ImagePlan(Plan):
         return self.variant.image_tag(self.profile)
 
 
-def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, say: Say) -> str:
+def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
     """Build an image and return its id; it is not proved yet and has no tag. A failed build raises its reason."""
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
@@ -82,7 +82,7 @@ def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jo
         client,
         {**plan.files, **local_files(plan.variant, options.cache), **packed},
         log,
-        lambda step: say(name, step),
+        lambda step: on_step(name, step),
         buildargs=arguments,
         labels={HASH_LABEL: plan.content_hash, **provenance_labels(options.root, plan.base)},
     )

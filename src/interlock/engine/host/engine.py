@@ -24,7 +24,7 @@ from interlock.engine.build import builds
 from interlock.engine.host import cells, toolchain
 from interlock.engine.host.cells import serving
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
-from interlock.engine.protocol import NOTHING, Answer, BuildOptions, Needs, Say
+from interlock.engine.protocol import NOTHING, Answer, BuildOptions, Needs, OnStep
 from interlock.errors import UsageError
 from interlock.results.experiments import Built, EngineName
 
@@ -57,12 +57,12 @@ class HostEngine:
             "data_root": str(self.cache),
         }
 
-    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, say: Say) -> list[Built]:
+    def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         if options.registry is not None or options.verifies:
             option = "--verify" if options.verifies else "--cache-from"
             found = "unsupported, because '--engine host' has no images"
             raise UsageError(key=option, found=found, todo=f"Leave out {option}.")
-        return builds.build(PrefixBuilder(known, options, say), names)
+        return builds.build(PrefixBuilder(known, options, on_step), names)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         return builds.look_up(PrefixBuilder(known, options, lambda *_: None), names)
@@ -72,8 +72,8 @@ class HostEngine:
         toolchain.put_programs(toolchain.ensure_instruments(needs.root, self.cache), needs.programs, folder / "tools")
         return HostWorkspace(needs.root, owner, folder, cells.make_memory(owner))
 
-    def installer(self, known: Catalog, root: Path, say: Say) -> HostInstaller:
-        return HostInstaller(known, self.cache, say)
+    def installer(self, known: Catalog, root: Path, on_step: OnStep) -> HostInstaller:
+        return HostInstaller(known, self.cache, on_step)
 
     def owners(self) -> set[str]:
         return {folder.name for folder in runs(self.cache).glob("*")}

@@ -31,7 +31,7 @@ from interlock.engine.build.image import (
 )
 from interlock.engine.build.sources import MIRROR, find_prefix, local_files, mirror_url
 from interlock.engine.host.toolchain import identity
-from interlock.engine.protocol import BuildOptions, Say
+from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.errors import SourceUnavailableError
 from interlock.results.experiments import Built, Facts, Outcome, PackageSet, State
 
@@ -65,7 +65,7 @@ class PrefixBuilder:
 
     known: Catalog
     options: BuildOptions
-    say: Say
+    on_step: OnStep
 
     @cached_property
     def texts(self) -> Texts:
@@ -98,7 +98,7 @@ class PrefixBuilder:
         """Build and prove a prefix."""
         if plan.variant.prefix is not None:
             return self._use(plan)
-        _make(plan, self.options, self.say)
+        _make(plan, self.options, self.on_step)
         return _describe(plan, reused=False)
 
     def workers(self, _: Sequence[PrefixPlan]) -> int:
@@ -142,15 +142,15 @@ def build_files(variant: Variant, known: Catalog, texts: Texts) -> dict[str, byt
     return files
 
 
-def _make(plan: PrefixPlan, options: BuildOptions, say: Say) -> None:
+def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep) -> None:
     """Build and prove a prefix; nothing is left of it if that fails."""
     work = plan.prefix.with_name(f"{plan.prefix.name}.build")
     for folder in (plan.prefix, work):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         _write({**plan.files, **local_files(plan.variant, options.cache)}, work / "files")
-        _run_scripts(plan, options, work, say)
-        say(plan.variant.name, "proving")
+        _run_scripts(plan, options, work, on_step)
+        on_step(plan.variant.name, "proving")
         facts = ask_facts(plan.prefix)
         require_proof(plan.variant, facts)
         (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
@@ -168,7 +168,7 @@ def _write(files: dict[str, bytes], folder: Path) -> None:
         (folder / Path(path).name).write_bytes(data)
 
 
-def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, say: Say) -> None:
+def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: OnStep) -> None:
     log: list[str] = []
     log_name = f"{plan.variant.name}-{plan.profile}-host"
     settings = {
@@ -184,7 +184,7 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, say: Say) 
             ["sh", str(work / "files" / script)], network_settings() | _build_environment() | settings, log
         ):
             for step in STEP.findall(line):
-                say(plan.variant.name, step)
+                on_step(plan.variant.name, step)
         code = int(log.pop())
         if code != 0:
             log.append(f"{EXIT_CODE.format(code)}\n")
@@ -244,11 +244,11 @@ def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
 
 @dataclass(frozen=True)
 class HostInstaller:
-    """Installs for the variants of a project; `say(variant, step)` is called for each step."""
+    """Installs for the variants of a project; `on_step(variant, step)` is called for each step."""
 
     catalog: Catalog
     cache: Path
-    say: Say
+    on_step: OnStep
 
     def tidy(self) -> None:
         """Remove packages of prefixes that are gone."""
@@ -263,7 +263,7 @@ class HostInstaller:
         folder = self.cache / "packages" / key
         record = folder / PACKAGES_RECORD
         if not record.is_file():
-            self.say(image.variant, f"getting {', '.join(lines)}")
+            self.on_step(image.variant, f"getting {', '.join(lines)}")
             problem = _install_packages(prefix, folder, lines)
             if problem is not None:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -111,7 +111,7 @@ def run(names, deadline_s, user):
             process.wait(timeout=deadline_s)
             ended = "" if process.returncode == 0 else how(process.returncode)
         except subprocess.TimeoutExpired:
-            ended = "did not end within %g s" % deadline_s
+            ended = "had not ended after %g s" % deadline_s
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except OSError:

@@ -22,7 +22,7 @@ from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_vers
 from interlock.engine.packages.requirements import Line, Requirements, display_text
 from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
 from interlock.engine.packages.workbench import AUDIT, PipSettings, Workbench, ensure_builder, gather
-from interlock.engine.protocol import Say
+from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells
 from interlock.errors import BuildError, EngineError
 from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
@@ -145,7 +145,7 @@ def install(bench: Workbench, wheels: Sequence[Wheel]) -> dict[str, str]:
         return {}
     if len(wheels) > 1:
         return {key: reason for wheel in wheels for key, reason in install(bench, [wheel]).items()}
-    reason = f"did not end within {INSTALL_S} s" if said.late else last_words(said.output)
+    reason = f"had not ended after {INSTALL_S} s" if said.late else last_words(said.output)
     return {wheels[0].package.key: f"cannot be installed: {reason}"}
 
 
@@ -188,7 +188,7 @@ def _put_programs(bench: Workbench) -> None:
 def _must(bench: Workbench, argv: list[str], deadline_s: float) -> str:
     said = bench.run(argv, deadline_s)
     if not said.ok:
-        found = f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
+        found = f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)
         raise EngineError(key=argv[-1], found=found, todo="This is a bug in Interlock: please report it.")
     return said.output
 
@@ -289,16 +289,16 @@ ASK_S = 60
 
 
 def audit(  # noqa: PLR0913, PLR0917  the engine, the project, and what is asked
-    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Requirements, say: Say
+    client: DockerClient, catalog: Catalog, root: Path, images: Sequence[Built], wanted: Requirements, on_step: OnStep
 ) -> list[VariantAudit]:
     """Install and import the requirements in each image; an audit that is impossible says why in its outcome.
 
-    `say(variant, step)` is called for each step. Raises EngineError if the engine fails or pip's index cannot be
+    `on_step(variant, step)` is called for each step. Raises EngineError if the engine fails or pip's index cannot be
     reached, RequirementsError if a file that a line names cannot be read. All containers and volumes but the cache are
     removed afterwards, also after an interruption.
     """
     settings = gather(wanted.variables, [*wanted.options, *(line.text for line in wanted.lines)])
-    return [_audit_one(_Task(client, catalog, root, image, wanted, settings, say)) for image in images]
+    return [_audit_one(_Task(client, catalog, root, image, wanted, settings, on_step)) for image in images]
 
 
 @dataclass(frozen=True)
@@ -309,10 +309,10 @@ class _Task:
     image: Built
     wanted: Requirements
     settings: PipSettings
-    say: Say
+    on_step: OnStep
 
     def step(self, text: str) -> None:
-        self.say(self.image.variant, text)
+        self.on_step(self.image.variant, text)
 
 
 def _audit_one(task: _Task) -> VariantAudit:

@@ -25,7 +25,7 @@ from interlock.engine.client import OWNER_LABEL
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
 from interlock.engine.packages.workbench import AUDIT, WHEELS, PipSettings, Workbench, ensure_builder, gather
-from interlock.engine.protocol import Say
+from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells
 from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import Built, Outcome, PackageSet, State
@@ -46,12 +46,12 @@ COMPILE = 'python -m compileall -q "$1" >/dev/null 2>&1; chmod -R a+rX "$1"'
 
 @dataclass(frozen=True)
 class Installer:
-    """Installs packages for the variants of a project; `say(variant, step)` is called for each step."""
+    """Installs packages for the variants of a project; `on_step(variant, step)` is called for each step."""
 
     client: DockerClient
     catalog: Catalog
     root: Path
-    say: Say
+    on_step: OnStep
 
     def tidy(self) -> None:
         """Remove volumes of images that no longer exist."""
@@ -80,13 +80,13 @@ class Installer:
             workbench.create_wheels_volume(self.client, owner)
             own = workbench.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
             pip = _pip_of(own, image.variant)
-            self.say(image.variant, "preparing the builder")
+            self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
             bench = workbench.open_builder(self.client, owner, builder_id, _settings(lines))
-            self.say(image.variant, f"fetching {', '.join(lines)}")
+            self.on_step(image.variant, f"fetching {', '.join(lines)}")
             wheels = _fetch_wheels(bench, lines, pip)
             cells.remove(bench.container)
-            self.say(image.variant, f"installing {len(wheels)} packages")
+            self.on_step(image.variant, f"installing {len(wheels)} packages")
             return _install_offline(own, wheels, packages, owner)
         finally:
             cells.clean_up(self.client, owner)
@@ -147,7 +147,7 @@ def _record(packages: PackageSet) -> str:
 def _pip_of(own: Workbench, variant: str) -> tuple[int, int]:
     said = own.pip("--version", deadline_s=ASK_S)
     if said.late:
-        raise _CannotError(State.FAILED, f"`pip --version` did not end within {ASK_S} s")
+        raise _CannotError(State.FAILED, f"`pip --version` had not ended after {ASK_S} s")
     version = pip_version(said.output)
     if version is None:
         raise _CannotError(State.UNSUPPORTED, f"{variant} has no pip to install packages with")

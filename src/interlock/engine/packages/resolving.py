@@ -48,8 +48,8 @@ class Resolution:
 class Resolver:
     """Resolves requirements with the pip of one builder, again with fewer requirements each time that it fails."""
 
-    def __init__(self, bench: Workbench, wanted: Requirements, say: Callable[[str], None]) -> None:
-        self._bench, self._wanted, self._say = bench, wanted, say
+    def __init__(self, bench: Workbench, wanted: Requirements, on_step: Callable[[str], None]) -> None:
+        self._bench, self._wanted, self._on_step = bench, wanted, on_step
         self._places = local_places(wanted, LOCAL)
         self._stubs: dict[str, tuple[Blame, str]] = {}  # by package: the cause, and the line that asks for the stub
         self._given_up: list[Failure] = []
@@ -86,7 +86,7 @@ class Resolver:
 
     def _ask(self, lines: list[Line]) -> list[Resolved] | Blame:
         without = f", without {', '.join(self._stubs)}" if self._stubs else ""
-        self._say(f"resolving {len(lines)} requirements{without}")
+        self._on_step(f"resolving {len(lines)} requirements{without}")
         self._write(lines)
         command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT]
         said = self._bench.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
@@ -170,7 +170,7 @@ class WheelBuilder:
     bench: Workbench
     options: Sequence[str]
     builder_id: str
-    say: Callable[[str], None]
+    on_step: Callable[[str], None]
 
     def get(self, packages: Sequence[Resolved]) -> list[Wheel]:
         """Return a wheel for each package, in their order; a failure does not stop the others."""
@@ -178,7 +178,7 @@ class WheelBuilder:
         sources = [package for package in packages if not package.is_wheel]
         wheels = self._download(ready)
         for number, package in enumerate(sources, 1):
-            self.say(f"building {package.name} {package.version} ({number} of {len(sources)})")
+            self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")
             wheels[package.key] = self._taken(package) or self._build(package)
         return [wheels[package.key] for package in packages]
 
@@ -186,7 +186,7 @@ class WheelBuilder:
         """Download all wheels at once; if that fails, one by one, to find the cause."""
         if not packages:
             return {}
-        self.say(f"downloading {len(packages)} wheels")
+        self.on_step(f"downloading {len(packages)} wheels")
         reason = self._pip("download", WHEELS, packages, DOWNLOAD_S)
         if reason and len(packages) > 1:
             return {key: wheel for package in packages for key, wheel in self._download([package]).items()}
@@ -225,7 +225,7 @@ class WheelBuilder:
         said = self.bench.pip(*words, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
         if said.ok:
             return ""
-        return f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
+        return f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)
 
     def _shell(self, script: str, *words: str) -> str:
         """Run a shell script; return its output, empty if it failed."""

@@ -24,7 +24,7 @@ from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
 from interlock.engine.client import HASH_LABEL, engine_words, no_space, put_tag
-from interlock.engine.protocol import Say
+from interlock.engine.protocol import OnStep
 from interlock.engine.registry.api import (
     Api,
     Entry,
@@ -108,7 +108,7 @@ class _Push:
         return platform_of(self.image.attrs)
 
 
-def push(client: DockerClient, built: Built, registry: Registry, say: Say, *, force: bool = False) -> Pushed:
+def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep, *, force: bool = False) -> Pushed:
     """Push a built variant's image.
 
     `force` overwrites a tag that somebody else moved, and an image of the same content. Raises RegistryError if the
@@ -126,19 +126,19 @@ def push(client: DockerClient, built: Built, registry: Registry, say: Say, *, fo
             return Pushed(_as_known(client, built), "unchanged")
         _require_unmoved(wanted, there)
         hashed = registry.hashed(built.tag, built.content_hash)
-        digest = _push_as(wanted, hashed, built.variant, say)
+        digest = _push_as(wanted, hashed, built.variant, on_step)
         others = there.others(wanted.platform) if there else []
         if others:
             _join(wanted, digest, others)
         else:
-            _push_as(wanted, wanted.name, built.variant, say)
+            _push_as(wanted, wanted.name, built.variant, on_step)
         _remember(wanted)
         _require_there(wanted, digest)
         platforms = ", ".join(platform_text(one) for one in [wanted.platform, *(other["platform"] for other in others)])
         return Pushed(_as_known(client, built), "pushed", f"index of {platforms}" if others else "")
 
 
-def push_base(client: DockerClient, built: Built, registry: Registry, say: Say) -> str:
+def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
     """A base that mmdebstrap made, without which no other machine can tell that it needs to build nothing.
 
     Why the registry's is another one, if it is; else empty. What its own registry has is not copied.
@@ -151,7 +151,7 @@ def push_base(client: DockerClient, built: Built, registry: Registry, say: Say) 
         wanted = _Push(client, Api(client, registry), registry, image, tag, force=False)
         there = _read(wanted)
         if there is None:
-            _push_as(wanted, wanted.name, "base", say)
+            _push_as(wanted, wanted.name, "base", on_step)
             return ""
         (entry,) = there.entries
         if read_image(wanted.api, wanted.repository, entry).ids & _ids(image):
@@ -209,12 +209,12 @@ def _require_unmoved(wanted: _Push, there: Tagged | None) -> None:
         )
 
 
-def _push_as(wanted: _Push, name: str, variant: str, say: Say) -> str:
+def _push_as(wanted: _Push, name: str, variant: str, on_step: OnStep) -> str:
     """Push the image under a name and return its digest in the registry."""
     repository, _, tag = name.rpartition(":")
     with _named(wanted.client, wanted.image, name):
         events = wanted.client.api.push(repository, tag, stream=True, decode=True)
-        found = follow_transfer(events, wanted.registry.host, lambda step: say(variant, step))
+        found = follow_transfer(events, wanted.registry.host, lambda step: on_step(variant, step))
     manifest = wanted.api.manifest(wanted.repository, found or tag)
     if manifest is None:
         raise TagError(
@@ -285,7 +285,7 @@ def _as_known(client: DockerClient, built: Built) -> Built:
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def pull(client: DockerClient, plan: ImagePlan, registry: Registry, say: Say) -> Built | None:
+def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnStep) -> Built | None:
     """Pull the image of a plan and tag it as if it had been built here; return None if the registry has none.
 
     Raises RegistryError if the registry does not answer or refuses, and BuildError, before anything is tagged, if the
@@ -293,12 +293,12 @@ def pull(client: DockerClient, plan: ImagePlan, registry: Registry, say: Say) ->
     """
     started = time.monotonic()
     hashed = registry.hashed(plan.tag, plan.content_hash)
-    image = _fetch(client, hashed, registry, plan.variant.name, say)
+    image = _fetch(client, hashed, registry, plan.variant.name, on_step)
     if image is None:
         return None
     try:
         _require_content(plan, image, hashed)
-        say(plan.variant.name, "proving")
+        on_step(plan.variant.name, "proving")
         require_proof(plan.variant, ask_facts(client, image.id))
         # The engine keeps a digest as long as it has a tag of the same repository.
         take_tag(client, image.id, registry.name_of(plan.tag))
@@ -323,14 +323,14 @@ def why_missing(client: DockerClient, plan: ImagePlan, registry: Registry) -> Ta
     )
 
 
-def pull_base(client: DockerClient, base: Base, registry: Registry, say: Say) -> BaseImage | None:
+def pull_base(client: DockerClient, base: Base, registry: Registry, on_step: OnStep) -> BaseImage | None:
     """Return this engine's base, or pull the team's; None if neither exists."""
     found = find_base(client, base)
     if found is not None:
         return found
     machine = client.info()["Architecture"]
     name = registry.name_of(base_tag(local_tag(base), ARCHITECTURES.get(machine, machine)))
-    image = _fetch(client, name, registry, "base", say)
+    image = _fetch(client, name, registry, "base", on_step)
     if image is None:
         return None
     try:
@@ -341,12 +341,12 @@ def pull_base(client: DockerClient, base: Base, registry: Registry, say: Say) ->
     return find_base(client, base)
 
 
-def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, say: Say) -> Any:
+def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on_step: OnStep) -> Any:
     repository, _, tag = name.rpartition(":")
     with registry_errors(registry.host):
         try:
             events = client.api.pull(repository, tag, stream=True, decode=True)
-            follow_transfer(events, registry.host, lambda step: say(subject, step))
+            follow_transfer(events, registry.host, lambda step: on_step(subject, step))
         except NotFound as error:
             if "denied" in engine_words(error):
                 raise
