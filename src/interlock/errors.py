@@ -43,6 +43,11 @@ def _listed(names: list[str]) -> str:
     return f"There {'are' if len(names) != 1 else 'is'}: {', '.join(names) or 'none'}."
 
 
+def last_line(printed: str) -> str:
+    """Return the last line of what a program printed, which errors quote."""
+    return (printed.strip().splitlines() or ["it printed nothing"])[-1]
+
+
 class InterlockError(Exception):
     """Something that the user can fix: the file and the key or option, what was found there, and what to do."""
 

@@ -12,8 +12,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from interlock.report.html import frames
-from interlock.report.html.drawing import COLOURS, contrast
+from interlock.report.html.drawing import COLOURS
 from tests.browser.conftest import REPORTS, WIDTHS, Open, ReportFile, Window
+from tests.contrast import contrast
 
 ROWS = ["5 rows", "57 rows"]
 MOST_BYTES = 6_000_000

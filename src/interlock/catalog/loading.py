@@ -45,8 +45,11 @@ class Catalog(Data):
 
 def check_consistency(catalog: Catalog) -> None:
     """Raise CatalogError for the first reference to nothing, reserved name, tag of two variants or file of two sums."""
-    for check in (_check_reserved_names, _check_references, _check_tags, _check_sums, _check_modes):
-        check(catalog)
+    _check_reserved_names(catalog)
+    _check_references(catalog)
+    _check_tags(catalog)
+    _check_sums(catalog)
+    _check_modes(catalog)
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
@@ -352,8 +355,10 @@ def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
 def _check_files(root: Path, catalog: Catalog) -> None:
     for variant in catalog.variants.values():
         for key, names in _named_files(variant).items():
-            for name in names:
-                _require_file(root, f"variants/{variant.name}.toml", key, f"variants/{FOLDERS[key]}/{name}")
+            for path in (f"variants/{FOLDERS[key]}/{name}" for name in names):
+                if not (root / path).is_file():
+                    file, todo = f"variants/{variant.name}.toml", "Add the file or correct the name."
+                    raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo=todo)
 
 
 def _named_files(variant: Variant) -> dict[str, list[str]]:
@@ -364,11 +369,6 @@ def _named_files(variant: Variant) -> dict[str, list[str]]:
         "signature.key": [part.signature.key for part in variant.downloads if part.signature],
         "finish.steps": variant.finish.steps if variant.finish else [],
     }
-
-
-def _require_file(root: Path, file: str, key: str, path: str) -> None:
-    if not (root / path).is_file():
-        raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo="Add the file or correct the name.")
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ def audit_command(
         typer.Option("--requirement", "-r", metavar="FILE", help="Requirements file; may be repeated."),
     ] = None,
     variants: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Names of variants (default: the built ones without a GIL)."),
+        str | None, typer.Option(metavar="A,B", help="Names of variants (default: the built ones without a GIL).")
     ] = None,
     imports: Annotated[
         str | None,

@@ -20,18 +20,8 @@ from interlock import __version__
 from interlock.analysis import cohorts
 from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.matrix import (
-    MatrixRequest,
-    read_request,
-)
-from interlock.cli.options import (
-    MatrixOptions,
-    Results,
-    console,
-    open_project,
-    profile_name,
-    takes_matrix_options,
-)
+from interlock.cli.matrix import MatrixRequest, read_request
+from interlock.cli.options import MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.cli.share import tags_to_send
 from interlock.engine.docker import connect
@@ -252,13 +242,7 @@ def _resumed_engine(before: FleetRecord, asked_for: EngineName | None) -> Engine
 
 
 def _new_record(
-    name: str,
-    results: Path,
-    request: MatrixRequest,
-    builds: FleetBuilds,
-    hosts: Inventory,
-    known: Catalog,
-    each: bool,
+    name: str, results: Path, request: MatrixRequest, builds: FleetBuilds, hosts: Inventory, known: Catalog, each: bool
 ) -> FleetRecord:
     """Return the record of a fleet that begins: its settings, hosts and shards, with nothing measured."""
     settings = request.settings(builds.built)

@@ -43,8 +43,7 @@ def doctor_command(engine: Engine = None) -> None:
 
 
 def clean_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment name prefix.")],
-    engine: Engine = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment name prefix.")], engine: Engine = None
 ) -> None:
     """Remove what killed experiments left behind.
 

@@ -30,8 +30,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
 Release = Annotated[
-    bool,
-    typer.Option("--release", help="Use the profile 'release' (PGO and LTO) instead of 'standard'."),
+    bool, typer.Option("--release", help="Use the profile 'release' (PGO and LTO) instead of 'standard'.")
 ]
 Results = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of the experiments (default: results/ of the project).")

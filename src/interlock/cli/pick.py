@@ -71,8 +71,7 @@ def pick_command(
         int | None, typer.Option(min=1, metavar="N", help="Use benchmarks measured with this number of threads.")
     ] = None,
     baseline: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline)."),
+        str | None, typer.Option(metavar="VARIANT", help="Variant that runs now (default: the experiment's baseline).")
     ] = None,
     experiment: Annotated[
         str | None,

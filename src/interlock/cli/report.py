@@ -40,8 +40,7 @@ from interlock.results import store
 from interlock.results.experiments import Experiment
 
 ExperimentName = Annotated[
-    str,
-    typer.Argument(metavar="EXPERIMENT", help="Folder of one or several experiments, or a name under results/."),
+    str, typer.Argument(metavar="EXPERIMENT", help="Folder of one or several experiments, or a name under results/.")
 ]
 
 EXPORT = Path("export")
@@ -73,8 +72,7 @@ def compare_command(
 
 def history_command(
     folder: Annotated[
-        str | None,
-        typer.Argument(metavar="FOLDER", help="Folder of experiments (default: results/ of the project)."),
+        str | None, typer.Argument(metavar="FOLDER", help="Folder of experiments (default: results/ of the project).")
     ] = None,
     variants: VariantNames = None,
     workloads: WorkloadNames = None,
@@ -177,8 +175,7 @@ def export_command(
         str | None, typer.Option(metavar="NAME", help="Write only this table; --output is then its file.")
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(metavar="PLACE", help="Folder of the tables (default: export/); with --table a file."),
+        Path | None, typer.Option(metavar="PLACE", help="Folder of the tables (default: export/); with --table a file.")
     ] = None,
     results: Results = None,
 ) -> None:

@@ -38,8 +38,7 @@ def push_command(
     variants: Variants = None,
     release: Release = False,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content."),
+        bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
     ] = False,
 ) -> None:
     """Push built variants to a registry.
@@ -54,7 +53,8 @@ def push_command(
     ready = _require_built(found, named=bool(variants))
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
-        notes = {transfer.push_base(containers.client, one, team, transfers) for one in _with_own_base(ready)}
+        with_own_base = {one.base.reference: one for one in ready if one.base}.values()
+        notes = {transfer.push_base(containers.client, one, team, transfers) for one in with_own_base}
 
         def move(one: Built) -> Row:
             pushed = transfer.push(containers.client, one, team, transfers, force=force)
@@ -64,11 +64,6 @@ def push_command(
     for note in sorted(notes - {""}):
         console.print(Text(f"note    {note}"), soft_wrap=True)
     _show_moved(rows, failed)
-
-
-def _with_own_base(built: list[Built]) -> list[Built]:
-    """Return one image for each base."""
-    return list({one.base.reference: one for one in built if one.base}.values())
 
 
 def pull_command(registry: RegistryOption, variants: Variants = None, release: Release = False) -> None:
@@ -219,9 +214,7 @@ def load_command(
     missing: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            dir_okay=False,
-            help="JSON of image ids by tag: only print the tags that are missing here.",
+            metavar="FILE", dir_okay=False, help="JSON of image ids by tag: only print the tags that are missing here."
         ),
     ] = None,
 ) -> None:

@@ -64,8 +64,7 @@ def swap_command(
     ] = False,
     revert: Annotated[bool, typer.Option("--revert", help="Restore what was there before the first swap.")] = False,
     check_only: Annotated[
-        bool,
-        typer.Option("--check", help="Exit with 1 if a line has another image than --to, or an old digest."),
+        bool, typer.Option("--check", help="Exit with 1 if a line has another image than --to, or an old digest.")
     ] = False,
     paths: Annotated[
         bool, typer.Option("--paths", help="Change versions in paths, commands and wheel names too.")

@@ -15,7 +15,6 @@ import typer
 from interlock.catalog import loading
 from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
-from interlock.catalog.variants import Variant
 from interlock.cli import progress
 from interlock.cli.build import build_options, fail_on_failed_builds
 from interlock.cli.options import (
@@ -201,7 +200,8 @@ def _plan_candidates(
     release = settings.profile == "release"
     labels = _labels(containers, paths, known, chosen, release)
     names = list(dict.fromkeys(split_label(label)[0] for label in labels))
-    copies = {name: _copy(known.variants[name], recipe, text, settings.stage, release) for name in names}
+    file = str(recipe.dockerfile)
+    copies = {name: copy_for(text, known.variants[name], settings.profile, settings.stage, file) for name in names}
     built = _built(containers, paths, known, names, release, display)
     return [_planned(known, label, built, copies) for label in labels], built
 
@@ -258,11 +258,6 @@ def _labels(
                 key="--variants", found=f"there is no variant '{name}'", todo=nearest(name, known.variants)
             )
     return loading.select_labels(known.variants, chosen)
-
-
-def _copy(variant: Variant, recipe: Recipe, text: str, stage: str | None, release: bool) -> Copy:
-    """Return the Dockerfile with a variant's image; SwapError if it cannot have one."""
-    return copy_for(text, variant, profile_name(release), stage, str(recipe.dockerfile))
 
 
 def _built(

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from docker.context.config import get_current_context_name
 from docker.errors import DockerException
 from docker.models.images import Image
 from docker.utils import kwargs_from_env
+from requests.exceptions import RequestException
 
-from interlock.errors import EngineError
+from interlock.errors import EngineError, last_line
 from interlock.results.experiments import EngineName
 
 # A build step may be silent for minutes (the profile run of a release build).
@@ -164,6 +166,15 @@ def engine_words(error: Exception) -> str:
     return str(getattr(error, "explanation", None) or error).strip().splitlines()[-1]
 
 
+@contextmanager
+def engine_errors(what: str, key: str = "") -> Iterator[None]:
+    """Raise EngineError, beginning with `what` went wrong, for every failure of the engine within the block."""
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise EngineError(key=key, found=f"{what}: {error}", todo="Look for the cause in the engine's log.") from None
+
+
 def no_space(message: str) -> bool:
     """Whether a message says that the engine's disk is full, in the engine's words or in curl's."""
     return "no space left on device" in message.lower() or "curl: (23)" in message
@@ -215,10 +226,9 @@ def _serve() -> Path:
     limit = time.monotonic() + READY_S
     while not answers(path):
         if service.poll() is not None or time.monotonic() > limit:
-            lines = log.read_text(errors="replace").strip().splitlines() or ["it printed nothing"]
             raise EngineError(
                 key="--engine",
-                found=f"podman's service does not start: {lines[-1]}",
+                found=f"podman's service does not start: {last_line(log.read_text(errors='replace'))}",
                 todo="Run `podman info` and fix what it reports.",
             )
         time.sleep(0.05)

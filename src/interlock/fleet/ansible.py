@@ -248,10 +248,7 @@ def parse_inventory(path: Path, listing: str) -> Inventory:
     registries = {of_host.get("registry") for of_host in variables.values()}
     if len(registries) > 1:
         raise InventoryError(
-            file=str(path),
-            key="registry",
-            found="differs between hosts",
-            todo="Set it once, in the group 'all'.",
+            file=str(path), key="registry", found="differs between hosts", todo="Set it once, in the group 'all'."
         )
     return Inventory(path, kinds, registries.pop())
 
@@ -265,10 +262,7 @@ def _kind(path: Path, host: str, declared: object) -> Kind:
         where = ".".join(("kind", *(str(part) for part in first["loc"])))
         found = "is missing" if declared is None else str(first["msg"])
         raise InventoryError(
-            file=str(path),
-            key=f"{host}: {where}",
-            found=found,
-            todo=f"Give it name, cpu, cores and kernel: {EXAMPLE}.",
+            file=str(path), key=f"{host}: {where}", found=found, todo=f"Give it name, cpu, cores and kernel: {EXAMPLE}."
         ) from None
 
 

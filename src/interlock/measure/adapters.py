@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from interlock.catalog.types import MOUNT
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
-from interlock.errors import WorkloadError, did_you_mean
+from interlock.errors import WorkloadError, did_you_mean, last_line
 from interlock.results.experiments import ProgramOutput
 
 WORKLOADS = f"{MOUNT}/workloads"
@@ -206,8 +206,7 @@ def failure_line(stdout: str, stderr: str) -> str:
     explained = [line[1:].strip() for line in stdout.splitlines() if line.startswith(EXPLANATION)]
     if explained:
         return explained[0]
-    lines = stderr.strip().splitlines() or stdout.strip().splitlines() or ["it printed nothing"]
-    return lines[-1].strip()
+    return last_line(stderr.strip() or stdout).strip()
 
 
 def _not_reported(workload: Workload, found: str, stdout: str) -> WorkloadError:

@@ -249,9 +249,7 @@ def start_in(
 ) -> Ended:
     """Run a command line with the benchmark's packages; a cell whose sandbox had to be killed gets a new one."""
     ended = sandbox_for(session, cell, benchmark).run(
-        argv,
-        session.workload.deadline_of(benchmark),
-        _surrounded(session, cell, benchmark, environment),
+        argv, session.workload.deadline_of(benchmark), _surrounded(session, cell, benchmark, environment)
     )
     if ended.took_sandbox and benchmark.cold:
         cell.cold_sandbox = None

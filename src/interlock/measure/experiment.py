@@ -112,9 +112,7 @@ def choose_baseline(wanted: str | None, built: list[Built]) -> str:
         raise UsageError(found=f"no variant could be built ({reasons})", todo="Fix the builds first.")
     if wanted is not None and wanted not in ready:
         raise UsageError(
-            key="--baseline",
-            found=f"'{wanted}' is not among the built variants",
-            todo=nearest(wanted, ready),
+            key="--baseline", found=f"'{wanted}' is not among the built variants", todo=nearest(wanted, ready)
         )
     return wanted or (DEFAULT_BASELINE if DEFAULT_BASELINE in ready else ready[0])
 

@@ -42,7 +42,8 @@ def hold(what: str, on_wait: Callable[[str], None], path: Path | None = None) ->
                 reported = holder
                 on_wait(f"waiting for the lock that {holder or 'another measurement'} holds")
             time.sleep(POLL_S)
-        _write(descriptor, _myself(what))
+        started = f"{datetime.now():%H:%M}"  # local time, for a person
+        _write(descriptor, f"{what} (process {os.getpid()} of {_user()}, since {started})")
         try:
             yield
         finally:
@@ -94,10 +95,6 @@ def _read(descriptor: int) -> str:
 def _write(descriptor: int, text: str) -> None:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text.encode(), 0)
-
-
-def _myself(what: str) -> str:
-    return f"{what} (process {os.getpid()} of {_user()}, since {datetime.now():%H:%M})"  # local time, for a person
 
 
 def _user() -> str:

@@ -33,11 +33,7 @@ STRACE_FUTEX = [*STRACE, "--seccomp-bpf", "-e", "trace=futex"]
 
 
 def interpreter_argv(
-    workload: Workload,
-    benchmark: Benchmark,
-    known: Mapping[str, str],
-    loops: str,
-    take: Repetition | None,
+    workload: Workload, benchmark: Benchmark, known: Mapping[str, str], loops: str, take: Repetition | None
 ) -> list[str]:
     """Return the interpreter's command line: the benchmark's command, or the program with the protocol's options.
 
@@ -322,12 +318,7 @@ def _plain(value: float | str | bool) -> float | str:
 
 
 def _metadata(workload: Workload, benchmark: Benchmark, loops: int, inner_loops: int) -> dict[str, Any]:
-    return {
-        "name": f"{workload.name} {benchmark.name}",
-        "unit": "second",
-        "loops": loops,
-        "inner_loops": inner_loops,
-    }
+    return {"name": f"{workload.name} {benchmark.name}", "unit": "second", "loops": loops, "inner_loops": inner_loops}
 
 
 def _cost_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:

@@ -11,23 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from interlock.catalog.types import TWIN
-from interlock.catalog.variants import Surroundings
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import Counting, Sandbox, Workspace
-from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError
+from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
 from interlock.measure import processes
-from interlock.measure.cells import (
-    Cell,
-    ProgressUpdate,
-    Session,
-    Start,
-    interpreter_argv,
-    open_sandbox,
-    run_in,
-)
+from interlock.measure.cells import Cell, ProgressUpdate, Session, Start, interpreter_argv, open_sandbox, run_in
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import load_fully, make_ready, running_service
-from interlock.results.experiments import ProgramOutput, State, Subject
+from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Instructions, Method, PhaseCounts, Probe
 
 NO_WORK = 0
@@ -140,7 +131,8 @@ def _instructions(session: Session, benchmark: Benchmark, cell: Cell, units: int
 
     The container has no seccomp profile, because the engine's default one blocks perf_event_open.
     """
-    unconfined = cell.subject.model_copy(update={"surroundings": _without_seccomp(cell.subject)})
+    surroundings = cell.subject.surroundings.model_copy(update={"seccomp": "unconfined"})
+    unconfined = cell.subject.model_copy(update={"surroundings": surroundings})
     counter = Cell(unconfined, open_sandbox(session, unconfined))
     try:
         runs = [_count(session, benchmark, counter) / units for _ in range(COUNTER_RUNS)]
@@ -150,10 +142,6 @@ def _instructions(session: Session, benchmark: Benchmark, cell: Cell, units: int
     if min(runs) <= 0:
         raise WorkloadError(found="the counter shows no instructions for the work", todo="Run `interlock doctor`.")
     return Instructions(per_unit=median, spread=(max(runs) - min(runs)) / 2 / median, runs=COUNTER_RUNS)
-
-
-def _without_seccomp(subject: Subject) -> Surroundings:
-    return subject.surroundings.model_copy(update={"seccomp": "unconfined"})
 
 
 def _count(session: Session, benchmark: Benchmark, cell: Cell) -> int:
@@ -182,8 +170,7 @@ def parse_bpf(text: str) -> dict[str, PhaseCounts]:
     if lost:
         found = ", ".join(f"{what} {count}" for what, count in lost.items())
         raise WorkloadError(
-            found=f"the profile is not exact, events were lost: {found}",
-            todo="Lower the workload's profile_loops.",
+            found=f"the profile is not exact, events were lost: {found}", todo="Lower the workload's profile_loops."
         )
     try:
         phases = {name: PhaseCounts.model_validate(phase) for name, phase in data["phases"].items()}
@@ -191,12 +178,10 @@ def parse_bpf(text: str) -> dict[str, PhaseCounts]:
         raise _unreadable(str(error.errors()[0]["msg"])) from None
     for phase in phases.values():
         check_total(phase)
-    return phases if data["tasks_counted"] else {name: _without_tasks(phase) for name, phase in phases.items()}
-
-
-def _without_tasks(phase: PhaseCounts) -> PhaseCounts:
-    """Remove the context switches: a kernel without type information (BTF) cannot count them, which is not 0."""
-    return phase.model_copy(update={"tasks": None})
+    if data["tasks_counted"]:
+        return phases
+    # A kernel without type information (BTF) cannot count context switches, which is not 0.
+    return {name: phase.model_copy(update={"tasks": None}) for name, phase in phases.items()}
 
 
 def parse_tracepoints(text: str) -> PhaseCounts:
@@ -355,11 +340,10 @@ def _best_strace(idle: Sandbox, refused: dict[Method, str]) -> Method:
         ended = idle.run([*strace, *ATTEMPT], ATTEMPT_S)
         if ended.exit_code == 0 and NO_SECCOMP not in ended.stderr:
             return method
-        refused[method] = _last_line(ended.stderr)
+        refused[method] = last_line(ended.stderr)
     found = "; ".join(f"{method}: {reason}" for method, reason in refused.items())
     raise EngineError(
-        found=f"no probe can count system calls here ({found})",
-        todo="Measure without a profile: --no-profile.",
+        found=f"no probe can count system calls here ({found})", todo="Measure without a profile: --no-profile."
     )
 
 
@@ -382,12 +366,7 @@ def _why_no_instructions(workspace: Workspace) -> str:
         # Some virtual machines have a counter that does not count.
         counted = parse_costs(ended.stdout)[-1].instructions
         return "" if counted else "the machine's counter of instructions does not count"
-    last_line = _last_line(ended.stderr)
-    if last_line.endswith(FORBIDDEN):
-        return f"the kernel forbids it: sysctl kernel.perf_event_paranoid must be 2 or less ({last_line})"
-    return f"this machine has no hardware counters ({last_line})"
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "it printed nothing"
+    said = last_line(ended.stderr)
+    if said.endswith(FORBIDDEN):
+        return f"the kernel forbids it: sysctl kernel.perf_event_paranoid must be 2 or less ({said})"
+    return f"this machine has no hardware counters ({said})"

@@ -17,7 +17,7 @@ from interlock.catalog.types import SCRATCH, Data
 from interlock.catalog.workloads import Benchmark, Load
 from interlock.engine.protocol import FIXED_RATE, Answer, Ended, Sandbox
 from interlock.engine.run.cells import last_lines
-from interlock.errors import WorkloadError
+from interlock.errors import WorkloadError, last_line
 from interlock.measure.cells import Cell, Session, Start, interpreter_argv, run_in
 from interlock.results.experiments import Outcome, ProgramOutput, State
 
@@ -227,9 +227,8 @@ def parse_fixed_rate(text: str) -> FixedRateRun:
     try:
         return FixedRateRun.model_validate(json.loads(lines[-1])["interlock_load"])
     except (IndexError, ValueError, KeyError, TypeError, ValidationError):
-        lines = text.strip().splitlines() or ["nothing"]
         raise WorkloadError(
-            found=f"the load at a fixed rate printed no figures: {lines[-1]}",
+            found=f"the load at a fixed rate printed no figures: {last_line(text)}",
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",
         ) from None
 
@@ -290,8 +289,7 @@ def parse_wrk(text: str) -> WrkRun:
     """Parse what `wrk --latency` prints at its end; WorkloadError if it is something else."""
     rate, done = WRK_RATE.search(text), WRK_REQUESTS.search(text)
     if rate is None or done is None:
-        lines = text.strip().splitlines() or ["nothing"]
-        found = f"wrk printed no figures: {lines[-1]}"
+        found = f"wrk printed no figures: {last_line(text)}"
         raise WorkloadError(key="--load", found=found, todo="Correct its options (`wrk --help`).")
     bad, sockets = WRK_BAD_ANSWERS.search(text), WRK_SOCKET_ERRORS.search(text)
     pairs = [pair.rsplit(" ", 1) for pair in sockets[1].split(", ")] if sockets else []

@@ -140,9 +140,7 @@ def read_experiment(folder: Path) -> Experiment:
     path = folder / EXPERIMENT_FILE
     if not path.is_file():
         raise StoreError(
-            file=str(path),
-            found="there is no such file",
-            todo=f"Name a folder with an {EXPERIMENT_FILE}.",
+            file=str(path), found="there is no such file", todo=f"Name a folder with an {EXPERIMENT_FILE}."
         )
     return read_json(path, Experiment)
 

@@ -180,9 +180,7 @@ def read_file(path: Path) -> str:
         ) from None
     if b"\0" in data:
         raise StoreError(
-            file=str(path),
-            found="is not UTF-8 text (it has zero bytes)",
-            todo="Save it as UTF-8, as builders require.",
+            file=str(path), found="is not UTF-8 text (it has zero bytes)", todo="Save it as UTF-8, as builders require."
         )
     return data.decode("utf-8", "surrogateescape")
 

@@ -240,7 +240,8 @@ def variables(word: str) -> list[Variable]:
     """Return the references in a word, without those within another one's default."""
     found, at = [], 0
     while (at := word.find("$", at)) >= 0:
-        variable = None if _is_escaped(word, at) else _read_variable(word, at)
+        is_escaped = at > 0 and word[at - 1] == "\\"
+        variable = None if is_escaped else _read_variable(word, at)
         if variable is None:
             at += 2 if word.startswith("$$", at) else 1
             continue
@@ -262,10 +263,6 @@ def sole_variable(word: str) -> Variable | None:
     """Return the variable if the word is nothing else; None otherwise."""
     found = variables(word)
     return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(word)) else None
-
-
-def _is_escaped(word: str, at: int) -> bool:
-    return at > 0 and word[at - 1] == "\\"
 
 
 def _read_variable(word: str, at: int) -> Variable | None:

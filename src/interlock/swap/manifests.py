@@ -360,15 +360,12 @@ def read_devcontainer(text: str, file: str) -> ImageManifest:
 def _check_syntax(node: JsonNode, file: str) -> None:
     """Raise SwapError for invalid syntax. A comma after the last item is accepted, as editors do."""
     trailing = node.is_error and node.text == b","
-    if (node.is_error and not trailing) or (node.is_missing and not _behind_comma(node)):
+    behind_comma = node.prev_sibling is not None and node.prev_sibling.type in {",", "comment"}
+    if (node.is_error and not trailing) or (node.is_missing and not behind_comma):
         line = node.start_point[0] + 1
         raise SwapError(file=f"{file}:{line}", found="is not valid JSON with comments", todo="Correct it there.")
     for child in node.children:
         _check_syntax(child, file)
-
-
-def _behind_comma(node: JsonNode) -> bool:
-    return node.prev_sibling is not None and node.prev_sibling.type in {",", "comment"}
 
 
 def _top_level_values(root: JsonNode, data: bytes, file: str) -> dict[str, JsonNode]:

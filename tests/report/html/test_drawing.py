@@ -23,6 +23,7 @@ from interlock.report.html.drawing import (
     y_of,
 )
 from interlock.report.html.frames import SHADES
+from tests.contrast import contrast
 
 RECORDS: list[dict[str, Any]] = [
     {"variant": "b", "benchmark": "x", "ratio": 2.0},
@@ -98,19 +99,19 @@ def colour_of(name: str, theme: str) -> str:
 @pytest.mark.parametrize("ground", ["paper", "raised"])
 @pytest.mark.parametrize("name", TEXT)
 def test_text_has_a_contrast_of_four_and_a_half(name: str, ground: str, theme: str) -> None:
-    assert drawing.contrast(colour_of(name, theme), colour_of(ground, theme)) >= 4.5
+    assert contrast(colour_of(name, theme), colour_of(ground, theme)) >= 4.5
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("shade", SHADES)
 def test_a_figure_in_a_field_of_the_heat_map_has_a_contrast_of_four_and_a_half(shade: str, theme: str) -> None:
-    assert drawing.contrast(colour_of(f"shade-{shade}", theme), colour_of(f"shade-{shade}-ink", theme)) >= 4.5
+    assert contrast(colour_of(f"shade-{shade}", theme), colour_of(f"shade-{shade}-ink", theme)) >= 4.5
 
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", MARKS)
 def test_a_mark_on_paper_has_a_contrast_of_three(name: str, theme: str) -> None:
-    assert drawing.contrast(colour_of(name, theme), colour_of("paper", theme)) >= 3
+    assert contrast(colour_of(name, theme), colour_of("paper", theme)) >= 3
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -120,8 +121,8 @@ def test_a_step_slower_or_faster_is_another_colour(theme: str) -> None:
 
 
 def test_contrast_is_that_of_the_guidelines() -> None:
-    assert drawing.contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert drawing.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
 
 
 def test_a_picture_has_the_colours_of_daylight_and_nothing_else_of_it_is_changed() -> None:

@@ -109,11 +109,7 @@ def find_base(client: DockerClient, base: Base) -> BaseImage | None:
 def _described(image: Image, reference: str, origin: Literal["registry", "mmdebstrap"]) -> BaseImage:
     layers = image.attrs["RootFS"].get("Layers") or []
     return BaseImage(
-        reference=reference,
-        origin=origin,
-        image_id=image.id,
-        chain_id=chain_id(layers),
-        size_bytes=image.attrs["Size"],
+        reference=reference, origin=origin, image_id=image.id, chain_id=chain_id(layers), size_bytes=image.attrs["Size"]
     )
 
 
@@ -153,8 +149,7 @@ def require_mmdebstrap() -> None:
         raise EngineError(found="mmdebstrap is not installed", todo=INSTALL.format("mmdebstrap"))
     if os.geteuid() != 0 and not any(map(shutil.which, ("newuidmap", "fakechroot"))):
         raise EngineError(
-            found="mmdebstrap needs root or the package uidmap, which is not installed",
-            todo=INSTALL.format("uidmap"),
+            found="mmdebstrap needs root or the package uidmap, which is not installed", todo=INSTALL.format("uidmap")
         )
 
 

@@ -308,11 +308,7 @@ def _distribution(name: str, version: str) -> Piece:
     # The package URL's own rule for Python's names: https://github.com/package-url/purl-spec
     locator = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
     described = _package(
-        identity,
-        name,
-        versionInfo=version,
-        primaryPackagePurpose="LIBRARY",
-        externalRefs=[_reference(PURL, locator)],
+        identity, name, versionInfo=version, primaryPackagePurpose="LIBRARY", externalRefs=[_reference(PURL, locator)]
     )
     return Piece(described, ((IMAGE, "CONTAINS", identity),))
 

@@ -27,7 +27,7 @@ from interlock.engine.host import toolchain
 from interlock.engine.host.prefixes import LOCALE, environment_of
 from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended
 from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
-from interlock.errors import EngineError, UnsupportedHereError, WorkloadError
+from interlock.errors import EngineError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
 
 # Of a launcher whose program is not there, as of a shell.
@@ -314,10 +314,9 @@ def _start_server(root: Path, folder: Path, address: str, environment: Mapping[s
     while not (folder / "files" / "manifest").is_file():
         if server.poll() is not None or time.monotonic() > limit:
             server.kill()
-            lines = log.read_text(errors="replace").strip().splitlines() or ["its log is empty"]
             raise WorkloadError(
                 key="server",
-                found=f"the server did not start: {lines[-1]}",
+                found=f"the server did not start: {last_line(log.read_text(errors='replace'))}",
                 todo="Fix dockerfiles/server/serve.sh or nginx.conf.",
             )
         time.sleep(0.05)

@@ -129,10 +129,7 @@ class HostNetwork:
     helper_ids: Sequence[str] = ()
 
     def open_sandbox(
-        self,
-        image_id: str,
-        surroundings: Surroundings = PRODUCTION,
-        packages: Mapping[str, str] = NOTHING,
+        self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
     ) -> cells.HostSandbox:
         return self.workspace.open(Path(image_id), surroundings)
 
@@ -173,24 +170,18 @@ def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
         with suppress(psutil.Error):
             words = process.cmdline()
             mine = process.uids().effective == os.getuid() and process.pid != os.getpid()
-            name = (_name_of(words) or _mark_of(process)) if mine and not _is_timeout(words) else ""
+            if not mine or (words and Path(words[0]).name == "timeout"):
+                continue
+            # A build for an experiment is known by its mark.
+            name = _name_of(words) or process.environ().get(EXPERIMENT, "")
             if name and name.startswith(beginning):
                 yield process, name
-
-
-def _is_timeout(words: list[str]) -> bool:
-    return bool(words) and Path(words[0]).name == "timeout"
 
 
 def _name_of(words: list[str]) -> str:
     """Return the experiment's name if this is a command line of `interlock matrix`, else an empty text."""
     names = (after for word, after in itertools.pairwise(words) if word == "--name")
     return next(names, "") if "matrix" in words else ""
-
-
-def _mark_of(process: psutil.Process) -> str:
-    """Return the experiment that the process builds for, or an empty text."""
-    return process.environ().get(EXPERIMENT, "")
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from interlock.engine.build.image import read_context
 from interlock.engine.build.sources import MIRROR, mirror_url
-from interlock.errors import EngineError
+from interlock.errors import EngineError, last_line
 
 # An ordinary user's PATH may lack where administrators' programs are.
 SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -145,10 +145,9 @@ def ensure_instruments(root: Path, cache: Path) -> Path:
 def _compile(argv: list[str]) -> None:
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
-        said = ended.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
         raise EngineError(
             file=argv[-1],
-            found=f"it does not compile: {said[0]}",
+            found=f"it does not compile: {last_line(ended.stderr)}",
             todo="Run `interlock doctor --engine host`: it names what is missing.",
         )
 
@@ -162,16 +161,12 @@ def _make_pth(source: Path, folder: Path) -> None:
         ["sh", str(source / "pth.sh")], env={**os.environ, **settings}, capture_output=True, text=True, check=False
     )
     shutil.rmtree(work)
-    if ended.returncode not in {0, SOURCE_UNAVAILABLE} and not _lacks_config_guess(ended.stderr):
+    if ended.returncode not in {0, SOURCE_UNAVAILABLE} and "config.guess" not in ended.stderr:
         raise EngineError(
             file="dockerfiles/instruments/pth.sh",
-            found=f"GNU pth cannot be built: {(ended.stderr.strip().splitlines() or ['it printed nothing'])[-1]}",
+            found=f"GNU pth cannot be built: {last_line(ended.stderr)}",
             todo="Run `interlock doctor --engine host`: it names what is missing.",
         )
-
-
-def _lacks_config_guess(said: str) -> bool:
-    return "config.guess" in said
 
 
 def _copy_strace(folder: Path) -> None:

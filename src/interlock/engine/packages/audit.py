@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import DockerException
 from packaging.utils import canonicalize_name
 
 from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import Gil
+from interlock.engine.client import engine_errors
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
 from interlock.engine.packages.requirements import Line, Requirements, display_text
@@ -68,7 +68,7 @@ def top_modules(files: Sequence[str]) -> list[str]:
 def extension_modules(files: Sequence[str]) -> list[str]:
     """Return the extension modules, private ones included (each may switch the GIL on), without those for tests."""
     found = [name for name, path in _modules(files) if path.suffix == EXTENSION]
-    return sorted(name for name in dict.fromkeys(found) if not _is_for_developers(name))
+    return sorted(name for name in set(found) if not any(map(FOR_DEVELOPERS.match, name.split("."))))
 
 
 def owners(distributions: Iterable[Distribution]) -> dict[str, str]:
@@ -97,10 +97,6 @@ def _modules(files: Sequence[str]) -> Iterator[tuple[str, PurePosixPath]]:
 def _parents(module: str) -> list[str]:
     parts = module.split(".")
     return [".".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _is_for_developers(module: str) -> bool:
-    return any(FOR_DEVELOPERS.match(part) for part in module.split("."))
 
 
 def _is_public(module: str) -> bool:
@@ -321,13 +317,10 @@ def _audit_one(task: _Task) -> VariantAudit:
         return VariantAudit(variant=name, outcome=task.image.outcome)
     owner = f"audit-{uuid.uuid4().hex[:12]}"
     try:
-        return _work(task, owner)
+        with engine_errors("the engine failed during the audit", name):
+            return _work(task, owner)
     except BuildError as error:  # of this variant's builder; the others go on
         return VariantAudit(variant=name, outcome=Outcome(state=State.FAILED, reason=str(error)))
-    except DockerException as error:
-        raise EngineError(
-            key=name, found=f"the engine failed during the audit: {error}", todo="Read the engine's log."
-        ) from None
     finally:
         cells.clean_up(task.client, owner)
 

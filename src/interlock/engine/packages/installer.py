@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 from packaging.utils import canonicalize_name
 
 from interlock.catalog.loading import Catalog
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.client import OWNER_LABEL, engine_errors
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
-from interlock.engine.packages.workbench import AUDIT, WHEELS, PipSettings, Workbench, ensure_builder, gather
+from interlock.engine.packages.workbench import AUDIT, WHEELS, Workbench, ensure_builder, gather
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells
 from interlock.errors import BuildError, EngineError
@@ -60,18 +60,16 @@ class Installer:
     def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
         """Return the packages, installed before or now; if they cannot be installed, the outcome says why."""
         packages = planned(image.image_id, lines)
-        try:
-            versions = _recorded(self.client, image.image_id, packages)
-            if versions is None:
-                versions = self._install(image, lines, packages)
-            return packages.model_copy(update={"versions": versions})
-        except (BuildError, EngineError) as error:  # of this variant or its index; the others go on
-            return packages.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
-        except _CannotError as error:
-            return packages.model_copy(update={"outcome": Outcome(state=error.state, reason=str(error))})
-        except DockerException as error:
-            found = f"the engine failed during the installation: {error}"
-            raise EngineError(key=image.variant, found=found, todo="Read the engine's log.") from None
+        with engine_errors("the engine failed during the installation", image.variant):
+            try:
+                versions = _recorded(self.client, image.image_id, packages)
+                if versions is None:
+                    versions = self._install(image, lines, packages)
+                return packages.model_copy(update={"versions": versions})
+            except (BuildError, EngineError) as error:  # of this variant or its index; the others go on
+                return packages.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
+            except _CannotError as error:
+                return packages.model_copy(update={"outcome": Outcome(state=error.state, reason=str(error))})
 
     def _install(self, image: Built, lines: Sequence[str], packages: PackageSet) -> dict[str, str]:
         owner = f"packages-{uuid.uuid4().hex[:12]}"
@@ -82,7 +80,7 @@ class Installer:
             pip = _pip_of(own, image.variant)
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
-            bench = workbench.open_builder(self.client, owner, builder_id, _settings(lines))
+            bench = workbench.open_builder(self.client, owner, builder_id, gather([], lines))
             self.on_step(image.variant, f"fetching {', '.join(lines)}")
             wheels = _fetch_wheels(bench, lines, pip)
             cells.remove(bench.container)
@@ -152,10 +150,6 @@ def _pip_of(own: Workbench, variant: str) -> tuple[int, int]:
     if version is None:
         raise _CannotError(State.UNSUPPORTED, f"{variant} has no pip to install packages with")
     return version
-
-
-def _settings(lines: Sequence[str]) -> PipSettings:
-    return gather([], lines)
 
 
 def _fetch_wheels(bench: Workbench, lines: Sequence[str], pip: tuple[int, int]) -> list[str]:

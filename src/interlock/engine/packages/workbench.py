@@ -21,15 +21,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError
 from docker.models.containers import Container
 
 from interlock.catalog import loading, rendering
 from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import SourceKind
-from interlock.engine.build.image import build_aside, content_hash, find_image
+from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
 from interlock.engine.build.sources import tar_of_paths
-from interlock.engine.client import HASH_LABEL, OWNER_LABEL, no_space
+from interlock.engine.client import HASH_LABEL, OWNER_LABEL, engine_errors, no_space
 from interlock.engine.run import cells
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
@@ -280,7 +280,7 @@ def wheels_volume(owner: str) -> str:
 
 
 def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[str, str], **options: Any) -> Workbench:
-    try:
+    with engine_errors("the engine cannot start a container"):
         memory = int(client.info()["MemTotal"] * SHARE_OF_MEMORY)
         container = client.containers.run(
             image_id,
@@ -295,10 +295,6 @@ def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[
             labels={OWNER_LABEL: owner},
             **options,
         )
-    except DockerException as error:
-        raise EngineError(
-            found=f"the engine cannot start a container: {error}", todo="Read the engine's log."
-        ) from None
     return Workbench(client, container, environment)
 
 
@@ -336,7 +332,7 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     if found is not None:
         return str(found.id)
     arguments = {"VARIANT": image.image_id, **_toolchain(client, context, image)}
-    replaced = _id_of(client, tag)
+    replaced = id_of_tag(client, tag)
     image_id = build_aside(
         client,
         {"Dockerfile": dockerfile.encode()},
@@ -361,10 +357,3 @@ def _toolchain(client: DockerClient, context: dict[str, bytes], image: Built) ->
     return {
         "TOOLCHAIN": build_aside(client, context, "the toolchain stage", file, buildargs=arguments, target="toolchain")
     }
-
-
-def _id_of(client: DockerClient, tag: str) -> str | None:
-    try:
-        return str(client.images.get(tag).id)
-    except ImageNotFound:
-        return None

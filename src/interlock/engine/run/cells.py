@@ -22,7 +22,7 @@ from urllib3.exceptions import HTTPError
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build.image import tar_of
-from interlock.engine.client import OWNER_LABEL, no_space
+from interlock.engine.client import OWNER_LABEL, engine_errors, no_space
 from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
 from interlock.errors import EngineError, WorkloadError
 
@@ -147,15 +147,11 @@ class CellOptions:
 
 def start_idle(client: DockerClient, experiment: str, image_id: str, security: list[str]) -> Container:
     """Start a container of the instruments' own image, in which probes are tried."""
-    try:
+    with engine_errors("the engine cannot start a container"):
         idle = client.containers.create(
             image_id, IDLE, network_mode="none", security_opt=security, labels=_labels(experiment)
         )
         idle.start()
-    except DockerException as error:
-        raise EngineError(
-            found=f"the engine cannot start a container: {error}", todo="Look for the cause in the engine's log."
-        ) from None
     return idle
 
 

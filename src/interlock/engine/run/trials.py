@@ -28,7 +28,7 @@ from docker.utils.build import tar as tar_context
 from requests.exceptions import RequestException
 
 from interlock.catalog.types import MOUNT
-from interlock.engine.client import OWNER_LABEL, Address, engine_words, environment_for, no_space
+from interlock.engine.client import OWNER_LABEL, Address, engine_errors, engine_words, environment_for, no_space
 from interlock.engine.protocol import Answer
 from interlock.engine.run import cells
 from interlock.engine.run.cells import last_lines
@@ -91,13 +91,8 @@ def require_memory(text: str) -> None:
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, cpus: str) -> Container:
     """Start the container that load comes from; it idles until a load is run in it."""
     options = {"init": True, "network": network, "cpuset_cpus": cpus, "labels": {OWNER_LABEL: owner}}
-    try:
+    with engine_errors("the engine cannot start the load"):
         return client.containers.run(image_id, detach=True, **options)
-    except DockerException as error:
-        raise EngineError(
-            found=f"the engine cannot start the load: {engine_words(error)}",
-            todo="Look for the cause in the engine's log.",
-        ) from None
 
 
 @contextmanager

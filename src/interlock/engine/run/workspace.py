@@ -16,11 +16,11 @@ from requests.exceptions import RequestException
 
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.client import OWNER_LABEL, engine_errors
 from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended
 from interlock.engine.run import cells
 from interlock.engine.run.cells import remove, run_in_workload
-from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError
+from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
 
 FILES = "/usr/local/share/interlock"
@@ -199,16 +199,15 @@ def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key
     printed = [line for line in ended.stderr.splitlines() if line.strip()]
     took = [line for line in printed if line.startswith(TOOK)]
     if ended.exit_code != 0:
-        rest = [line for line in printed + ended.stdout.splitlines() if line.strip() and line not in took]
-        last = rest[-1].strip() if rest else "it printed nothing"
-        found = f"the load ended with exit code {ended.exit_code}: {last}"
+        rest = "\n".join(line for line in printed + ended.stdout.splitlines() if line not in took)
+        found = f"the load ended with exit code {ended.exit_code}: {last_line(rest).strip()}"
         raise WorkloadError(key=key, found=found, todo="Correct its command, or the service.")
     return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
 
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str) -> Container:
     """Start the database that services use; load comes from the same container. It has CPU 0 to itself."""
-    try:
+    with engine_errors("the engine cannot start the load"):
         return client.containers.run(
             image_id,
             ["python3", f"{FILES}/database.py", str(DATABASE_PORT)],
@@ -219,10 +218,6 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str) 
             labels={OWNER_LABEL: owner},
             **cells.memory_limits(),
         )
-    except DockerException as error:
-        raise EngineError(
-            found=f"the engine cannot start the load: {error}", todo="Look for the cause in the engine's log."
-        ) from None
 
 
 PROFILER = f"{MOUNT}/profiler/profiler"
@@ -243,7 +238,7 @@ class Counting:
         self.text = ""
 
     def stop(self) -> None:
-        with _said_plainly("the profiler did not end well"):
+        with engine_errors("the profiler did not end well"):
             self._container.kill(SIGNAL_STOP)
             code = self._container.wait(timeout=self._limit_s)["StatusCode"]
             self.text = self._container.logs(stderr=False).decode()
@@ -258,12 +253,12 @@ def counting(client: DockerClient, image_id: str, owner: str, cell: Container, m
     The profiler sees the host's processes, because it looks for other tracers, and needs SYS_ADMIN for BPF and perf;
     the cell needs nothing. TracerError names another tracer; EngineError says why this method does not work here.
     """
-    with _said_plainly("the engine does not start the profiler"):
+    with engine_errors("the engine does not start the profiler"):
         cell.reload()
         limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
         profiler = _create(client, image_id, owner, ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])])
     try:
-        with _said_plainly("the engine does not start the profiler"):
+        with engine_errors("the engine does not start the profiler"):
             profiler.start()
             _wait_until_ready(profiler, limit_s)
         yield Counting(profiler, limit_s)
@@ -273,14 +268,6 @@ def counting(client: DockerClient, image_id: str, owner: str, cell: Container, m
             profiler.kill()
             profiler.wait(timeout=limit_s)
         remove(profiler)
-
-
-@contextmanager
-def _said_plainly(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (DockerException, RequestException) as error:
-        raise EngineError(found=f"{what}: {error}", todo="Look for the cause in the engine's log.") from None
 
 
 def _create(client: DockerClient, image_id: str, owner: str, arguments: list[str]) -> Container:
@@ -316,8 +303,7 @@ def _wait_until_ready(profiler: Container, limit_s: float) -> None:
 
 def _explain(profiler: Container) -> None:
     profiler.reload()
-    said = profiler.logs(stdout=False).decode(errors="replace").strip().splitlines() or ["it printed nothing"]
-    reason = said[-1].removeprefix("profiler: ")
+    reason = last_line(profiler.logs(stdout=False).decode(errors="replace")).removeprefix("profiler: ")
     if profiler.attrs["State"]["ExitCode"] == EXIT_OTHER_TRACER:
         raise TracerError(found=reason, todo="Stop it, or measure without a profile (--no-profile).")
     raise EngineError(found=reason, todo="Run `interlock doctor`: it says how to allow it.")

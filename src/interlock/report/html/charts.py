@@ -223,7 +223,11 @@ def _curve(layout: Layout, *, about: Record, kinds: Mapping[str, str]) -> alt.La
         *_cores_line(cores, x, about),
         *(_curve_line(layout, kind, place) for kind in DASHES if kind in kinds),
         _marks_of(MEASURED)
-        .mark_rect(width=2, yOffset=_interval_middle(layout), height=_interval_height())
+        .mark_rect(
+            width=2,
+            yOffset=_from_top(layout, "(datum.low + datum.high) / 2"),
+            height=alt.ExprRef(f"max(1, {CURVE_PX} * (datum.high - datum.low))"),
+        )
         .encode(**place),
         _curve_dots(layout, over=False).encode(**place),
         _curve_dots(layout, over=True).encode(**place),
@@ -247,14 +251,6 @@ def _marks_of(kind: str) -> alt.Chart:
 def _from_top(layout: Layout, part: str) -> alt.ExprRef:
     """Return the distance of a part of the full height from the middle of its row, in pixels."""
     return alt.ExprRef(f"{layout.mark_dy + CURVE_PX / 2} - {CURVE_PX} * {part}")
-
-
-def _interval_middle(layout: Layout) -> alt.ExprRef:
-    return _from_top(layout, "(datum.low + datum.high) / 2")
-
-
-def _interval_height() -> alt.ExprRef:
-    return alt.ExprRef(f"max(1, {CURVE_PX} * (datum.high - datum.low))")
 
 
 def _curve_line(layout: Layout, kind: str, place: Mapping[str, Any]) -> alt.Chart:
