@@ -74,10 +74,7 @@ def _check_references(catalog: Catalog) -> None:
         ):
             if name is not None and name not in known:
                 raise CatalogError(
-                    file=f"variants/{variant.name}.toml",
-                    key=key,
-                    found=f"'{name}' does not exist",
-                    todo=nearest(name, known),
+                    file=variant.file, key=key, found=f"'{name}' does not exist", todo=nearest(name, known)
                 )
 
 
@@ -87,7 +84,7 @@ def _check_tags(catalog: Catalog) -> None:
         tag = variant.image_tag("standard")
         if tag in owners:
             raise CatalogError(
-                file=f"variants/{variant.name}.toml",
+                file=variant.file,
                 key="tag",
                 found=f"variants/{owners[tag]}.toml has the tag '{tag}' too",
                 todo="Give each variant a tag of its own.",
@@ -103,7 +100,7 @@ def _check_sums(catalog: Catalog) -> None:
             sha256, owner = seen.setdefault(part.file, (part.sha256, variant.name))
             if sha256 != part.sha256:
                 raise CatalogError(
-                    file=f"variants/{variant.name}.toml",
+                    file=variant.file,
                     key="sha256",
                     found=f"{part.file} has another SHA-256 than in variants/{owner}.toml",
                     todo="Use the one that upstream publishes in both.",
@@ -117,10 +114,7 @@ def _check_modes(catalog: Catalog) -> None:
             if mode.name in (TWIN, *catalog.conditions):
                 owner = "reserved" if mode.name == TWIN else "a condition in workloads/conditions.toml"
                 raise CatalogError(
-                    file=f"variants/{variant.name}.toml",
-                    key="modes",
-                    found=f"'{mode.name}' is {owner}",
-                    todo="Rename the mode.",
+                    file=variant.file, key="modes", found=f"'{mode.name}' is {owner}", todo="Rename the mode."
                 )
 
 
@@ -327,10 +321,7 @@ def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Va
     for name in variant.keeps:
         if name not in common:
             raise CatalogError(
-                file=f"variants/{variant.name}.toml",
-                key="keeps",
-                found=f"unknown contract check '{name}'",
-                todo=nearest(name, common),
+                file=variant.file, key="keeps", found=f"unknown contract check '{name}'", todo=nearest(name, common)
             )
     kept = {name: reason for name, reason in common.items() if name not in variant.keeps}
     return variant.model_copy(update={"differences": {**kept, **variant.differences}})
@@ -342,7 +333,7 @@ def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
     owner = variants.get(variant.build_of)
     if owner is None or owner.interpreter is None or owner.finish is not None:
         raise CatalogError(
-            file=f"variants/{variant.name}.toml",
+            file=variant.file,
             key="build_of",
             found=f"'{variant.build_of}' has no build to share",
             todo="Name a variant with [interpreter] and without [finish].",
@@ -357,7 +348,7 @@ def _check_files(root: Path, catalog: Catalog) -> None:
         for key, names in _named_files(variant).items():
             for path in (f"variants/{FOLDERS[key]}/{name}" for name in names):
                 if not (root / path).is_file():
-                    file, todo = f"variants/{variant.name}.toml", "Add the file or correct the name."
+                    file, todo = variant.file, "Add the file or correct the name."
                     raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo=todo)
 
 

@@ -316,6 +316,11 @@ class Variant(VariantFile):
     shared_build: Name | None = None  # the variant whose build this one starts from
 
     @property
+    def file(self) -> str:
+        """Return where it is declared, which errors name."""
+        return f"variants/{self.name}.toml"
+
+    @property
     def major(self) -> str:
         """Return the major version: '3'."""
         return self.version.split(".", 1)[0]

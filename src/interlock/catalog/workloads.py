@@ -432,6 +432,11 @@ class Workload(WorkloadFile):
 
     name: Name
 
+    @property
+    def file(self) -> str:
+        """Return where it is declared, which errors name."""
+        return f"workloads/{self.name}.toml"
+
     def for_experiment(self, quick: bool) -> Workload:
         """Return what an experiment measures: a quick one leaves out what is full_only, and limits of nothing else."""
         kept = [benchmark for benchmark in self.benchmarks if not (quick and benchmark.full_only)]

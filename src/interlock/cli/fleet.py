@@ -139,11 +139,7 @@ def fleet_command(
     write_generated(paths, known)
     builds = prepare_builds(paths, known, request.variants, release=request.release, engine=engine)
     folder = into / before.name if before else store.new_experiment(into, datetime.date.today().isoformat())
-    record = (
-        _resumed_record(before, builds, hosts)
-        if before
-        else _new_record(folder.name, into, request, builds, hosts, known, each)
-    )
+    record = _record(before, folder.name, into, request, builds, hosts, known, each)
     variables = _variables(paths, record, hosts, limits, builds)
     _measure(Run(_run_settings(paths, folder, hosts, record, limits, variables), record), builds)
 
@@ -178,11 +174,7 @@ def _show_plan(
     builds = FleetBuilds(engine, built, {})
     # Ansible's logs and the hosts' facts need a folder, which is of no use afterwards.
     with tempfile.TemporaryDirectory(prefix="interlock-plan-") as folder:
-        record = (
-            _resumed_record(before, builds, hosts)
-            if before
-            else _new_record("plan", results, request, builds, hosts, known, each)
-        )
+        record = _record(before, "plan", results, request, builds, hosts, known, each)
         variables = {"interlock_version": "plan", **builds.engine_variable()}
         run = Run(_run_settings(paths, Path(folder), hosts, record, limits, variables), record)
         run.examine_hosts()
@@ -241,10 +233,19 @@ def _resumed_engine(before: FleetRecord, asked_for: EngineName | None) -> Engine
     return before.engine
 
 
-def _new_record(
-    name: str, results: Path, request: MatrixRequest, builds: FleetBuilds, hosts: Inventory, known: Catalog, each: bool
+def _record(
+    before: FleetRecord | None,
+    name: str,
+    results: Path,
+    request: MatrixRequest,
+    builds: FleetBuilds,
+    hosts: Inventory,
+    known: Catalog,
+    each: bool,
 ) -> FleetRecord:
-    """Return the record of a fleet that begins: its settings, hosts and shards, with nothing measured."""
+    """Return the record of a fleet that is resumed, or of one that begins: with nothing measured."""
+    if before is not None:
+        return _resumed_record(before, builds, hosts)
     settings = request.settings(builds.built)
     kinds = {host: kind.name for host, kind in hosts.kinds.items()}
     command = experiment.repeat_command(settings, request.everything, builds.engine)

@@ -112,7 +112,7 @@ def with_found(workload: Workload, found: Mapping[str, list[str]]) -> Workload:
     for benchmark in wanted:
         if benchmark.name not in found:
             raise WorkloadError(
-                file=f"workloads/{workload.name}.toml",
+                file=workload.file,
                 key="benchmarks",
                 found=f"{workload.program} has no benchmark '{benchmark.name}'; it has {', '.join(found)}",
                 todo=did_you_mean(benchmark.name, found) or f"Correct the name in workloads/{workload.name}.toml.",
@@ -211,7 +211,7 @@ def failure_line(stdout: str, stderr: str) -> str:
 
 def _not_reported(workload: Workload, found: str, stdout: str) -> WorkloadError:
     return WorkloadError(
-        file=f"workloads/{workload.name}.toml",
+        file=workload.file,
         key="program",
         found=f"{found}; its output ends with {stdout.strip()[-80:]!r}",
         todo=f"Run workloads/{workload.program} by hand, as docs/workloads.md shows.",

@@ -166,7 +166,7 @@ def parse_program(stdout: str, workload: Workload, *, may_idle: bool = False) ->
 
 def _no_protocol_line(workload: Workload, last: str, detail: str) -> WorkloadError:
     return WorkloadError(
-        file=f"workloads/{workload.name}.toml",
+        file=workload.file,
         key="program",
         found=f"{workload.program} printed no protocol line: its last line is {last[:80]!r} ({detail})",
         todo="Print a line as docs/workloads.md shows it, as the last one; workloads/protocol.py does.",

@@ -180,7 +180,7 @@ def load_duration_s(session: Session) -> int:
 
 def _load(session: Session) -> Load:
     if session.workload.load is None:
-        file = f"workloads/{session.workload.name}.toml"
+        file = session.workload.file
         raise WorkloadError(file=file, key="load", found="is missing for a service", todo="Add [load].")
     return session.workload.load
 

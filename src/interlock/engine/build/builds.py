@@ -281,7 +281,7 @@ class ImageBuilder:
             return pull(client, reference)
         except DockerException as error:
             raise SourceUnavailableError(
-                file=f"variants/{variant.name}.toml",
+                file=variant.file,
                 key="image.reference",
                 found=f"no registry has {reference}: {engine_words(error).rsplit(': ', 1)[-1]}",
                 todo="Make the registry reachable.",

@@ -175,7 +175,7 @@ def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:
 
 def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
     """Return the error of a variant's failed build; `path` is where its log is kept."""
-    file = f"variants/{variant.name}.toml"
+    file = variant.file
     places = dict.fromkeys(f"{_host_of(url)}: {said}" for url, said in TRIED.findall(log))
     tried = "; ".join(places) or "no place could be asked"
     if no_space(log):
@@ -345,7 +345,7 @@ def require_proof(variant: Variant, facts: Facts) -> None:
     """Raise BuildError for the first declaration that the image contradicts."""
     for key, declared, found in contradictions(variant, facts):
         raise BuildError(
-            file=f"variants/{variant.name}.toml",
+            file=variant.file,
             key=key,
             found=f"declared '{declared}', but the built image shows '{found}'",
             todo="Correct the build's flags, or declare what it really is.",

@@ -169,10 +169,7 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
         if (folder / "bin").is_dir():
             return folder
     raise SourceUnavailableError(
-        file=f"variants/{variant.name}.toml",
-        key="prefix.places",
-        found=found,
-        todo="Install it into a folder of its own and name that.",
+        file=variant.file, key="prefix.places", found=found, todo="Install it into a folder of its own and name that."
     )
 
 

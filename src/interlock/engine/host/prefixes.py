@@ -132,7 +132,7 @@ def build_files(variant: Variant, known: Catalog, texts: Texts) -> dict[str, byt
     """Return all that a build on this machine reads but the sources."""
     if variant.kind is not SourceKind.SOURCE:
         raise SourceUnavailableError(
-            file=f"variants/{variant.name}.toml",
+            file=variant.file,
             key=variant.kind.value,
             found=f"a variant of kind '{variant.kind.value}' needs a container engine",
             todo="Run with --engine docker or podman.",
