@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,17 +73,21 @@ def test_the_program_answers_every_check_on_the_python_that_runs_this() -> None:
     )
 
 
-def test_the_program_goes_on_after_a_check_that_fails_and_says_what_it_found() -> None:
+def test_the_program_goes_on_after_a_check_that_fails_and_says_what_it_found(tmp_path: Path) -> None:
     # Without these lines nothing has changed; with them the interpreter has lost zlib and its threads.
     broken = (
         "import sys, threading\nsys.modules['zlib'] = None\n"
         "def refuse(self): raise RuntimeError('no\\nthreads')\nthreading.Thread.start = refuse\n"
     )
+    # Nor does it make virtual environments, which takes longer than all other checks.
+    (tmp_path / "venv.py").write_text("raise SystemExit(3)\n")
     program = [sys.executable, "-c", broken + PROGRAM.read_text()]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
     answers = contract.parse_answers(done.stdout)
     assert answers["zlib"].startswith("ModuleNotFoundError: ")
     assert answers["threads"] == "RuntimeError: no threads"
+    assert "ended with 3" in answers["venv"]
     assert answers["multiprocessing"] == ""
 
 
