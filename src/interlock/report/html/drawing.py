@@ -195,8 +195,8 @@ def rows() -> alt.Chart:
 
 def y_of(layout: Layout, name: str = "variant", *, lines: bool = True) -> alt.Y:
     """Return an axis with a row for each name; with `lines` a faint line leads from the name to its figure."""
-    below = {"labelLimit": 0, "labelPadding": 6, "domain": False, "ticks": False, "grid": lines, "zindex": 0}
-    axis = None if layout.narrow else alt.Axis.from_dict(below)
+    below = alt.Axis(labelLimit=0, labelPadding=6, domain=False, ticks=False, grid=lines, zindex=0)
+    axis = None if layout.narrow else below
     return alt.Y(f"{name}:N", title=None, axis=axis, sort=alt.EncodingSortField("order", op="min"))
 
 
