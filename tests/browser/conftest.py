@@ -97,6 +97,24 @@ class Window:
         self.page.locator("#filter").fill(words)
         self.wait_until_drawn()
 
+    def order(self, rows: str) -> None:
+        """Choose the order of the rows, and wait until charts have followed."""
+        self.page.evaluate("delete document.documentElement.dataset.drawn")
+        self.page.locator("#order").select_option(rows)
+        self.wait_until_drawn()
+
+    def put_back(self) -> None:
+        """Undo what a test does: all rows in their first order, tables folded, and nothing pointed at."""
+        self.page.mouse.move(0, 0)
+        self.page.evaluate(
+            "document.querySelectorAll('details').forEach(one => { one.open = unfolded.includes(one); })"
+        )
+        first = self.page.locator("#order option").first.get_attribute("value")
+        if self.page.locator("#filter").input_value():
+            self.filter("")
+        if first and self.page.locator("#order").input_value() != first:
+            self.order(first)
+
 
 Open = Callable[..., Window]
 
@@ -117,14 +135,15 @@ def _open(chromium: Browser, report_file: ReportFile, contexts: list[BrowserCont
         window.page.goto(report_file(name).as_uri())
         if drawn:
             window.wait_until_drawn()
+            window.page.evaluate("window.unfolded = [...document.querySelectorAll('details[open]')]")
         return window
 
     return open_report
 
 
 @pytest.fixture(scope="session")
-def shared(chromium: Browser, report_file: ReportFile) -> Iterator[Open]:
-    """Return a report in a window of a width and theme, all drawn: one window for all tests that only look at it."""
+def windows(chromium: Browser, report_file: ReportFile) -> Iterator[Open]:
+    """Return a report in a window of a width, all drawn; opening one takes seconds, so all tests have the same."""
     contexts: list[BrowserContext] = []
     yield cache(_open(chromium, report_file, contexts))
     for context in contexts:
@@ -132,8 +151,25 @@ def shared(chromium: Browser, report_file: ReportFile) -> Iterator[Open]:
 
 
 @pytest.fixture
+def shared(windows: Open) -> Iterator[Open]:
+    """Return a report in the window that all tests have, in a theme; what the test did to it is undone."""
+    used: list[Window] = []
+
+    def window_of(name: str, width: str = "desk", theme: Any = "light") -> Window:
+        used.append(windows(name, width))
+        used[-1].page.emulate_media(
+            color_scheme=theme
+        )  # colours are variables of the style sheet: nothing is drawn anew
+        return used[-1]
+
+    yield window_of
+    for window in used:
+        window.put_back()
+
+
+@pytest.fixture
 def opened(chromium: Browser, report_file: ReportFile) -> Iterator[Open]:
-    """Return a report in a window of the test's own, which it may change; with `drawn=False` before its charts are."""
+    """Return a report in a window of the test's own; with `drawn=False` before its charts are."""
     contexts: list[BrowserContext] = []
     yield _open(chromium, report_file, contexts)
     for context in contexts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,13 @@ ROWS = ["5 rows", "57 rows"]
 MOST_BYTES = 6_000_000
 # Asked for are 2 s on a machine that does nothing else; a machine that builds beside it takes longer.
 SLOWEST_S = 10
-# Rows of a table after the third are like those before; axe takes 20 s for all.
+# Rows of a table and marks of a chart after the third are like those before; axe takes 20 s for all.
 REPEATED = [["tbody tr:nth-child(n+4)"]]
 
 
 @pytest.fixture(params=[(rows, width) for rows in ROWS for width in WIDTHS], ids="-".join)
 def seen(request: pytest.FixtureRequest, shared: Open) -> Window:
-    """Return a report that the test only looks at."""
+    """Return a report in each width."""
     return shared(*request.param)
 
 
@@ -95,8 +94,8 @@ def test_a_dot_stands_for_each_ratio(shared: Open, rows: str) -> None:
     assert window.names_in("ratio-locks-queue") == list(ratios_of(rows, "locks queue"))
 
 
-def test_the_filter_holds_for_charts_and_tables_and_is_undone(opened: Open) -> None:
-    window = opened("57 rows")
+def test_the_filter_holds_for_charts_and_tables_and_is_undone(shared: Open) -> None:
+    window = shared("57 rows")
     window.page.locator("#heat-map summary").click()
     before = window.names_in("heat-map")
     window.filter(" 3.14t,  NOGIL ")
@@ -112,8 +111,8 @@ def test_the_filter_holds_for_charts_and_tables_and_is_undone(opened: Open) -> N
     assert window.messages == []
 
 
-def test_a_filter_that_nothing_passes_says_so(opened: Open) -> None:
-    window = opened("5 rows")
+def test_a_filter_that_nothing_passes_says_so(shared: Open) -> None:
+    window = shared("5 rows")
     window.filter("jython")
     assert window.page.locator('[data-note="heat-map"]').text_content() == (
         "Nothing to draw: no variant that is shown has a figure here."
@@ -125,8 +124,8 @@ def test_a_filter_that_nothing_passes_says_so(opened: Open) -> None:
     assert window.names_in("heat-map") == ["cpython-3.14", "cpython-3.14t"]
 
 
-def test_a_table_is_sorted_by_the_figures_behind_its_texts(opened: Open) -> None:
-    window = opened("57 rows", drawn=False)
+def test_a_table_is_sorted_by_the_figures_behind_its_texts(shared: Open) -> None:
+    window = shared("57 rows")
     ratio = ratios_of("57 rows", "locks queue")
     window.page.locator("#ratio-locks-queue summary").click()
     head = window.page.locator("#ratio-locks-queue th").filter(has_text="ratio to baseline")
@@ -149,8 +148,8 @@ def test_a_table_is_sorted_by_the_figures_behind_its_texts(opened: Open) -> None
     assert head.get_attribute("aria-sort") is None
 
 
-def test_the_table_of_calls_is_chosen_from_searched_and_sorted(opened: Open) -> None:
-    window = opened("57 rows", drawn=False)
+def test_the_table_of_calls_is_chosen_from_searched_and_sorted(shared: Open) -> None:
+    window = shared("57 rows")
     place = window.page.locator('[data-table="all-calls"]')
     place.get_by_label("benchmark").select_option("startup pass")
     assert set(window.column("all-calls", 1)) == {"startup pass"}
@@ -167,18 +166,16 @@ def test_the_table_of_calls_is_chosen_from_searched_and_sorted(opened: Open) -> 
     assert len(set(counts)) > 5
 
 
-def test_rows_can_stand_by_their_time(opened: Open) -> None:
-    window = opened("57 rows")
+def test_rows_can_stand_by_their_time(shared: Open) -> None:
+    window = shared("57 rows")
     ratio = ratios_of("57 rows", "locks queue")
-    window.page.evaluate("delete document.documentElement.dataset.drawn")
-    window.page.get_by_label("Rows").select_option("least time first")
-    window.wait_until_drawn()
+    window.order("least time first")
     assert window.names_in("ratio-locks-queue") == sorted(ratio, key=lambda name: ratio[name])
     assert window.names_in("heat-map")[0] == "pypy-3.11"
 
 
-def test_a_mark_that_is_pointed_at_says_its_figures(opened: Open) -> None:
-    window = opened("5 rows")
+def test_a_mark_that_is_pointed_at_says_its_figures(shared: Open) -> None:
+    window = shared("5 rows")
     dot = window.page.locator('[data-chart="ratio-locks-queue"] svg .mark-symbol.role-mark path').nth(1)
     dot.scroll_into_view_if_needed()
     dot.hover(force=True)
@@ -232,8 +229,8 @@ def test_all_that_can_be_used_is_reached_and_used_by_keyboard(opened: Open) -> N
     assert page.locator("#heat-map th").first.get_attribute("aria-sort") == "ascending"
 
 
-def test_what_scrolls_on_a_phone_can_be_scrolled_by_keyboard(opened: Open) -> None:
-    window = opened("57 rows", "phone")
+def test_what_scrolls_on_a_phone_can_be_scrolled_by_keyboard(shared: Open) -> None:
+    window = shared("57 rows", "phone")
     window.page.locator("#ratio-locks-queue summary").click()
     grid = window.page.locator("#ratio-locks-queue .grid")
     assert grid.evaluate("one => one.scrollWidth > one.clientWidth")
@@ -279,7 +276,7 @@ def hexadecimal(rgb: str) -> str:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", ["phone", "desk"])
 def test_each_text_of_each_chart_can_be_read_in_either_theme(shared: Open, theme: str, width: str) -> None:
-    window = shared("57 rows", width, *([theme] if theme == "dark" else []))
+    window = shared("57 rows", width, theme)
     ground = window.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert hexadecimal(ground) == getattr(COLOURS["paper"], theme)
     found = window.page.evaluate(CONTRASTS)
@@ -293,8 +290,8 @@ def test_each_text_of_each_chart_can_be_read_in_either_theme(shared: Open, theme
 
 
 @pytest.mark.parametrize(("rows", "width", "theme"), [("5 rows", "phone", "dark"), ("57 rows", "desk", "light")])
-def test_axe_finds_nothing_to_complain_of(opened: Open, rows: str, width: str, theme: str) -> None:
-    window = opened(rows, width, theme)
+def test_axe_finds_nothing_to_complain_of(shared: Open, rows: str, width: str, theme: str) -> None:
+    window = shared(rows, width, theme)
     for name in ("ratio-locks-queue", "calls-locks-queue", "heat-map"):
         window.page.locator(f"#{name} summary").click()
         window.page.locator(f"#{name} .grid").wait_for()
@@ -304,7 +301,7 @@ def test_axe_finds_nothing_to_complain_of(opened: Open, rows: str, width: str, t
 
 
 def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Open, tmp_path: Path) -> None:
-    window = opened("57 rows", "desk", "dark")
+    window = opened("5 rows", "desk", "dark")
     window.page.emulate_media(media="print")
     assert (
         hexadecimal(window.page.evaluate("getComputedStyle(document.body).backgroundColor")) == COLOURS["paper"].light
@@ -330,19 +327,17 @@ def test_without_javascript_it_says_where_the_figures_are_and_shows_the_rest(ope
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_it_is_small_and_soon_ready(opened: Open, report_file: ReportFile, rows: str) -> None:
+def test_it_is_small_and_soon_ready(shared: Open, report_file: ReportFile, rows: str) -> None:
     size = report_file(rows).stat().st_size
-    begin = time.monotonic()
-    window = opened(rows)
-    drawn_s = time.monotonic() - begin
-    ready_s = int(window.page.evaluate("document.documentElement.dataset.ready")) / 1000
-    print(f"{rows}: {size / 1e6:.2f} MB, interactive after {ready_s:.2f} s, all charts after {drawn_s:.2f} s")
+    ready_s = int(shared(rows).page.evaluate("document.documentElement.dataset.ready")) / 1000
+    print(f"{rows}: {size / 1e6:.2f} MB, interactive after {ready_s:.2f} s")
     assert size <= MOST_BYTES
     assert ready_s <= SLOWEST_S
 
 
-def test_the_command_is_copied(opened: Open) -> None:
-    window = opened("5 rows", drawn=False, permissions=["clipboard-read", "clipboard-write"])
+def test_the_command_is_copied(shared: Open) -> None:
+    window = shared("5 rows")
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.page.locator("#copy").click()
     window.page.get_by_role("button", name="Copied").wait_for()
     assert window.page.evaluate("navigator.clipboard.readText()") == REPORTS["5 rows"]()[0].command

@@ -12,7 +12,7 @@ VARIANTS = ["cpython-3.13", "cpython-3.14", "cpython-3.15"]
 
 @pytest.fixture(params=[("phone", "dark"), ("tablet", "light"), ("desk", "light"), ("desk", "dark")], ids="-".join)
 def seen(request: pytest.FixtureRequest, shared: Open) -> Window:
-    """Return a report that the test only looks at."""
+    """Return the report in each width and theme."""
     return shared("curves", *request.param)
 
 
@@ -57,8 +57,8 @@ def test_no_page_of_curves_is_wider_than_its_window(seen: Window) -> None:
     assert width <= window
 
 
-def test_behind_the_curves_are_their_terms_and_beside_a_benchmark_its_details_and_limits(opened: Open) -> None:
-    window = opened("curves", drawn=False)
+def test_behind_the_curves_are_their_terms_and_beside_a_benchmark_its_details_and_limits(shared: Open) -> None:
+    window = shared("curves")
     figure = window.page.locator("#scaling-threads-pure")
     figure.locator("summary").click()
     window.wait_until_unfolded("scaling-threads-pure")
