@@ -72,7 +72,11 @@ def run_pytest(session: nox.Session, *options: str) -> None:
     """Run the tests on two workers, one of which has all those that need an engine; the slowest end the log."""
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
-    session.run("pytest", "-n2", "--dist=loadscope", "--durations=40", *options, *session.posargs)
+    # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.
+    session.run(
+        "pytest", "-n2", "--dist=loadscope", "--durations=40", *options, *session.posargs,
+        env={"PYTHONDONTWRITEBYTECODE": ""},
+    )  # fmt: skip
 
 
 def lint(session: nox.Session) -> None:
