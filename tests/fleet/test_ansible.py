@@ -84,11 +84,13 @@ def test_a_host_that_does_not_answer_is_lost(root: Path) -> None:
 def test_at_the_deadline_everything_that_was_started_here_is_ended(root: Path) -> None:
     started = time.monotonic()
     mark = f"30.{os.getpid()}"
-    played = play(call(root, f"sleep {mark}", deadline_s=6))
+    # Long enough for the command to be started: Ansible takes a second to begin.
+    played = play(call(root, f"sleep {mark}", deadline_s=3))
     assert played.ending is Ending.LOST
-    assert "6 s" in played.reason
-    assert time.monotonic() - started < 30
-    assert mark not in _commands()
+    assert "3 s" in played.reason
+    while mark in _commands():  # what was signalled ends when the system comes to it
+        assert time.monotonic() - started < 25
+        time.sleep(0.05)
 
 
 def test_an_interruption_ends_it_too(root: Path) -> None:

@@ -46,6 +46,18 @@ def tell():
     print(calls["sendall"], polled, timed, "threading" in sys.modules, file=sys.stderr)
 atexit.register(tell)
 """
+# A socket that nothing comes from is waited for a hundredth of the time.
+SOONER = """
+import select
+class Poll:
+    def register(self, one, events): self.real.register(one, events)
+    def poll(self, timeout_ms): return self.real.poll(timeout_ms / 100)
+def make(real=select.poll):
+    poll = Poll()
+    poll.real = real()
+    return poll
+select.poll = make
+"""
 NO_THREAD_MODULE = "import sys; sys.modules['threading'] = None"
 
 
@@ -79,7 +91,7 @@ def test_each_request_is_sent_polled_and_received_and_threads_are_loaded_only_if
 def test_a_server_that_says_nothing_is_an_error_and_no_hang(run_program: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        done = run_program("network_client.py", "--server", server, *ONCE)
+        done = run_program("network_client.py", "--server", server, *ONCE, sabotage=SOONER)
     assert done.returncode == 1
     assert "expected an answer, found none for 5 s" in done.stderr
 

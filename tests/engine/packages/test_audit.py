@@ -31,6 +31,8 @@ from interlock.engine.packages.resolving import Failure, Resolution, Wheel
 from interlock.results.audits import ModuleImport, Origin
 from tests.builders import ROOT
 
+# No other test, and no other run of this one, sleeps for so long.
+SECONDS = f"60.{os.getpid()}"
 LXML = Distribution("lxml", "6.1.3", ["lxml/__init__.py", "lxml/etree.cpython-314t.so", "lxml/_path.cpython-314t.so"])
 SCRAPE = Distribution("Scrape.It", "1.0", ["scrape/__init__.py"])
 PIP = Distribution("pip", "26.0", ["pip/__init__.py"])
@@ -242,7 +244,7 @@ MODULES = {
     "vanishes": "import os; os._exit(3)",
     "crashes": "import os; os.write(2, b'Fatal error\\n'); os.kill(os.getpid(), 11)",
     "hangs": "import time; time.sleep(60)",
-    "leaves_a_child": "import subprocess; subprocess.Popen(['sleep', '60'])",
+    "leaves_a_child": "import subprocess; subprocess.Popen(['sleep', '" + SECONDS + "'])",
     "starts_a_thread": "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()",
     "which_folder": "import os, sys; raise OSError(os.getcwd() + ' ' + ' '.join(sys.path))",
 }
@@ -321,7 +323,7 @@ def test_what_an_import_leaves_running_keeps_nobody_waiting(folder: Path, module
     started = time.monotonic()
     assert errors(folder, [module]) == {module: ""}
     assert time.monotonic() - started < 20
-    assert subprocess.run(["pgrep", "-f", "^sleep 60$"], capture_output=True, check=False).stdout == b""
+    assert subprocess.run(["pgrep", "-f", f"^sleep {SECONDS}$"], capture_output=True, check=False).stdout == b""
 
 
 def test_the_programs_own_folder_is_not_where_modules_come_from(folder: Path) -> None:
