@@ -77,5 +77,5 @@ def test_bad_input_is_one_sentence_before_the_engine_is_asked(refused: Callable[
     assert isinstance(refused("one two"), RequirementsError)
     unknown = refused("six", variants="cpython-9.9")
     assert isinstance(unknown, UsageError)
-    assert "there is no variant 'cpython-9.9'" in str(unknown)
+    assert "'cpython-9.9'" in str(unknown)
     assert isinstance(refused("six"), EngineError)

@@ -239,12 +239,12 @@ def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: P
 
 def test_the_reason_why_no_engine_answers_is_the_systems_own_words(run: Run) -> None:
     _, said = run("build", "cpython-3.13")
-    assert ": no container engine answers (No such file or directory). Start Docker (" in said
+    assert "(No such file or directory)" in said
 
 
 def test_a_matrix_without_an_engine_ends_as_a_build_without_one_does(run: Run) -> None:
     code, said = run("matrix", "--variants", "cpython-3.13")
-    assert "no container engine answers" in said
+    assert said.startswith("error: key 'engine': ")
     assert code == 4
 
 

@@ -270,8 +270,8 @@ def test_dependencies_cannot_be_tried_without_an_engine(run: Run, project: Path)
     write(project / "results", OURS)
     (project / "requirements.txt").write_text("six\n", encoding="utf-8")
     code, out, err = run("--workload", "locks", "--needs", "requirements.txt")
-    assert (code, out) == (4, "")
-    assert "no container engine answers" in err
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert "none.sock" in err
 
 
 def test_requirements_that_cannot_be_read_are_named_first(run: Run) -> None:

@@ -160,7 +160,7 @@ def test_a_folder_without_an_experiment_is_named(tmp_path: Path) -> None:
 )
 def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, key: str) -> None:
     (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
-    with pytest.raises(StoreError, match="Read it with the version of Interlock that wrote it") as caught:
+    with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert (caught.value.file, caught.value.key) == (f"{tmp_path}/experiment.json", key)
 
@@ -304,8 +304,9 @@ def test_the_latest_experiment_is_the_one_that_was_finished_last(tmp_path: Path)
 
 
 def test_a_folder_without_experiments_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"no experiment is recorded here\. Run `interlock matrix`\."):
+    with pytest.raises(StoreError, match="`interlock matrix`") as caught:
         store.latest_experiment(tmp_path)
+    assert caught.value.file == str(tmp_path)
 
 
 def test_experiments_are_found_one_or_two_folders_down_by_name(tmp_path: Path) -> None:
