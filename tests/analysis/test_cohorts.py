@@ -22,7 +22,7 @@ def test_ratios_verdicts_and_times_are_kept_by_label() -> None:
     assert found.points.keys() == {OTHER}
     assert found.points[OTHER].ratio.estimate == pytest.approx(2)
     assert found.points[OTHER].verdict == "slower"
-    assert len(found.points[OTHER].by_round) == len(rounds_of(1))
+    assert found.points[OTHER].ratio.rounds == len(rounds_of(1))
     assert found.twin is not None
     assert found.twin.estimate == pytest.approx(1.01)
     assert found.seconds == {BASE: pytest.approx(1e-7), OTHER: pytest.approx(2e-7, rel=0.01)}
@@ -137,14 +137,6 @@ def test_a_host_counts_once_with_its_last_experiment() -> None:
     (found,) = kind_summaries([make_extract({OTHER: 5.0}, 0), make_extract({OTHER: 2.0}, 1)])
     assert found.older == 1
     assert found.tables[0].rows[0].over.ratio.estimate == pytest.approx(2.0)
-
-
-def test_the_twins_of_all_hosts_make_the_band() -> None:
-    hosts = [make_extract({OTHER: 1.04}, number, host=f"h{number}", twin=1.05 + 0.001 * number) for number in range(5)]
-    (found,) = kind_summaries(hosts)
-    (row,) = found.tables[0].rows
-    assert row.over.band == pytest.approx(1.052, abs=1e-3)
-    assert row.over.verdict == "no difference"
 
 
 def test_p_values_are_adjusted_for_the_variants_of_a_table() -> None:

@@ -100,13 +100,16 @@ def times_as_fast(timings: Timings, name: str) -> dict[str, ratios.Ratio]:
     return {title: ratio for title, ratio in found.items() if ratio}
 
 
-def by_program(timings: Timings, tasks: list[Task], name: str, without: Container[str] = ()) -> list[list[list[float]]]:
+def by_program(
+    timings: Timings, tasks: list[Task], name: str, without: Container[str] = ()
+) -> list[list[ratios.Ratio]]:
     """A program counts once, however many of its timings were taken."""
-    groups: dict[str, list[list[float]]] = defaultdict(list)
+    groups: dict[str, list[ratios.Ratio]] = defaultdict(list)
     for task in tasks:
         if task.program.folder not in without:
             of = timings[task.title]
-            groups[task.program.folder].append(ratios.paired_ratios(of[DEBIAN], of[name]))
+            if ratio := ratios.ratio_of(of[DEBIAN], of[name]):
+                groups[task.program.folder].append(ratio)
     return list(groups.values())
 
 
@@ -120,7 +123,7 @@ def show(timings: Timings, tasks: list[Task], columns: list[str]) -> None:
     for name in columns:
         for what, without in (("", ()), (f" without {', '.join(OTHER_LIBRARY)}", OTHER_LIBRARY)):
             groups = by_program(timings, tasks, name, without)
-            mean = ratios.geometric_mean(groups)
+            mean = ratios.mean_by_group(groups)
             print(f"{name}: geometric mean of {len(groups)} programs{what}: {_shown(mean) if mean else 'none'}")
         below = sorted((ratio.estimate, title) for title, ratio in found[name].items() if ratio.high < 1)
         print(f"{name}: surely below 1.00:", ", ".join(f"{title} {ratio:.3f}" for ratio, title in below) or "none")

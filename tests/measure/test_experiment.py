@@ -64,14 +64,13 @@ def test_with_nothing_built_there_is_nothing_to_measure_and_the_reasons_are_name
 
 def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> None:
     for quick in (True, False):
-        assert experiment.planned_rounds(quick, 4) == experiment.Rounds(4, None, None)
+        assert experiment.planned_rounds(quick, 4) == experiment.Rounds(4, None)
         usual = experiment.planned_rounds(quick, None)
         assert usual.limit is not None
         assert usual.least < usual.limit
-    quick_width, full_width = experiment.QUICK.half_width, experiment.FULL.half_width
-    assert quick_width is not None
-    assert full_width is not None
-    assert full_width < quick_width
+    assert experiment.QUICK.limit is not None
+    assert experiment.FULL.limit is not None
+    assert experiment.QUICK.limit < experiment.FULL.limit
 
 
 def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from interlock.analysis.claims import ClaimVerdict, Finding
-from interlock.analysis.statistics import Ratio
+from interlock.analysis.statistics import ratio_from
 from interlock.catalog.claims import Claim
 from interlock.errors import ClaimError
 from interlock.report import claims
 from tests.builders import make_claim, make_experiment
 
-RATIO = Ratio(estimate=0.7634, low=0.7412, high=0.7856, p=0.01, rounds=12)
+RATIO = ratio_from(math.log(0.7634), 0.0132, 11, 12)
 
 
 def finding(verdict: ClaimVerdict = ClaimVerdict.CONFIRMED, claim: Claim | None = None) -> Finding:
@@ -34,7 +34,7 @@ def shown(*found: Finding, width: int = 100) -> str:
 
 def test_a_row_has_what_was_published_what_was_found_and_the_verdict() -> None:
     row = shown(finding()).splitlines()[1]
-    assert re.split("  +", row) == ["half", "0.500 ±10 %", "0.763 [0.741, 0.786]", "confirmed"]
+    assert re.split("  +", row) == ["half", "0.500 ±10 %", "0.763 [0.742, 0.786]", "confirmed"]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,14 @@ def test_the_same_can_be_had_as_json() -> None:
     measured, missing = data["findings"]
     assert Claim.model_validate(measured["claim"]) == make_claim()
     assert (measured["verdict"], measured["reason"], measured["count"]) == ("confirmed", "because", None)
-    assert measured["ratio"] == {"estimate": 0.7634, "low": 0.7412, "high": 0.7856, "p": 0.01, "rounds": 12}
+    assert measured["ratio"] == {key: pytest.approx(figure) for key, figure in vars(RATIO).items()}
     assert (missing["verdict"], missing["ratio"]) == ("no data yet", None)
 
 
 def test_an_interval_without_an_end_is_json_too() -> None:
-    open_ended = Finding(make_claim(), ClaimVerdict.NOT_TESTABLE, "one round", ratio=Ratio(0.5, 0.0, math.inf, 1.0, 1))
+    open_ended = Finding(
+        make_claim(), ClaimVerdict.NOT_TESTABLE, "one round", ratio=ratio_from(math.log(0.5), math.inf, 0, 1)
+    )
     text = claims.as_json(make_experiment(), [open_ended])
     assert json.loads(text, parse_constant=pytest.fail)["findings"][0]["ratio"]["high"] is None
 
@@ -125,6 +127,6 @@ def test_the_markdown_has_a_row_and_the_reasons_of_each_claim() -> None:
     claim = make_claim(note="a | b")
     text = claims.markdown(make_experiment(), [finding(), finding(ClaimVerdict.REFUTED, claim)])
     assert text.startswith("# Claims on experiment 2026-11-21-a\n\n2 claims: 1 confirmed, 1 refuted.\n")
-    assert "| half | 0.500 ±10 % | 0.763 [0.741, 0.786] | refuted |\n" in text
+    assert "| half | 0.500 ±10 % | 0.763 [0.742, 0.786] | refuted |\n" in text
     assert text.count("because.\n") == 2
     assert text.endswith("- a | b\n")

@@ -67,18 +67,18 @@ def example() -> tuple[Experiment, list[Table]]:
     return experiment, comparison.tables(experiment, values, profiles)
 
 
-def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
+def test_a_row_has_its_value_ratios_verdicts_calls_and_state() -> None:
     lock, rate = report.benchmark_sections(example()[1])
-    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.000x [0.992, 1.008])"
-    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.000x [0.984, 1.016])"
+    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.000x [0.999, 1.001])"
+    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.000x [0.999, 1.001])"
     assert lock.columns[:4] == ("variant", "ns per lock", "ratio to cpython-3.13", "ratio to control")
     baseline, _, slower, missing = lock.rows
     assert baseline == ("cpython-3.13", "100 ±0%", "baseline", "-", "-", "10", "ok")
     assert slower == (
         "cpython-3.14t",
         "150 ±1%",
-        "1.500x [1.488, 1.512] slower",
-        "1.500x [1.488, 1.512] slower than cpython-3.13",
+        "1.500x [1.499, 1.501] slower",
+        "1.500x [1.499, 1.501] slower than cpython-3.13",
         "2",
         "10",
         "ok",
@@ -86,27 +86,27 @@ def test_a_slower_variant_is_told_from_one_within_the_noise() -> None:
     assert missing == ("nogil-3.9", "-", "-", "-", "-", "-", "unavailable")
     assert rate.rows[2][1:4] == (
         "248 ±2%",
-        "1.010x [0.994, 1.026] no difference",
-        "1.010x [0.994, 1.026] no difference from cpython-3.13",
+        "1.010x [1.009, 1.011] slower",
+        "1.010x [1.009, 1.011] slower than cpython-3.13",
     )
 
 
-def test_one_round_has_no_interval_and_no_twin_no_band() -> None:
+def test_one_round_has_no_interval_and_no_twin_no_ratio_of_it() -> None:
     values = {(name, "locks"): {"uncontended": make_values([1.0])} for name in VARIANTS[:2]}
     experiment = make_experiment(VARIANTS[:2], order={"locks": [VARIANTS[:2]] * 2})
     (section,) = report.benchmark_sections(comparison.tables(experiment, values, {}))
     assert section.title.endswith("(1 round, no twin)")
-    assert section.rows[1][2] == "1.000x [one round] no difference"
+    assert section.rows[1][2] == "1.000x [one round] undecided"
 
 
 def test_the_summary_says_over_how_many_benchmarks_its_figure_is() -> None:
     section = report.summary_section(*example())
     assert section.columns[:3] == ("variant", "ratio to cpython-3.13", "of benchmarks")
-    assert section.columns[3:] == ("slower", "faster", "no difference")
+    assert section.columns[3:] == ("slower", "faster", "same", "undecided")
     assert section.rows == (
-        ("cpython-2.7-nothreads", "-", "0 of 2", "0", "0", "0"),
-        ("cpython-3.14t", "1.231x [1.218, 1.242]", "2 of 2", "1", "0", "1"),
-        ("nogil-3.9", "-", "0 of 2", "0", "0", "0"),
+        ("cpython-2.7-nothreads", "-", "0 of 2", "0", "0", "0", "0"),
+        ("cpython-3.14t", "1.231x [1.230, 1.231]", "2 of 2", "2", "0", "0", "0"),
+        ("nogil-3.9", "-", "0 of 2", "0", "0", "0", "0"),
     )
 
 

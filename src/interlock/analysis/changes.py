@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 from interlock.analysis.cohorts import BenchmarkRatios, Cohort, Extract, by_cohort, check_comparable
 from interlock.analysis.comparison import BenchmarkKey
-from interlock.analysis.statistics import Ratio, changes_over, holm_adjusted, ratio_over, ratios_over
-from interlock.analysis.verdicts import Comparison, Verdict, band_of
+from interlock.analysis.statistics import Ratio, change_of, ratio_over
+from interlock.analysis.verdicts import Comparison, Verdict, compared
 from interlock.catalog.workloads import Benchmark
 
 UNCHANGED, CHANGED, UNKNOWN = "same", "changed", "not recorded"
+DIFFERENT = {Verdict.SLOWER, Verdict.FASTER}
 
 
 @dataclass(frozen=True)
 class ExperimentGroup:
     """Experiments of one cohort that are compared as one side.
 
-    With one experiment on each side their rounds are compared. If either side has several, each experiment counts as
-    one value, since hosts differ by more than rounds do.
+    With one experiment on each side their ratios are compared as their rounds gave them. If either side has several,
+    each experiment counts as one value, since hosts differ by more than rounds do.
     """
 
     name: str
@@ -37,18 +38,10 @@ class ExperimentGroup:
     def of(self, key: BenchmarkKey) -> list[BenchmarkRatios]:
         return [one.measured[key] for one in self.extracts if key in one.measured]
 
-    def ratios(self, key: BenchmarkKey, label: str) -> list[float]:
-        """Return a label's ratios: of each round of one experiment, or one for each of several experiments."""
-        points = [measured.points[label] for measured in self.of(key) if label in measured.points]
-        if self.by_round:
-            return [ratio for point in points for ratio in point.by_round]
-        return [point.ratio.estimate for point in points]
-
-    def twin(self, key: BenchmarkKey) -> Ratio | None:
-        twins = [measured.twin for measured in self.of(key) if measured.twin]
-        if self.by_round:
-            return twins[0] if twins else None
-        return ratio_over([twin.estimate for twin in twins]) if twins else None
+    def ratio(self, key: BenchmarkKey, label: str) -> Ratio:
+        """Return a label's ratio: that of one experiment, or the mean of several experiments'."""
+        ratios = [measured.points[label].ratio for measured in self.of(key) if label in measured.points]
+        return ratios[0] if self.by_round else ratio_over([one.estimate for one in ratios])
 
     def seconds(self, key: BenchmarkKey, label: str) -> float:
         """Return a label's time in seconds; only for a group of one experiment, since hosts' times are not averaged."""
@@ -77,7 +70,6 @@ class ChangeTable:
 
     workload: str
     benchmark: Benchmark
-    band: float
     rows: tuple[Change, ...]
 
 
@@ -93,7 +85,7 @@ class CohortChanges:
 
     @property
     def differing(self) -> list[tuple[ChangeTable, Change]]:
-        return [(table, row) for table in self.tables for row in table.rows if row.change.verdict is not Verdict.SAME]
+        return [(table, row) for table in self.tables for row in table.rows if row.change.verdict in DIFFERENT]
 
     @property
     def same_images(self) -> list[Change]:
@@ -151,22 +143,20 @@ def _image(before: ExperimentGroup, after: ExperimentGroup, label: str) -> str:
 
 def _table(before: ExperimentGroup, after: ExperimentGroup, key: BenchmarkKey) -> ChangeTable:
     labels = [label for label in _labels(before, key) if label in _labels(after, key)]
-    pairs = [(before.ratios(key, label), after.ratios(key, label)) for label in labels]
-    old, new = (ratios_over([pair[side] for pair in pairs]) for side in (0, 1))
-    found, band = changes_over(pairs), _band(before, after, key)
-    adjusted = holm_adjusted(dict(enumerate(ratio.p for ratio in found)))
+    old, new = ({label: side.ratio(key, label) for label in labels} for side in (before, after))
+    found = compared(before.name, {label: change_of(old[label], new[label]) for label in labels})
     rows = tuple(
         Change(
             label,
-            old[number],
-            new[number],
-            Comparison(before.name, (), found[number], adjusted[number], band),
+            old[label],
+            new[label],
+            found[label],
             _image(before, after, label),
             _seconds(before, after, key, label),
         )
-        for number, label in enumerate(labels)
+        for label in labels
     )
-    return ChangeTable(key[0], after.of(key)[-1].benchmark, band, rows)
+    return ChangeTable(key[0], after.of(key)[-1].benchmark, rows)
 
 
 def _labels(side: ExperimentGroup, key: BenchmarkKey) -> dict[str, None]:
@@ -179,15 +169,6 @@ def _seconds(
     if not before.by_round:
         return None
     return before.seconds(key, label), after.seconds(key, label)
-
-
-def _band(before: ExperimentGroup, after: ExperimentGroup, key: BenchmarkKey) -> float:
-    """Return the largest distance from 1 that twins showed, within either group or between the groups."""
-    old, new = before.twin(key), after.twin(key)
-    if old is None or new is None:
-        return max(band_of(old), band_of(new))
-    change = new.estimate / old.estimate
-    return max(band_of(old), band_of(new), change, 1 / change)
 
 
 def _left_out(before: ExperimentGroup, after: ExperimentGroup) -> list[str]:

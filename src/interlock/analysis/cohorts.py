@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from interlock.analysis.comparison import BenchmarkKey, Table
-from interlock.analysis.statistics import Interval, Ratio, geometric_means, ratio_over
-from interlock.analysis.verdicts import Comparison, Verdict, band_of, comparisons_over
+from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_over
+from interlock.analysis.verdicts import Comparison, Verdict, compared
 from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import KindError
@@ -56,7 +56,6 @@ class Cohort(NamedTuple):
 class BaselineRatio:
     """The ratio of a label to the baseline in one benchmark of one experiment."""
 
-    by_round: tuple[float, ...]
     ratio: Ratio
     verdict: Verdict
 
@@ -118,7 +117,7 @@ def _benchmark_ratios(table: Table) -> BenchmarkRatios:
         command=_command(table.workload, table.benchmark),
         twin=table.twin,
         points={
-            row.label: BaselineRatio(row.to_baseline.by_round, row.to_baseline.ratio, row.to_baseline.verdict)
+            row.label: BaselineRatio(row.to_baseline.ratio, row.to_baseline.verdict)
             for row in table.rows
             if row.to_baseline
         },
@@ -165,10 +164,11 @@ class HostRow:
     slower: int  # numbers of hosts, by each host's own verdict
     faster: int
     same: int
+    undecided: int
 
     @property
     def hosts(self) -> int:
-        return self.slower + self.faster + self.same
+        return self.slower + self.faster + self.same + self.undecided
 
 
 @dataclass(frozen=True)
@@ -215,40 +215,35 @@ def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]
         label: {host: one.points[label] for host, one in measured.items() if label in one.points} for label in labels
     }
     twin = _twin_over_hosts(measured.values())
-    over = comparisons_over(
-        cohort.baseline, {label: _ratios_of_hosts(some) for label, some in points.items()}, band_of(twin)
+    over = compared(
+        cohort.baseline, {label: _over([point.ratio for point in some.values()]) for label, some in points.items()}
     )
     rows = tuple(_host_row(label, over[label], points[label]) for label in labels)
     return HostTable(key[0], last.benchmark, twin, rows)
 
 
-def _ratios_of_hosts(points: Mapping[str, BaselineRatio]) -> tuple[float, ...]:
-    """Return the ratios to resample: one for each host, or those of each round of a single host."""
-    if len(points) == 1:
-        return next(iter(points.values())).by_round
-    return tuple(point.ratio.estimate for point in points.values())
+def _over(ratios: Sequence[Ratio]) -> Ratio:
+    """Return the mean of several hosts' ratios, or that of a single host as its rounds gave it."""
+    return ratios[0] if len(ratios) == 1 else ratio_over([ratio.estimate for ratio in ratios])
 
 
 def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
     twins = [one.twin for one in measured if one.twin]
-    if len(twins) == 1:
-        return twins[0]
-    return ratio_over([twin.estimate for twin in twins]) if twins else None
+    return _over(twins) if twins else None
 
 
 def _host_row(label: str, over: Comparison, points: Mapping[str, BaselineRatio]) -> HostRow:
     verdicts = Counter(point.verdict for point in points.values())
     ends = sorted((point.ratio.estimate, host) for host, point in points.items())
-    return HostRow(
-        label, over, ends[0], ends[-1], verdicts[Verdict.SLOWER], verdicts[Verdict.FASTER], verdicts[Verdict.SAME]
-    )
+    counts = (verdicts[one] for one in (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNDECIDED))
+    return HostRow(label, over, ends[0], ends[-1], *counts)
 
 
 def _means(tables: Sequence[HostTable]) -> dict[str, Interval]:
     """Return, by label, the geometric mean over the workloads of the means over their ranking benchmarks."""
-    found: dict[str, dict[str, list[tuple[float, ...]]]] = {}
+    found: dict[str, dict[str, list[Ratio]]] = {}
     for table in [one for one in tables if one.benchmark.ranks]:
         for row in table.rows:
-            found.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.by_round)
-    means = geometric_means([list(groups.values()) for groups in found.values()])
-    return {label: mean for label, mean in zip(found, means, strict=True) if mean}
+            found.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.ratio)
+    means = {label: mean_by_group(groups.values()) for label, groups in found.items()}
+    return {label: mean for label, mean in means.items() if mean}

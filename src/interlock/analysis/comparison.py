@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from interlock.analysis.statistics import (
-    Interval,
-    Ratio,
-    geometric_means,
-    holm_adjusted_by_family,
-    paired_ratios,
-    ratio_of,
-    ratios_over,
-)
-from interlock.analysis.verdicts import Comparison, Verdict, band_of
-from interlock.catalog.types import TWIN, label_of
+from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of
+from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
+from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Detail, Workload
 from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, Profiles, State, Values
@@ -110,6 +102,7 @@ class Summary:
     slower: int
     faster: int
     same: int
+    undecided: int
     missing: int
 
 
@@ -132,11 +125,6 @@ class _ExperimentData:
             for (label, workload), cell in self.values.items()
             for benchmark, one in cell.items()
         }
-
-    def by_round(self, pair: ComparedPair) -> list[float]:
-        workload, benchmark, label, other = pair
-        mine, theirs = (self.medians.get((workload, benchmark, one), []) for one in (label, other))
-        return paired_ratios(mine, theirs)
 
 
 @dataclass(frozen=True)
@@ -165,39 +153,42 @@ def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[T
 
 
 def _compared(recorded: _ExperimentData) -> _Comparisons:
-    """Compare each label with the baseline and its control; where these are the same, once."""
-    pairs, twins = _pairs(recorded.experiment), _twins(recorded.experiment)
-    rounds = {pair: ratios for pair in [*pairs, *twins] if (ratios := recorded.by_round(pair))}
-    found = dict(zip(rounds, ratios_over(list(rounds.values())), strict=True))
-    shown = {pair[:2]: found[pair] for pair in twins if pair in found}
-    adjusted = holm_adjusted_by_family({pair: (pair[:2], found[pair].p) for pair in pairs if pair in found})
-    comparisons = {
-        pair: Comparison(pair[3], tuple(rounds[pair]), found[pair], p, band_of(shown.get(pair[:2])))
-        for pair, p in adjusted.items()
-    }
-    return _Comparisons(comparisons, shown)
+    """Compare each label with the baseline and its control, where these are the same once; and the baseline's twin."""
+    experiment = recorded.experiment
+    baseline, adaptive = experiment.settings.baseline, experiment.settings.looks
+    figures: dict[BenchmarkKey, dict[str, list[float]]] = {}
+    for (workload, benchmark, label), medians in recorded.medians.items():
+        figures.setdefault((workload, benchmark), {})[label] = medians
+    comparisons: dict[ComparedPair, Comparison] = {}
+    twins: dict[BenchmarkKey, Ratio] = {}
+    for key, rows in figures.items():
+        pairs = compared_pairs(rows, baseline, experiment.controls)
+        found = compare_rows(rows, pairs, baseline, adaptive=adaptive, margin=experiment.workloads[key[0]].margin)
+        comparisons |= {(*key, *pair): one for pair, one in found.items()}
+        twin = ratio_of(rows.get(label_of(baseline, TWIN), []), rows.get(baseline, []))
+        twins |= {key: twin} if twin else {}
+    return _Comparisons(comparisons, twins)
 
 
-def _twins(experiment: Experiment) -> list[ComparedPair]:
-    baseline = experiment.settings.baseline
-    keys = {(workload.name, one.name) for workload in experiment.workloads.values() for one in workload.benchmarks}
-    return [(*key, label_of(baseline, TWIN), baseline) for key in sorted(keys)]
+def compared_pairs(labels: Iterable[str], baseline: str, controls: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what is compared in a table: each label with the baseline and its control; the twin and limits with none.
 
-
-def _pairs(experiment: Experiment) -> list[ComparedPair]:
-    return [
-        (cell.workload, benchmark.name, cell.label, other)
-        for cell in experiment.cells
-        if cell.mode != TWIN
-        for benchmark in experiment.workloads[cell.workload].benchmarks
-        for other in (experiment.settings.baseline, _control_of(experiment, cell))
-        if other not in {None, cell.label}
+    `controls` are by variant.
+    """
+    found = [
+        (label, other)
+        for label in labels
+        if label != label_of(baseline, TWIN) and split_label(label)[0] != LIMIT
+        for other in (baseline, control_of(label, controls))
+        if other is not None and other != label
     ]
+    return list(dict.fromkeys(found))
 
 
-def _control_of(experiment: Experiment, cell: CellResult) -> str | None:
-    """Return the label of a cell's control; that of a mode is its variant in no mode."""
-    return cell.variant if cell.mode else experiment.controls.get(cell.variant)
+def control_of(label: str, controls: Mapping[str, str]) -> str | None:
+    """Return the label of a row's control; that of a mode is its variant in no mode."""
+    variant, mode = split_label(label)
+    return variant if mode else controls.get(variant)
 
 
 def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, compared: _Comparisons) -> Table:
@@ -241,7 +232,7 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
     mine = recorded.of(cell.label, cell.workload, benchmark)
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
     medians = recorded.medians.get(key)
-    control = _control_of(experiment, cell)
+    control = control_of(cell.label, experiment.controls)
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
@@ -282,21 +273,21 @@ def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
         for row in table.rows:
             if row.to_baseline:
                 found[row.label].append((table.workload.name, row.to_baseline))
-    ratios = geometric_means([_by_workload(one) for one in found.values()])
-    return [_summary(label, ratio, found[label], len(ranking)) for label, ratio in zip(found, ratios, strict=True)]
+    return [_summary(label, one, len(ranking)) for label, one in found.items()]
 
 
-def _by_workload(compared: Sequence[tuple[str, Comparison]]) -> list[list[tuple[float, ...]]]:
-    """Return the ratios by round, grouped by workload: each workload has the same weight in the mean."""
-    groups: dict[str, list[tuple[float, ...]]] = {}
+def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks: int) -> Summary:
+    """Return the summary of one label; each workload has the same weight in the mean."""
+    groups: dict[str, list[Ratio]] = {}
     for workload, comparison in compared:
-        groups.setdefault(workload, []).append(comparison.by_round)
-    return list(groups.values())
-
-
-def _summary(
-    label: str, ratio: Interval | None, compared: Sequence[tuple[str, Comparison]], benchmarks: int
-) -> Summary:
+        groups.setdefault(workload, []).append(comparison.ratio)
     verdicts = Counter(comparison.verdict for _, comparison in compared)
-    missing = benchmarks - verdicts.total()
-    return Summary(label, ratio, verdicts[Verdict.SLOWER], verdicts[Verdict.FASTER], verdicts[Verdict.SAME], missing)
+    return Summary(
+        label,
+        mean_by_group(groups.values()),
+        slower=verdicts[Verdict.SLOWER],
+        faster=verdicts[Verdict.FASTER],
+        same=verdicts[Verdict.SAME],
+        undecided=verdicts[Verdict.UNDECIDED],
+        missing=benchmarks - verdicts.total(),
+    )

@@ -15,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy  # loads scipy.optimize only where a curve is fitted
+import scipy  # loads scipy.optimize and scipy.special only where a curve is fitted
 
-from interlock.analysis import statistics
 from interlock.analysis.comparison import Row, Table
-from interlock.analysis.statistics import Floats, Interval, expanded_level, ratios_over, trimmed
+from interlock.analysis.statistics import Floats, Interval, ratio_over
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.results.experiments import Experiment
 
@@ -27,6 +26,11 @@ from interlock.results.experiments import Experiment
 FOR_COHERENCE = 3
 # A term below this share of the largest is the rounding of doubles.
 ROUNDING = 1e-12
+RESAMPLES = 1_999
+# The share of the rounds that is cut from each end.
+TRIMMED = 1 / 6
+# A report that is made again has the same figures.
+SEED = 2015
 
 
 @dataclass(frozen=True)
@@ -53,26 +57,61 @@ def fit_law(throughputs: Mapping[int, Sequence[float]]) -> Fit | None:
     """Fit the law to throughputs by number of workers, one for each round; None with fewer than two numbers of workers.
 
     The rounds that all numbers of workers have are resampled together, since what disturbs a round disturbs all of
-    them. The trimmed geometric mean over the rounds is fitted, as in every ratio.
+    them. The trimmed geometric mean over the rounds is fitted.
     """
     known = {workers: some for workers, some in sorted(throughputs.items()) if some}
     if len(known) < 2:
         return None
     rounds = min(map(len, known.values()))
     workers = np.array(list(known), dtype=np.float64)
-    logs = trimmed(np.log([some[:rounds] for some in known.values()]))
+    logs = _trimmed(np.log([some[:rounds] for some in known.values()]))
     best = _terms(workers, np.exp(logs.mean(axis=1, keepdims=True)))[:, 0]
     if rounds == 1:
         bounds = np.array([[0.0, math.inf]] * 4)
     else:
-        resampled = _terms(workers, np.exp(statistics.bootstrap_means(logs)))
-        tail = (1 - expanded_level(rounds)) / 2
+        resampled = _terms(workers, np.exp(_resampled_means(logs)))
+        tail = (1 - _expanded_level(rounds)) / 2
         bounds = np.quantile(resampled, [tail, 1 - tail], axis=1, method="closest_observation").T
     rate, contention, coherence, peak = (
         Interval(float(one), float(low), float(high)) for one, (low, high) in zip(best, bounds, strict=True)
     )
     known_coherence = coherence if len(known) >= FOR_COHERENCE else None
     return Fit(rate, contention, known_coherence, peak, tuple(_remarks(contention, known_coherence, peak)))
+
+
+def _trimmed(logs: Floats) -> Floats:
+    """Return numbers, a row for each row, with the trimmed mean as mean and its uncertainty as spread.
+
+    Up to a sixth of the rounds, rounded down, is cut from each end. The numbers are that mean and, added to it, each
+    round's distance in the Winsorised sample, stretched so that their variance is that of the trimmed mean (Yuen, The
+    Two-Sample Trimmed t for Unequal Population Variances, Biometrika 61, 1974).
+    """
+    size, cut = logs.shape[1], int(TRIMMED * logs.shape[1])
+    if not cut:
+        return logs
+    kept = np.sort(logs, axis=1)[:, cut : size - cut]
+    winsorised = np.clip(logs, kept[:, :1], kept[:, -1:])
+    stretch = math.sqrt(size * (size - 1) / (kept.shape[1] * (kept.shape[1] - 1)))
+    return np.asarray(
+        kept.mean(axis=1, keepdims=True) + (winsorised - winsorised.mean(axis=1, keepdims=True)) * stretch
+    )
+
+
+def _resampled_means(logs: Floats) -> Floats:
+    """Return each row's means in resamples of the rounds; all rows are resampled by the same rounds."""
+    rounds = logs.shape[1]
+    drawn = np.random.default_rng(SEED).integers(0, rounds, (RESAMPLES, rounds))
+    return np.asarray(logs[:, drawn].mean(axis=2))
+
+
+def _expanded_level(size: int) -> float:
+    """Return the level at which a percentile interval of `size` values covers 95 %.
+
+    A bootstrap of n values has (n - 1)/n of the variance, and a small sample needs the t distribution's quantile:
+    Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69:4 (2015).
+    """
+    quantile = scipy.special.stdtrit(size - 1, 0.975)
+    return float(1 - 2 * scipy.special.ndtr(-math.sqrt(size / (size - 1)) * quantile))
 
 
 def _terms(workers: Floats, throughputs: Floats) -> Floats:
@@ -227,8 +266,7 @@ def _curve(label: str, rows: dict[int, Row | None], any_table: Table, fitted_to:
 
 def _points(rows: dict[int, Row | None], any_table: Table) -> tuple[ThroughputPoint, ...]:
     measured = {workers: _throughputs(row, any_table) for workers, row in rows.items() if row and row.medians}
-    intervals = ratios_over(list(measured.values()))
-    return tuple(ThroughputPoint(workers, one) for workers, one in zip(measured, intervals, strict=True))
+    return tuple(ThroughputPoint(workers, ratio_over(some)) for workers, some in measured.items())
 
 
 def _throughputs(row: Row, any_table: Table) -> list[float]:

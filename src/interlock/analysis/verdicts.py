@@ -1,59 +1,175 @@
-"""When a ratio is a difference: the one rule for tables, picks, trials and comparisons of experiments."""
+"""When a ratio is a difference: the one rule for tables, picks, trials, claims and comparisons of experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interlock.analysis.statistics import Interval, Key, Ratio, holm_adjusted, ratios_over
+import scipy  # loads scipy.special only where it is used
 
-# One table in a hundred calls equals different: at 5 % it would be one in twenty.
-SIGNIFICANT = 0.01
+from interlock.analysis.statistics import Key, Ratio, benjamini_hochberg, fit_levels
+
+# Of the ratios of a family that are called different, at most this share is not, in the mean.
+SIGNIFICANT = 0.05
+# Two that differ by less than this are the same to most people; a workload may declare another margin.
+MARGIN = 0.05
+# After these numbers of rounds is looked whether more are needed. Each look may spend its share of the error.
+LOOKS = {3: 0.10, 4: 0.10, 5: 0.10, 7: 0.15, 10: 0.15, 14: 0.20, 20: 0.20}
+MOST_ROUNDS = max(LOOKS)
+# Nobody measures more rounds than this for one verdict: it is not said how many it would take.
+HOPELESS = 200
+
+# (label, the label that it is compared with)
+Pair = tuple[str, str]
 
 
 class Verdict(StrEnum):
-    """What is shown of a ratio of times."""
+    """What is shown of a ratio of times or bytes."""
 
     SLOWER = "slower"
     FASTER = "faster"
-    SAME = "no difference"
-
-
-def verdict_of(ratio: Ratio, p: float, band: float) -> Verdict:
-    """Return 'slower' or 'faster' if p, the interval and the band all agree, else 'no difference'.
-
-    p must be below 0.01 and is adjusted by the caller for the number of ratios looked at, the interval must exclude 1,
-    and the estimate must lie further from 1 than `band`, the ratio that equal images showed.
-    """
-    apart = not ratio.low <= 1 <= ratio.high and max(ratio.estimate, 1 / ratio.estimate) > band
-    if p >= SIGNIFICANT or not apart:
-        return Verdict.SAME
-    return Verdict.SLOWER if ratio.estimate > 1 else Verdict.FASTER
-
-
-def band_of(twin: Interval | None) -> float:
-    """Return how far from 1, in either direction, equal images seemed to be; 1 without a twin."""
-    return 1.0 if twin is None else max(twin.estimate, 1 / twin.estimate)
+    SAME = "same"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The ratio of a variant to another one in one benchmark, and what decides whether it is a difference."""
+    """The ratio of a variant to another one in one benchmark, and what decides whether it is a difference.
+
+    `p` is that of equals and `p_same` that of a difference of the margin or more, both adjusted for the looks that were
+    taken, `p` also for the family. `more_rounds` is about how many would decide, None if it is decided or hopeless.
+    """
 
     other: str
-    by_round: tuple[float, ...]
     ratio: Ratio
-    p: float  # adjusted for all ratios of the table
-    band: float  # what equal images showed: 1.05 is 5 % slower or faster
+    p: float
+    p_same: float
+    margin: float = MARGIN
 
     @property
     def verdict(self) -> Verdict:
-        return verdict_of(self.ratio, self.p, self.band)
+        if self.p < SIGNIFICANT and not self.ratio.low <= 1 <= self.ratio.high:
+            return Verdict.SLOWER if self.ratio.estimate > 1 else Verdict.FASTER
+        return Verdict.SAME if self.p_same < SIGNIFICANT else Verdict.UNDECIDED
+
+    @property
+    def words(self) -> str:
+        """Return the verdict as it is said: 'same within 5 %', 'undecided, about 6 more rounds'."""
+        more = self.more_rounds
+        if self.verdict is Verdict.SAME:
+            return f"same within {100 * self.margin:g} %"
+        if more is None or more > HOPELESS:
+            return self.verdict
+        return f"{self.verdict}, about {more} more round{'s' * (more > 1)}"
+
+    @property
+    def more_rounds(self) -> int | None:
+        if self.verdict is not Verdict.UNDECIDED or not math.isfinite(self.ratio.error):
+            return None
+        return _rounds_to_decide(self.ratio, self.margin)
 
 
-def comparisons_over(other: str, by_round: Mapping[Key, Sequence[float]], band: float) -> dict[Key, Comparison]:
-    """Compare each row of one table with `other`: its ratios by round, with p adjusted for all rows (Holm)."""
-    ratios = dict(zip(by_round, ratios_over(list(by_round.values())), strict=True))
-    adjusted = holm_adjusted({key: ratio.p for key, ratio in ratios.items()})
-    return {key: Comparison(other, tuple(by_round[key]), ratio, adjusted[key], band) for key, ratio in ratios.items()}
+def _rounds_to_decide(ratio: Ratio, margin: float) -> int:
+    """Return about how many more rounds show a difference or sameness, whichever is sooner, if nothing changes.
+
+    The error shrinks with the root of the rounds; about three of them show a difference among others, two sameness.
+    """
+    distance, edge = abs(ratio.log), math.log1p(margin)
+    needs = [(3 * ratio.error / distance) ** 2 if distance else math.inf]
+    needs += [(2 * ratio.error / (edge - distance)) ** 2] if distance < edge else []
+    return max(1, math.ceil(min(ratio.rounds * min(needs), 1e6)) - ratio.rounds)
+
+
+def p_of_difference(ratio: Ratio, margin: float) -> float:
+    """Return p of the hypothesis that two differ by the margin or more: the larger of two one-sided t-tests.
+
+    Schuirmann, A Comparison of the Two One-Sided Tests Procedure, Journal of Pharmacokinetics 15, 1987.
+    """
+    if not math.isfinite(ratio.error):
+        return 1.0
+    return float(scipy.special.stdtr(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error))
+
+
+def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) -> dict[Key, Comparison]:
+    """Return the comparison of each ratio of one family, looked at once."""
+    adjusted = benjamini_hochberg({key: ratio.p for key, ratio in ratios.items()})
+    return {
+        key: Comparison(other, ratio, adjusted[key], p_of_difference(ratio, margin), margin)
+        for key, ratio in ratios.items()
+    }
+
+
+def undecided_labels(
+    figures: Mapping[str, Sequence[float]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
+) -> set[str]:
+    """Return the labels that need more rounds: both of each pair that is not decided, before the first look of all."""
+    rounds = max(map(len, figures.values()), default=0)
+    wanted = [pair for pair in pairs if set(pair) <= set(figures)]
+    if rounds < min(LOOKS):
+        return {label for pair in wanted for label in pair}
+    looked = max(look for look in LOOKS if look <= rounds)
+    found = compare_rows(
+        {label: row[:looked] for label, row in figures.items()}, wanted, baseline, adaptive=True, margin=margin
+    )
+    still_open = [pair for pair in wanted if pair not in found or found[pair].verdict is Verdict.UNDECIDED]
+    return {label for pair in still_open for label in pair}
+
+
+def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:
+    """Return the numbers of rounds at which was looked, and what each look may spend.
+
+    Rounds that were fixed beforehand are looked at once. An experiment that ended between two looks took the next one
+    early.
+    """
+    if not adaptive:
+        return {rounds: 1.0}
+    taken = {look: share for look, share in LOOKS.items() if look <= rounds}
+    if rounds > MOST_ROUNDS:
+        taken[rounds] = taken.pop(MOST_ROUNDS)
+        return taken
+    taken.setdefault(rounds, next(share for look, share in LOOKS.items() if look >= rounds))
+    return taken
+
+
+def compare_rows(
+    figures: Mapping[str, Sequence[float]],
+    pairs: Iterable[Pair],
+    baseline: str,
+    *,
+    adaptive: bool,
+    margin: float = MARGIN,
+) -> dict[Pair, Comparison]:
+    """Compare rows of one table; figures are by row, one for each round.
+
+    Ratios to the baseline are one family, those to controls another. Of all looks the least p, divided by the look's
+    share of the error, is kept (Bonferroni's inequality), so that looking often does not find more.
+    """
+    rounds = max(map(len, figures.values()), default=0)
+    wanted = list(pairs)
+    found: dict[Pair, Comparison] = {}
+    for look, share in looks_of(rounds, adaptive=adaptive).items():
+        levels = fit_levels({label: row[:look] for label, row in figures.items()})
+        for pair in wanted:
+            ratio = levels.ratio(*pair)
+            if ratio is not None:
+                found[pair] = _looked(found.get(pair), pair[1], ratio, share, margin)
+    return _adjusted(found, baseline)
+
+
+def _looked(before: Comparison | None, other: str, ratio: Ratio, share: float, margin: float) -> Comparison:
+    """Return the comparison after another look."""
+    p, p_same = (min(1.0, one / share) for one in (ratio.p, p_of_difference(ratio, margin)))
+    if before is None:
+        return Comparison(other, ratio, p, p_same, margin)
+    return Comparison(other, ratio, min(before.p, p), min(before.p_same, p_same), margin)
+
+
+def _adjusted(found: Mapping[Pair, Comparison], baseline: str) -> dict[Pair, Comparison]:
+    """Return the comparisons with p adjusted within each family."""
+    families: dict[Hashable, dict[Pair, float]] = {}
+    for pair, one in found.items():
+        families.setdefault(pair[1] == baseline, {})[pair] = one.p
+    adjusted = {pair: p for family in families.values() for pair, p in benjamini_hochberg(family).items()}
+    return {pair: replace(one, p=adjusted[pair]) for pair, one in found.items()}

@@ -281,6 +281,9 @@ class WorkloadFile(Data):
     deadline_s: float = Field(gt=0, description="Seconds for a run; after it the cell's container is killed.")
     quick: Repetition = Field(description="How much is measured with --quick.")
     full: Repetition = Field(description="How much is measured otherwise.")
+    margin: float = Field(
+        default=0.05, gt=0, lt=1, description="Two that differ by less than this share are the same (default: 0.05)."
+    )
     server: Server | None = Field(default=None, description="Start the server for this workload; empty is enough.")
     load: Load | None = Field(default=None, description="Load on the services of kind 'service'.")
     metric: Metric | None = Field(

@@ -65,7 +65,6 @@ class MatrixRequest:
             quick=self.quick,
             rounds=plan.least,
             rounds_limit=plan.limit,
-            half_width=plan.half_width,
             seed=random.SystemRandom().randrange(2**32) if self.seed is None else self.seed,
             baseline=baseline,
             profile=profile_name(self.release),

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
 from interlock.catalog import loading
 from interlock.catalog.loading import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
@@ -41,7 +42,7 @@ from interlock.trial.builds import Copy, PlannedCandidate, copy_for
 from interlock.trial.rounds import Checks
 from interlock.trial.running import Assignment, ProgressCallbacks, run_trial
 
-LEAST_ROUNDS, ROUNDS_LIMIT, HALF_WIDTH = 5, 20, 0.025
+LEAST_ROUNDS, ROUNDS_LIMIT = min(LOOKS), MOST_ROUNDS
 REPORT_FILE = "trial.md"
 
 
@@ -149,7 +150,6 @@ def trial_command(
         http=http,
         rounds=rounds or LEAST_ROUNDS,
         rounds_limit=None if rounds else ROUNDS_LIMIT,
-        half_width=None if rounds else HALF_WIDTH,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
         service_cpus=service_cpus,
         load_cpus=load_cpus,

@@ -109,6 +109,9 @@ class Resources:
     on_progress: Callable[[ProgressUpdate], None]
     package_sets: PackageSets = field(default_factory=PackageSets)
     programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
+    controls: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by variant: what it is compared with besides the baseline
 
 
 @dataclass(frozen=True)

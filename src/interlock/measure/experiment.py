@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from interlock import __version__
+from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
 from interlock.catalog.loading import EVERYTHING, Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, split_label
 from interlock.catalog.workloads import Workload
@@ -27,22 +28,20 @@ from interlock.results.profiles import Probe
 
 @dataclass(frozen=True)
 class Rounds:
-    """The least number of rounds, the largest, and the half width of each ratio's interval at which they end.
+    """The least number of rounds and the largest; between them a row goes on until it is decided.
 
-    The half width is a share of the ratio. Without a limit there are exactly `least` rounds.
+    Without a limit there are exactly `least` rounds.
     """
 
     least: int
     limit: int | None = None
-    half_width: float | None = None
 
 
-# An interval of fewer than five rounds is too narrow: docs/method.md, From values to a statement.
-QUICK, FULL = Rounds(5, 20, 0.025), Rounds(10, 40, 0.01)
+QUICK, FULL = Rounds(min(LOOKS), 10), Rounds(min(LOOKS), MOST_ROUNDS)
 
 
 def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
-    """Return a fixed number of rounds if one is wanted, otherwise as many as the intervals need."""
+    """Return a fixed number of rounds if one is wanted, otherwise as many as the verdicts need."""
     if wanted is not None:
         return Rounds(wanted)
     return QUICK if quick else FULL
@@ -51,7 +50,7 @@ def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
 def repeat_command(settings: Settings, everything: bool = False, engine: EngineName | None = None) -> str:
     """Return the command that repeats an experiment, with its defaults written out.
 
-    Except the number of rounds, which the intervals decide again, and the list of variants if it is `everything`.
+    Except the number of rounds, which the verdicts decide again, and the list of variants if it is `everything`.
     """
     variants = EVERYTHING if everything else ",".join(settings.variants)
     words = ["nox", "-s", "matrix", "--", "--variants", variants]
@@ -205,7 +204,13 @@ def _set_up(
         on_progress=on_progress,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
+        controls=controls_of(assignment.catalog, assignment.built),
     )
+
+
+def controls_of(known: Catalog, built: Sequence[Built]) -> dict[str, str]:
+    """Return the control of each variant that has one."""
+    return {image.variant: control for image in built if (control := known.variants[image.variant].control)}
 
 
 def programs_of(folder: Path) -> dict[str, bytes]:
@@ -234,7 +239,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
         images=built,
         workloads=assignment.workloads | {key: one.workload for key, one in measured.items()},
         conditions={key: known.conditions[key] for key in settings.conditions},
-        controls={image.variant: control for image in built if (control := known.variants[image.variant].control)},
+        controls=controls_of(known, built),
         facts={label: facts for one in measured.values() for label, facts in one.facts.items()},
         cells=[cell for key in settings.workloads for cell in cells_of(key, settings, built, measured.get(key))],
         limits=[cell for one in measured.values() for cell in one.limits],

@@ -1,17 +1,18 @@
-"""Rounds: every cell runs once in each, in a random order, until the intervals are narrow; and what disturbed them."""
+"""Rounds: every cell runs once in each, in a random order, until it is decided; and what disturbed them."""
 
 from __future__ import annotations
 
-import itertools
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
-from interlock.analysis.statistics import TRIMMED, is_narrow, ratio_of
-from interlock.catalog.types import LIMIT
+from interlock.analysis.comparison import compared_pairs
+from interlock.analysis.verdicts import LOOKS, undecided_labels
+from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
 from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError
@@ -29,6 +30,8 @@ from interlock.measure.cells import (
 from interlock.measure.processes import all_reported, command_run, gil_note, gil_outcome, process_figures, program_run
 from interlock.results.experiments import Outcome, State, Subject
 
+# The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
+UNSTEADY = 1 / 6
 # How many times its cell's median a slow process takes; a neighbour that shares a core makes it 1.3 to 1.8.
 SLOW = 1.2
 # A warning names up to this many cells: where the machine was unsteady, it is nearly all of them.
@@ -61,31 +64,35 @@ class PlannedRun(Generic[Task, Candidate]):
 
 
 def interleave(
-    schedule: Schedule, tasks: Sequence[Task], candidates: Sequence[Candidate], settled: Callable[[Task], bool]
+    schedule: Schedule,
+    tasks: Sequence[Task],
+    candidates: Sequence[Candidate],
+    undecided: Callable[[Task, Sequence[Candidate]], Sequence[Candidate]],
 ) -> Iterator[PlannedRun[Task, Candidate]]:
     """Yield the runs of all rounds; in each round all candidates in a random order, one task after the other.
 
     Candidates of one task run as close together in time as they can, in an order of each round's own, as Google
     Benchmark's random interleaving does (https://github.com/google/benchmark/blob/main/docs/random_interleaving.md).
-    After the least number of rounds a task that is `settled` leaves. The seed alone decides a round's order, whatever
-    the number of rounds.
+    After each look (analysis.verdicts.LOOKS) only the candidates that are `undecided` in a task go on with it. The seed
+    alone decides a round's order, whatever the number of rounds.
     """
     rng = random.Random(schedule.seed)  # noqa: S311  an order, not a secret
     numbers = range(schedule.first, schedule.limit + 1)
     total = len(numbers) * len(tasks) * len(candidates)
     done = 0
-    unsettled = list(tasks)
+    going_on = [(task, list(candidates)) for task in tasks]
     for number in numbers:
-        if number > schedule.least:
-            unsettled = [task for task in unsettled if not settled(task)]
-        if not unsettled:
+        if schedule.limit > schedule.least and number - 1 in LOOKS and number > schedule.least:
+            going_on = [(task, list(undecided(task, some))) for task, some in going_on]
+        if not any(some for _, some in going_on):
             break
-        ordered = rng.sample(candidates, len(candidates))
+        ordered = rng.sample(range(len(candidates)), len(candidates))
         more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
         title = f"round {number} of {schedule.least}{more}"
-        for task, candidate in itertools.product(unsettled, ordered):
-            yield PlannedRun(number, title, task, candidate, done, total)
-            done += 1
+        for task, some in going_on:
+            for candidate in [candidates[position] for position in ordered if candidates[position] in some]:
+                yield PlannedRun(number, title, task, candidate, done, total)
+                done += 1
 
 
 class RoundOrder:
@@ -127,12 +134,12 @@ def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[flo
 
 
 def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return a warning that names the cells with more slow processes than trimming removes from their rounds."""
-    disturbed = [label for label, one in figures.items() if one and _slow(one) > TRIMMED * len(one)]
+    """Return a warning that names the cells of which more than a sixth of the processes were slow."""
+    disturbed = [label for label, one in figures.items() if one and _slow(one) > UNSTEADY * len(one)]
     if not disturbed:
         return []
     return [
-        f"in '{benchmark}' more processes than trimming removes took {SLOW:g} times their cell's median "
+        f"in '{benchmark}' more than a sixth of the processes took {SLOW:g} times their cell's median "
         f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): unsteady work, or other guests of the "
         "physical host that no counter shows; repeat at another time, or with more rounds."
     ]
@@ -154,8 +161,8 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
         f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
     )
     order = RoundOrder()
-    settled: Callable[[Benchmark], bool] = lambda benchmark: _settled(session, open_cells, benchmark)  # noqa: E731
-    for planned in interleave(schedule, workload.benchmarks, open_cells, settled):
+    undecided = partial(_undecided, session)
+    for planned in interleave(schedule, workload.benchmarks, open_cells, undecided):
         cell, label = planned.candidate, planned.candidate.subject.label
         order.note(planned.round, label)
         resources.on_progress(ProgressUpdate(planned.title, workload.name, label, planned.done, planned.total))
@@ -172,24 +179,19 @@ def _limit(session: Session) -> int:
     return max(settings.rounds, min(settings.rounds_limit, session.take().rounds_limit or settings.rounds_limit))
 
 
-def _settled(session: Session, open_cells: list[Cell], benchmark: Benchmark) -> bool:
-    """Return whether the rounds are enough for a benchmark; cells that failed or timed out are not waited for."""
-    settings = session.resources.settings
-    if settings.half_width is None:
-        return False
-    figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
-    return settled(figures, settings.baseline, settings.half_width)
+def _undecided(session: Session, benchmark: Benchmark, open_cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells that go on: those that are not decided, what they are compared with, the twin and the limits.
 
-
-def settled(figures: Mapping[str, Sequence[float]], baseline: str, half_width: float) -> bool:
-    """Return whether the interval of every ratio to the baseline has this half width (a share of the ratio) or less.
-
-    Figures are by label, one for each round. Without a baseline there is no ratio to wait for.
+    Cells that failed or timed out are not waited for.
     """
-    if baseline not in figures:
-        return True
-    ratios = [ratio_of(figures[label], figures[baseline]) for label in figures if label != baseline]
-    return all(ratio is not None and is_narrow(ratio, half_width) for ratio in ratios)
+    figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
+    settings, controls = session.resources.settings, session.resources.controls
+    pairs = compared_pairs(figures, settings.baseline, controls)
+    needed = undecided_labels(figures, pairs, settings.baseline, margin=session.workload.margin)
+    if not needed:
+        return []
+    always = {settings.baseline, label_of(settings.baseline, TWIN)}
+    return [cell for cell in open_cells if cell.limit is not None or cell.subject.label in needed | always]
 
 
 @dataclass

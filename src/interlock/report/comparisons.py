@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from interlock.analysis.changes import UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
+from interlock.analysis.changes import DIFFERENT, UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
 from interlock.analysis.cohorts import Cohort, HostRow, HostTable, KindSummary
 from interlock.analysis.history import SHORTEST_INTERVAL, History, HistoryTable, Series
 from interlock.analysis.statistics import Interval
@@ -21,16 +21,17 @@ from interlock.report.tables import Section, figure_text, markdown_lines, ratio_
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
 BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_BLOCKS = 40
+COUNTED = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNDECIDED)
 # A line of blocks spans at least this, so that noise does not look like a change.
 MIN_SPAN = math.log(1.2)
 RATIOS_ONLY = "compared are ratios to each experiment's own baseline, never times"
 LEGENDS = {
     "changes": (
         "before, after: time per unit of work divided by the baseline's in the same experiment [95 % interval]; "
-        "change: after divided by before, above 1 is slower than before. 'slower' and 'faster' need all of: p below "
-        "0.01 (Yuen's test, adjusted by Holm's method for the ratios of the table), an interval without 1, and a "
-        "change outside the band: the largest ratio or change that the twins show, which are equal images. The "
-        "intervals do not cover what differs from day to day: rows whose images did not change show how much that is."
+        "change: after divided by before, above 1 is slower than before. 'slower' and 'faster': p of equals is below "
+        "0.05, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or more is ruled "
+        "out; else undecided. The intervals do not cover what differs from day to day: rows whose images did not "
+        "change show how much that is."
     ),
     "history": (
         "each block is the ratio to the baseline in one experiment (or the mean of several, if there are many), on a "
@@ -39,10 +40,9 @@ LEGENDS = {
         "any one experiment. 'no change' means that none was shown: few experiments can show a large change only."
     ),
     "hosts": (
-        "ratio: geometric mean over the hosts of their ratios to their own baselines [95 % interval, by bootstrap over "
-        "the hosts; of a single host over its rounds], with up to a sixth trimmed at each end; 'slower' and 'faster' "
-        "as in a report, with the twins of all hosts. slower, faster, no difference: number of hosts by the verdict of "
-        "their own report."
+        "ratio: geometric mean over the hosts of their ratios to their own baselines [95 % t interval over the hosts; "
+        "of a single host over its rounds]; verdicts as in a report. slower, faster, same, undecided: number of hosts "
+        "by the verdict of their own report."
     ),
 }
 
@@ -116,7 +116,7 @@ def _noise_line(found: CohortChanges) -> list[str]:
     same = found.same_images
     if not same:
         return []
-    apart = sum(row.change.verdict is not Verdict.SAME for row in same)
+    apart = sum(row.change.verdict in DIFFERENT for row in same)
     return [
         f"noise    {apart} of {len(same)} ratios of images that did not change differ: noise, or an effect of the host"
     ]
@@ -128,7 +128,7 @@ def _changed_section(found: CohortChanges) -> Section:
 
 
 def _change_section(table: ChangeTable, found: CohortChanges, *, times: bool) -> Section:
-    title = f"{table.workload}: {table.benchmark.name}, ratio to {found.before.cohort.baseline}, band {table.band:.3f}"
+    title = f"{table.workload}: {table.benchmark.name}, ratio to {found.before.cohort.baseline}"
     columns = [*CHANGE]
     if times and found.before.by_round:
         unit = table.benchmark.metric.label
@@ -146,7 +146,7 @@ def _change_cells(row: Change) -> tuple[str, ...]:
         ratio_text(row.before),
         ratio_text(row.after),
         ratio_text(comparison.ratio),
-        comparison.verdict,
+        comparison.words,
         row.image,
     )
 
@@ -252,14 +252,14 @@ def hosts_document(found: KindSummary) -> Document:
 
 def _hosts_section(table: HostTable, found: KindSummary) -> Section:
     twin = f"twins {ratio_text(table.twin)}" if table.twin else "no twin"
-    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", "slower", "faster", Verdict.SAME)
+    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", *COUNTED)
     return Section(f"{table.workload}: {table.benchmark.name} ({twin})", columns, tuple(map(_host_cells, table.rows)))
 
 
 def _host_cells(row: HostRow) -> tuple[str, ...]:
     ends = [f"{ratio:.3f}x {host}" for ratio, host in (row.lowest, row.highest)]
-    counts = (row.slower, row.faster, row.same)
-    return row.label, f"{ratio_text(row.over.ratio)} {row.over.verdict}", *ends, *map(str, counts)
+    counts = (row.slower, row.faster, row.same, row.undecided)
+    return row.label, f"{ratio_text(row.over.ratio)} {row.over.words}", *ends, *map(str, counts)
 
 
 Data = dict[str, Any]
@@ -291,7 +291,6 @@ def _change_table_data(table: ChangeTable, *, times: bool) -> Data:
     return {
         "workload": table.workload,
         "benchmark": table.benchmark.name,
-        "band": table.band,
         "rows": [_change_data(row, times=times) for row in table.rows],
     }
 
@@ -363,7 +362,7 @@ def _host_data(row: HostRow) -> Data:
         name: {"ratio": ratio, "host": host}
         for name, (ratio, host) in (("lowest", row.lowest), ("highest", row.highest))
     }
-    counts = {"slower": row.slower, "faster": row.faster, "no_difference": row.same}
+    counts = {"slower": row.slower, "faster": row.faster, "same": row.same, "undecided": row.undecided}
     return {"variant": row.label, **_comparison_data(row.over), **ends, "hosts": counts}
 
 
@@ -372,7 +371,7 @@ def _cohort_data(cohort: Cohort) -> Data:
 
 
 def _comparison_data(one: Comparison) -> Data:
-    return {**_interval_data(one.ratio), "p": one.p, "band": one.band, "verdict": one.verdict}
+    return {**_interval_data(one.ratio), "p": one.p, "p_same": one.p_same, "margin": one.margin, "verdict": one.verdict}
 
 
 def _interval_data(one: Interval) -> Data:

@@ -41,15 +41,14 @@ from interlock.results.profiles import BenchmarkProfile, Method
 MOST_CALLS = 4
 LEGEND = (
     "value: median of the processes' medians, with half their range. ratio: time per unit of work divided by the "
-    "baseline's (or the control's) in the same round, as the geometric mean over the rounds [95 % interval by "
-    "bootstrap over the rounds]; up to a sixth of the rounds is trimmed at each end (none of five, one of ten). Above"
-    " 1 is slower. 'slower' and 'faster' need all of: p below 0.01 (trimmed t-test, adjusted by Holm's method for the"
-    " ratios of the table), an interval without 1, and a ratio outside the twin's band. The twin is the baseline's "
-    "image measured as if it were another variant; the band is the ratio that it shows, in both directions, also for "
-    "ratios to the control. Without a twin the band is 1. 'no difference' means that none was shown. summary: "
-    "geometric mean over the workloads with a ratio, in each over its benchmarks that rank. System calls are counted "
-    "in a separate pass. A limit is what the machine does without an interpreter; share of the limit: the best "
-    "limit's time per unit of work divided by the row's in the same round."
+    "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
+    "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
+    "and 'faster': p of equals is below 0.05, adjusted for the looks taken and for the ratios of the table (Benjamini "
+    "and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). 'undecided': "
+    "neither is shown, with about how many more rounds would show one. The twin is the baseline's image measured as "
+    "if it were another variant: what it shows is noise. summary: geometric mean over the workloads with a ratio, in "
+    "each over its benchmarks that rank. System calls are counted in a separate pass. A limit is what the machine "
+    "does without an interpreter; share of the limit: the best limit's time per unit of work divided by the row's."
 )
 
 
@@ -92,12 +91,13 @@ def _left_out(experiment: Experiment) -> list[str]:
 
 def _rounds(experiment: Experiment) -> str:
     settings = experiment.settings
-    if settings.rounds_limit is None or settings.half_width is None:
+    if settings.rounds_limit is None:
         return f"{settings.rounds} rounds"
     takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
     lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
+    until = "decided" if settings.half_width is None else f"±{100 * settings.half_width:g} %"
     but = f" ({', '.join(lower)})" if lower else ""
-    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until ±{100 * settings.half_width:g} %"
+    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until {until}"
 
 
 def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
@@ -146,8 +146,11 @@ def comparison_text(comparison: Comparison | None, *, named: bool = False) -> st
     """Return a ratio with its verdict, with `named` also what it compares with, or a dash."""
     if comparison is None:
         return "-"
-    text = f"{ratio_text(comparison.ratio)} {comparison.verdict}"
-    return f"{text} {'from' if comparison.verdict is Verdict.SAME else 'than'} {comparison.other}" if named else text
+    text = f"{ratio_text(comparison.ratio)} {comparison.words}"
+    if not named:
+        return text
+    differs = comparison.verdict in {Verdict.SLOWER, Verdict.FASTER}
+    return f"{text} than {comparison.other}" if differs else f"{text} ({comparison.other})"
 
 
 def state_text(row: Row) -> str:
@@ -266,15 +269,16 @@ def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
         "variant",
         f"ratio to {experiment.settings.baseline}",
         "of benchmarks",
-        "slower",
-        "faster",
+        Verdict.SLOWER,
+        Verdict.FASTER,
         Verdict.SAME,
+        Verdict.UNDECIDED,
     )
     return Section("summary", columns, tuple(map(_summary, compare.summaries(experiment, tables))))
 
 
 def _summary(summary: Summary) -> tuple[str, ...]:
-    counts = summary.slower, summary.faster, summary.same
+    counts = summary.slower, summary.faster, summary.same, summary.undecided
     return (
         summary.label,
         ratio_text(summary.ratio),

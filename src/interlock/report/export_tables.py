@@ -46,8 +46,9 @@ COMPARED = (
     ("low", "number", "lower end of the 95 % interval; empty after one round"),
     ("high", "number", "upper end of the 95 % interval; empty after one round"),
     ("p", "number", "p-value for both being equal, of this ratio alone"),
-    ("p_adjusted", "number", "the same, adjusted for the number of ratios in the table"),
-    ("verdict", "text", "slower, faster or no difference; empty for the twin"),
+    ("p_adjusted", "number", "the same, adjusted for the looks and for the number of ratios in the table"),
+    ("p_same", "number", "p-value for a difference of the margin or more, adjusted for the looks"),
+    ("verdict", "text", "slower, faster, same or undecided; empty for the twin"),
 )
 
 
@@ -107,7 +108,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("share_of_limit", "number", "throughput as a share of the best limit's; 1 is as much"),
         Column("share_low", "number", "lower end of the 95 % interval; empty after one round"),
         Column("share_high", "number", "upper end of the 95 % interval; empty after one round"),
-        Column("band", "number", "the twin's ratio, or its inverse if that is above 1: ratios within it may be noise"),
+        Column("margin", "number", "share by which two may differ and be called the same"),
         *_comparison_columns("", "the baseline"),
         Column("control", "text", "the variant that differs only in the thing under study"),
         *_comparison_columns("control_", "the control"),
@@ -320,7 +321,7 @@ def _ratio_row(table: Table, row: Row) -> Record:
         "futex_per_unit": row.profile.futex_per_unit if row.profile else None,
         "share_of_limit": row.share.estimate if row.share else None,
         **(_ends("share_", row.share) if row.share else {}),
-        "band": compared.band if compared else None,
+        "margin": compared.margin if compared else None,
         **_comparison_cells("", row.to_baseline),
         "control": row.to_control.other if row.to_control else None,
         **_comparison_cells("control_", row.to_control),
@@ -331,7 +332,7 @@ def _comparison_cells(prefix: str, one: Comparison | None) -> Record:
     if one is None:
         return {}
     ratio: Ratio = one.ratio
-    verdict = {"p": ratio.p, "p_adjusted": one.p, "verdict": one.verdict}
+    verdict = {"p": ratio.p, "p_adjusted": one.p, "p_same": one.p_same, "verdict": one.verdict}
     return {**_interval(prefix, ratio), **{f"{prefix}{name}": figure for name, figure in verdict.items()}}
 
 

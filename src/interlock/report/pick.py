@@ -12,7 +12,13 @@ from rich.text import Text
 from interlock.analysis.pick.advice import ratio_text
 from interlock.results.picks import Contender, Costs, Pick, Recommendation, Standing
 
-STYLES = {Standing.FASTER: "green", Standing.SLOWER: "dim", Standing.BASELINE: "bold", Standing.SAME: ""}
+STYLES = {
+    Standing.FASTER: "green",
+    Standing.SLOWER: "dim",
+    Standing.BASELINE: "bold",
+    Standing.SAME: "",
+    Standing.UNDECIDED: "yellow",
+}
 LEGEND = (
     "throughput: relative to {baseline}, over the weighted benchmarks [95 % interval]; a report's ratio is its "
     "inverse. tie: compared round by round, the two are not shown to differ."

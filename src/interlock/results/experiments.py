@@ -141,7 +141,7 @@ class Settings(Data):
     quick: bool
     rounds: int  # at least; exactly without a limit
     rounds_limit: int | None = None
-    half_width: float | None = None  # rounds go on until each ratio's interval is this narrow, as a share
+    half_width: float | None = None  # of old experiments, whose rounds went on until intervals were this narrow
     seed: int
     baseline: str
     profile: str
@@ -149,6 +149,11 @@ class Settings(Data):
     workloads: list[str]
     conditions: list[str] = []  # under which the baseline is measured once more
     profiled: bool
+
+    @property
+    def looks(self) -> bool:
+        """Whether the rounds of a row went on until it was decided."""
+        return self.rounds_limit is not None and self.half_width is None
 
 
 class Experiment(Data):

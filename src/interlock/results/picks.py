@@ -23,7 +23,8 @@ class Standing(StrEnum):
     BASELINE = "baseline"
     FASTER = "faster"
     SLOWER = "slower"
-    SAME = "no difference"
+    SAME = "same"
+    UNDECIDED = "undecided"
 
 
 class Estimate(Data):

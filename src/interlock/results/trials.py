@@ -81,13 +81,18 @@ class TrialSettings(Data):
     http: str | None = None
     rounds: int
     rounds_limit: int | None = None
-    half_width: float | None = None
+    half_width: float | None = None  # of old trials, whose rounds went on until intervals were this narrow
     seed: int
     service_cpus: str = ""  # in the engine's words: 1-3; empty for all
     load_cpus: str = ""
     memory: str | None = None
     network: str | None = None
     profiled: bool = True
+
+    @property
+    def looks(self) -> bool:
+        """Whether the rounds of a candidate went on until it was decided."""
+        return self.rounds_limit is not None and self.half_width is None
 
 
 class Trial(Data):

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.analysis.verdicts import undecided_labels
 from interlock.engine.run import trials as engine
 from interlock.engine.run.cells import IDLE, last_lines
 from interlock.engine.run.trials import ServiceNetwork, Start
@@ -16,7 +17,7 @@ from interlock.measure import disturbances
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.processes import LAUNCH
 from interlock.measure.profiling import profile_while, require_watching
-from interlock.measure.rounds import RoundOrder, Schedule, interleave, settled, unsteady
+from interlock.measure.rounds import RoundOrder, Schedule, interleave, unsteady
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import BenchmarkProfile, Method, Probe
@@ -25,7 +26,7 @@ from interlock.trial import verdicts
 from interlock.trial.options import Address, is_wrk, with_url
 from interlock.trial.verdicts import DECIDING
 
-OWN_LABELS = (OWN, OWN_TWIN)
+OWN_LABELS = {OWN, OWN_TWIN}
 PERCENTILES = {Figure.P50_S: "50", Figure.P99_S: "99"}
 
 
@@ -105,7 +106,7 @@ def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[st
     settings, order = resources.settings, RoundOrder()
     schedule = Schedule(f"{settings.seed}/trial", settings.rounds, settings.rounds_limit or settings.rounds)
     tasks = [resources.runs.measure]
-    for planned in interleave(schedule, tasks, entries, lambda _: _settled(resources, entries)):
+    for planned in interleave(schedule, tasks, entries, lambda _, some: _undecided(resources, some)):
         entry = planned.candidate
         resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
         if entry.goes_on:
@@ -123,9 +124,14 @@ def _figures(entries: Sequence[Entry], figure: Figure) -> dict[str, list[float]]
     return {entry.label: entry.candidate.values.get(figure, []) for entry in entries if entry.goes_on}
 
 
-def _settled(resources: TrialResources, entries: Sequence[Entry]) -> bool:
-    figure, half_width = _deciding(entries), resources.settings.half_width
-    return half_width is not None and figure is not None and settled(_figures(entries, figure), OWN, half_width)
+def _undecided(resources: TrialResources, entries: Sequence[Entry]) -> list[Entry]:
+    """Return the candidates that go on: those that are not decided, and the user's own with its twin."""
+    figure = _deciding(entries)
+    if figure is None:
+        return list(entries)
+    figures = _figures(entries, figure)
+    needed = undecided_labels(figures, [(label, OWN) for label in figures if label not in OWN_LABELS], OWN)
+    return [entry for entry in entries if needed and entry.label in needed | OWN_LABELS]
 
 
 def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:

@@ -24,7 +24,13 @@ from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, Trial, Tr
 from interlock.trial import verdicts
 from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, tie, twins
 
-STYLES = {TrialVerdict.SWITCH: "green", TrialVerdict.SAME: "", TrialVerdict.STAY: "red", TrialVerdict.NOT_TRIED: "dim"}
+STYLES = {
+    TrialVerdict.SWITCH: "green",
+    TrialVerdict.SAME: "",
+    TrialVerdict.STAY: "red",
+    TrialVerdict.UNDECIDED: "yellow",
+    TrialVerdict.NOT_TRIED: "dim",
+}
 # The heading of each figure and the factor from the stored unit; requests/s is the inverse of the stored seconds.
 COLUMNS = {
     Figure.REQUEST_S: ("requests/s", 1.0),
@@ -40,9 +46,9 @@ YOURS = {OWN: "yours", OWN_TWIN: "yours, again"}
 MOST_CALLS = 3
 LEGEND = (
     "Ratios are to your own Dockerfile, by round, with 95 % intervals in brackets: for requests per second above 1 is "
-    "better, for times and bytes below 1. 'switch' and 'do not switch' need p below 0.01 (adjusted by Holm's method "
-    "for all variants), an interval without 1, and a ratio outside the range that your own image shows when it is "
-    "measured a second time (its twin); otherwise it is 'no difference': none was shown."
+    "better, for times and bytes below 1. 'switch' and 'do not switch': p of equals is below 0.05, adjusted for the "
+    "looks taken and for all variants (Benjamini and Hochberg). 'same': a difference of 5 % or more is ruled out. "
+    "'undecided': neither is shown."
 )
 
 
@@ -50,7 +56,7 @@ def headline(trial: Trial) -> list[str]:
     """Return lines that say what was tried, on which machine, and how to repeat it."""
     host, settings = trial.host, trial.settings
     limit = settings.rounds_limit
-    until = f" to {limit} until ±{100 * (settings.half_width or 0):g} %" if limit else ""
+    until = f" to {limit} until {_end_of_rounds(settings)}" if limit else ""
     pinned = f"service on CPU {settings.service_cpus or 'any'}, load on CPU {settings.load_cpus or 'any'}"
     options = [f"{what} {text!r}" for what, text in (("load", settings.load), ("tests", settings.test)) if text]
     probe = trial.probe.method.value if trial.probe else trial.no_probe or "none"
@@ -63,6 +69,10 @@ def headline(trial: Trial) -> list[str]:
         f"repeat   {trial.command}",
         *(f"warning  {warning}" for warning in trial.warnings),
     ]
+
+
+def _end_of_rounds(settings: TrialSettings) -> str:
+    return "decided" if settings.half_width is None else f"±{100 * settings.half_width:g} %"
 
 
 def verdict_section(judged: Sequence[JudgedCandidate]) -> Section:
@@ -114,7 +124,7 @@ def _value(candidate: Candidate, figure: Figure, comparison: Comparison | None) 
     spread = (max(values) - min(values)) / 2 / middle if middle else 0.0
     shown = 1 / middle if figure is Figure.REQUEST_S else middle * COLUMNS[figure][1]
     apart = ""
-    if comparison and comparison.verdict is not Verdict.SAME:
+    if comparison and comparison.verdict in {Verdict.SLOWER, Verdict.FASTER}:
         estimate = comparison.ratio.estimate
         apart = f" {1 / estimate if figure is Figure.REQUEST_S else estimate:.2f}x"
     return f"{digits(shown)} ±{spread:.0%}{apart}"
@@ -178,11 +188,13 @@ def conclusion(trial: Trial, judged: Sequence[JudgedCandidate]) -> str:
     """Return one line that says what to do."""
     figure = deciding(trial)
     better = [one for one in judged if one.verdict is TrialVerdict.SWITCH]
+    if not better and any(one.verdict is TrialVerdict.UNDECIDED for one in judged):
+        return "Undecided: stay where you are, or measure more rounds."
     if not better:
-        return "Do not switch: no variant is shown to be better."
+        return "Do not switch: no variant is better."
     best = min(better, key=lambda one: one.comparisons[figure].ratio.estimate)
     also = [one.candidate.label for one in better if one is not best and tie(one, best, figure)]
-    with_ = f" (a tie with {', '.join(also)}: no difference is shown)" if also else ""
+    with_ = f" (a tie with {', '.join(also)})" if also else ""
     return f"Switch to {best.candidate.label}{with_}: {_swap(trial.settings, best.candidate.label)}"
 
 
@@ -253,7 +265,12 @@ def _judged(one: JudgedCandidate) -> dict[str, Any]:
         "reason": one.reason,
         "besides": list(one.also),
         "ratios": {
-            figure.value: {**_plain(found.ratio), "p_adjusted": found.p, "band": found.band, "verdict": found.verdict}
+            figure.value: {
+                **_plain(found.ratio),
+                "p_adjusted": found.p,
+                "p_same": found.p_same,
+                "verdict": found.verdict,
+            }
             for figure, found in one.comparisons.items()
         },
     }

@@ -1,4 +1,4 @@
-"""What a trial's values and GIL probe say of each variant: switch, no difference or do not switch, and why. Pure."""
+"""What a trial's values and GIL probe say of each variant: switch, same, undecided or do not switch, and why. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.analysis.statistics import Interval, Ratio, paired_ratios, ratio_of, ratio_over
-from interlock.analysis.verdicts import Comparison, Verdict, band_of, comparisons_over, verdict_of
+from interlock.analysis.statistics import Interval, Ratio, ratio_of
+from interlock.analysis.verdicts import Comparison, Verdict, compare_rows, compared
 from interlock.catalog.variants import Gil
 from interlock.measure.processes import GIL_SWITCHED_ON
 from interlock.report.tables import ratio_text
@@ -33,7 +33,8 @@ class TrialVerdict(StrEnum):
     """The answer of a trial for one variant; the value is shown and is the key in JSON."""
 
     SWITCH = "switch"
-    SAME = "no difference"
+    SAME = "same"
+    UNDECIDED = "undecided"
     STAY = "do not switch"
     NOT_TRIED = "not tried"
 
@@ -43,6 +44,7 @@ VERDICTS = {
     Verdict.SLOWER: TrialVerdict.STAY,
     Verdict.FASTER: TrialVerdict.SWITCH,
     Verdict.SAME: TrialVerdict.SAME,
+    Verdict.UNDECIDED: TrialVerdict.UNDECIDED,
 }
 
 
@@ -79,14 +81,14 @@ def variants(trial: Trial) -> list[Candidate]:
 
 
 def comparisons(trial: Trial) -> dict[str, dict[Figure, Comparison]]:
-    """Compare every variant with the user's own, by label; p is adjusted for all variants of a figure (Holm)."""
+    """Compare every variant with the user's own, by label; p is adjusted for all variants of a figure."""
     own = trial.of(OWN)
     found: dict[str, dict[Figure, Comparison]] = {one.label: {} for one in variants(trial)}
-    bands = twins(trial)
-    for figure, theirs in (own.values if own else {}).items():
-        rounds = {one.label: paired_ratios(one.values.get(figure, []), theirs) for one in variants(trial)}
-        some = {label: ratios for label, ratios in rounds.items() if ratios}
-        for label, comparison in comparisons_over(OWN, some, band_of(bands.get(figure))).items():
+    for figure in own.values if own else {}:
+        rows = {one.label: one.values.get(figure, []) for one in trial.candidates}
+        pairs = [(label, OWN) for label in found]
+        adaptive = trial.settings.looks
+        for (label, _), comparison in compare_rows(rows, pairs, OWN, adaptive=adaptive).items():
             found[label][figure] = comparison
     return found
 
@@ -102,7 +104,7 @@ def _judged(candidate: Candidate, compared: Mapping[Figure, Comparison], figure:
     also = tuple(
         f"{FIGURE_WORDS[other]} {ratio_text(one.ratio)}"
         for other, one in compared.items()
-        if other is not figure and one.verdict is not Verdict.SAME
+        if other is not figure and one.verdict in {Verdict.SLOWER, Verdict.FASTER}
     )
     verdict, reasons = _verdict(candidate, decided, figure)
     return JudgedCandidate(candidate, verdict, "; ".join(reasons), also, compared)
@@ -118,7 +120,7 @@ def _verdict(candidate: Candidate, decided: Comparison | None, figure: Figure) -
     if came_back:
         return TrialVerdict.STAY, [came_back, *shown]
     if decided is None:
-        return TrialVerdict.SAME, ["it runs, and both have no figure in common"]
+        return TrialVerdict.UNDECIDED, ["it runs, and both have no figure in common"]
     return VERDICTS[decided.verdict], shown
 
 
@@ -131,12 +133,11 @@ def gain(figure: Figure, comparison: Comparison) -> str:
 
 
 def tie(one: JudgedCandidate, other: JudgedCandidate, figure: Figure) -> bool:
-    """Return whether two variants, compared round by round, show no difference."""
-    rounds = paired_ratios(one.candidate.values.get(figure, []), other.candidate.values.get(figure, []))
-    if not rounds:
+    """Return whether two variants, compared round by round, are not shown to differ."""
+    ratio = ratio_of(one.candidate.values.get(figure, []), other.candidate.values.get(figure, []))
+    if ratio is None:
         return False
-    ratio = ratio_over(rounds)
-    return verdict_of(ratio, ratio.p, one.comparisons[figure].band) is Verdict.SAME
+    return compared("", {0: ratio})[0].verdict in {Verdict.SAME, Verdict.UNDECIDED}
 
 
 def inverse(ratio: Interval) -> Interval:

@@ -155,7 +155,7 @@ def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> N
 
 
 def test_the_noise_that_the_twin_showed_is_told() -> None:
-    assert re.search(r"as its own twin differs by up to \d+\.\d %", example_body())
+    assert re.search(r"as its own twin is off by up to \d+\.\d %", example_body())
 
 
 def test_a_unit_that_ends_a_script_does_not_end_the_pages() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from interlock.analysis.comparison import Table
-from interlock.analysis.verdicts import Verdict, band_of
+from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import slug
 from interlock.report.html import drawing
 from interlock.report.html.drawing import (
@@ -45,7 +45,7 @@ from interlock.report.html.frames import (
     key_of,
     per_unit,
 )
-from interlock.report.tables import figure_text
+from interlock.report.tables import figure_text, ratio_text
 from interlock.results.experiments import State
 
 
@@ -289,7 +289,8 @@ LONGEST_STATE = max((state.value for state in State), key=len)
 VERDICT_COLOURS = {
     Verdict.FASTER: drawing.FASTER,
     Verdict.SLOWER: drawing.SLOWER,
-    Verdict.SAME: drawing.SAME,
+    Verdict.SAME: drawing.GOOD,
+    Verdict.UNDECIDED: drawing.SAME,
     BASELINE: drawing.BASELINE,
 }
 SIDE_COLOURS = {"less time": drawing.FASTER, "more time": drawing.SLOWER, "not clear": drawing.SAME}
@@ -298,7 +299,7 @@ CLAIM_COLOURS = {"confirmed": drawing.GOOD, "refuted": drawing.BAD, "not testabl
 
 @dataclass(frozen=True)
 class _Dots:
-    """Dots with intervals, one in each row, over the twin's band."""
+    """Dots with intervals, one in each row, over the band in which two are the same."""
 
     frame: Sequence[Record]
     colour: alt.Color
@@ -348,7 +349,7 @@ def summary_chart(tables: Sequence[Table], frame: Sequence[Record]) -> Chart | N
         frame=has,
         colour=alt.Color("side:N", scale=scaled(SIDE_COLOURS), legend=alt.Legend()),
         title=f"time as a multiple of {baseline}'s",
-        tips={**said, "same": "no difference"},
+        tips={**said, "same": "same", "undecided": "undecided"},
     )
     draw = partial(_dots, what=what)
     says = (
@@ -360,23 +361,24 @@ def summary_chart(tables: Sequence[Table], frame: Sequence[Record]) -> Chart | N
 
 def benchmark_chart(table: Table, frame: Sequence[Record]) -> Chart | None:
     """Return the chart of one benchmark's ratios to the baseline; None if there is none."""
-    key, band = key_of(table), band_of(table.twin)
+    key, margin = key_of(table), table.workload.margin
     has = [one for one in frame if one["benchmark"] == key and one["ratio"] is not None]
     if not has:
         return None
-    said = {"variant": "variant", "value_text": table.benchmark.metric.label, "text": "ratio", "verdict": "verdict"}
+    said = {"variant": "variant", "value_text": table.benchmark.metric.label, "text": "ratio", "said": "verdict"}
     what = _Dots(
         frame=has,
         colour=alt.Color("verdict:N", scale=scaled(VERDICT_COLOURS), legend=alt.Legend()),
         title=f"time as a multiple of {table.baseline}'s",
         tips={**said, "control_text": "to its control", "state": "state"},
-        band=band,
+        band=1 + margin,
     )
     draw = partial(_dots, what=what)
-    noise = f"the twin's band ({1 / band:.3f}x to {band:.3f}x) is shaded" if table.twin else "there is no twin"
+    twin = f"; the twin, which is the same image, shows {ratio_text(table.twin)}" if table.twin else ""
     says = (
         f"Time per {table.workload.unit} as a multiple of {table.baseline}'s (x, logarithmic) with 95 % intervals over "
-        f"{table.rounds} round{'' if table.rounds == 1 else 's'}; left of 1 is faster, and {noise}."
+        f"{table.rounds} round{'' if table.rounds == 1 else 's'}; left of 1 is faster; {100 * margin:g} % "
+        f"to either side are shaded{twin}."
     )
     return Chart(f"ratio-{slug(key)}", key, says, "ratios", draw, {"benchmark": key}, needs="ratio")
 
@@ -392,7 +394,7 @@ def heat_map_chart(tables: Sequence[Table], frame: Sequence[Record]) -> Chart | 
     without = "".join(f"; {code} is {word}" for word, code in sorted(codes.items()))
     says = (
         f"Time per unit of work as a multiple of {tables[0].baseline}'s (x) for each variant and benchmark: orange is "
-        f"slower, blue is faster, grey is no difference shown{without}."
+        f"slower, blue is faster, grey is the same within a margin, white is undecided{without}."
     )
     draw = partial(_heat_map, keys=keys, shades=shades)
     title = "Variants and benchmarks"

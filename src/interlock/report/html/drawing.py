@@ -57,6 +57,8 @@ COLOURS = {
     "shade-faster-1-ink": Colour("#12395c", "#cfe4f7"),
     "shade-same": Colour("#e9ebee", "#272c33"),
     "shade-same-ink": Colour("#545b64", "#a9b1bb"),
+    "shade-undecided": Colour("#ffffff", "#14171b"),
+    "shade-undecided-ink": Colour("#68707a", "#98a1ab"),
     "shade-baseline": Colour("#ffffff", "#14171b"),
     "shade-baseline-ink": Colour("#1a1d21", "#e8eaed"),
     "shade-slower-1": Colour("#fde2c9", "#4b3019"),

@@ -28,7 +28,8 @@ SHADES = {
     "faster-3": "faster, under 0.5x",
     "faster-2": "faster, 0.5x to 0.8x",
     "faster-1": "faster, 0.8x or more",
-    "same": "no difference",
+    "same": "same within the margin",
+    "undecided": "undecided",
     "slower-1": "slower, up to 1.25x",
     "slower-2": "slower, 1.25x to 2x",
     "slower-3": "slower, 2x to 5x",
@@ -80,7 +81,7 @@ def _ends(ratio: Interval | None) -> Record:
 
 
 def _summary(one: Summary) -> Record:
-    counted = one.slower + one.faster + one.same
+    counted = one.slower + one.faster + one.same + one.undecided
     return {
         "variant": one.label,
         **_ends(one.ratio),
@@ -89,6 +90,7 @@ def _summary(one: Summary) -> Record:
         "slower": one.slower,
         "faster": one.faster,
         "same": one.same,
+        "undecided": one.undecided,
         "counted": counted,
         "of": counted + one.missing,
     }
@@ -115,6 +117,7 @@ def _ratio(table: Table, row: Row) -> Record:
         **({"ratio": 1.0} if is_baseline else {}),
         "text": BASELINE if is_baseline else ratio_text(comparison.ratio if comparison else None),
         "verdict": BASELINE if is_baseline else comparison.verdict if comparison else None,
+        "said": BASELINE if is_baseline else comparison.words if comparison else None,
         "control": row.to_control.ratio.estimate if row.to_control else None,
         "control_text": comparison_text(row.to_control, named=True),
         "calls": row.profile.calls_shown(table.benchmark) if row.profile else None,
@@ -134,7 +137,7 @@ def _shade(row: Row, is_baseline: bool) -> Record:
     estimate, verdict = row.to_baseline.ratio.estimate, row.to_baseline.verdict
     size = max(estimate, 1 / estimate)
     step = 1 + sum(size > limit for limit in (STEPS if verdict is Verdict.SLOWER else STEPS[:2]))
-    shade = "same" if verdict is Verdict.SAME else f"{verdict}-{step}"
+    shade = f"{verdict}-{step}" if verdict in {Verdict.FASTER, Verdict.SLOWER} else verdict
     text = f"{estimate:.2f}" if estimate < 10 else f"{estimate:.1f}" if estimate < 100 else f"{estimate:.0f}"
     return {"shade": SHADES[shade], "word": text, "code": text}
 

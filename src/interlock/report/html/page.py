@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
 from collections import defaultdict
@@ -16,7 +17,6 @@ import vl_convert
 
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
 from interlock.analysis.comparison import Table
-from interlock.analysis.verdicts import band_of
 from interlock.catalog.claims import Bound, Claim
 from interlock.report import experiment as report
 from interlock.report.experiment import detail_text, profile_sections, value_text
@@ -89,7 +89,7 @@ def page(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Fin
         by_kind=_by_kind(drawn),
         detailed=charts_with_details(drawn, tables),
         groups=groups(frames["summary"]),
-        noise=max((band_of(table.twin) for table in tables), default=1.0),
+        noise=math.exp(max((abs(table.twin.log) for table in tables if table.twin), default=0.0)),
         machine=machine(experiment),
         warnings=[(one, _short(one)) for one in map(one_line, experiment.warnings)],
         reasons=reasons(experiment, tables),
@@ -299,13 +299,14 @@ SUMMARY: list[Column] = [
     ("of", "of", "number"),
     ("faster", "faster", "number"),
     ("slower", "slower", "number"),
-    ("same", "no difference", "number"),
+    ("same", "same", "number"),
+    ("undecided", "undecided", "number"),
 ]
 RATIOS: list[Column] = [
     ("variant", "variant", "text"),
     ("value_text", "value", "value"),
     ("text", "ratio to baseline [95 %]", "ratio"),
-    ("verdict", "verdict", "text"),
+    ("said", "verdict", "text"),
     ("control_text", "ratio to control", "control"),
     ("rss_mb", "RSS MB", "number"),
     ("state", "state", "words"),
