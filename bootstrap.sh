@@ -30,6 +30,8 @@ if command -v dpkg-query > /dev/null; then
             mmdebstrap nginx-light openssh-client openssl patch perl pkg-config uidmap util-linux xz-utils
         if apt-cache show chromium > /dev/null 2>&1; then install_debian_packages chromium fonts-dejavu-core; fi ;;
     esac
+    # One proof is that Podman does what Docker does.
+    case " $* " in *" proofs "*) install_debian_packages catatonit podman ;; esac
 fi
 if ! .venv/bin/nox --version > /dev/null 2>&1; then
     python3 -m venv --clear .venv

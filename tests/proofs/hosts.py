@@ -32,7 +32,8 @@ RUN apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --
     docker-cli openssh-server {packages}
 RUN mkdir -p /run/sshd && cat /interlock-environment >> /etc/environment
 RUN set -a && . /interlock-environment && \\
-    pip install -q --no-cache-dir --break-system-packages -c /constraints.txt hatchling {requirements}
+    pip install -q --no-cache-dir --break-system-packages --ignore-installed -c /constraints.txt \\
+    hatchling {requirements}
 CMD ["/usr/sbin/sshd", "-D", "-e"]
 """
 
