@@ -183,7 +183,7 @@ def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project
     done = interlock(project, "build", "toy-liar", environment=mirror)
     assert done.returncode == 5
     assert "variants/toy-liar.toml, key 'proof.gil': declared 'on', but the built image shows 'off'" in done.stderr
-    assert client.images.list(filters={"reference": "interlock/python:toy-liar-trixie"}) == []
+    assert client.images.list(filters={"reference": "interlock/python:toy-liar-bare"}) == []
 
 
 def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
@@ -208,7 +208,7 @@ def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
         assert process.stderr is not None
         assert process.stderr.read().startswith("error: interrupted")
     _wait_until(lambda: {container.id for container in client.containers.list(all=True)} <= before)
-    assert client.images.list(filters={"reference": "interlock/python:toy-slow-trixie"}) == []
+    assert client.images.list(filters={"reference": "interlock/python:toy-slow-bare"}) == []
 
 
 def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
@@ -224,7 +224,7 @@ def _log(name: str) -> str:
 
 def _remove_tags(client: Any, *names: str) -> None:
     for name in names:
-        for image in client.images.list(filters={"reference": f"interlock/python:{name}-trixie"}):
+        for image in client.images.list(filters={"reference": f"interlock/python:{name}-bare"}):
             client.images.remove(image.id, force=True)
 
 

@@ -218,7 +218,8 @@ def team(client: Any, root: Path, with_base: Path, tmp_path: Path) -> Iterator[T
     """With a registry on this machine, which needs no login, and the variant built."""
     name = f"toy-{uuid.uuid4().hex[:8]}"
     project = copy_project(root, tmp_path / "project", [], [])
-    toy_variant(project, name, f"{name}.tar.gz", toy_tarball(tmp_path / "mirror", f"{name}.tar.gz"))
+    file = f"{name}.tar.gz"
+    toy_variant(project, name, file, toy_tarball(tmp_path / "mirror", file), base="trixie")
     with registries.registry(tmp_path / "registry", holding=with_base) as started:
         made = Team(client, project, name, started, {"DOCKER_CONFIG": str(tmp_path / "no-login")})
         made.must("render")

@@ -30,7 +30,7 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.integration.test_base import registry, registry_program  # noqa: F401  fixtures
-from tests.integration.toys import ANSWERS, copy_project, toy_tarball
+from tests.integration.toys import ANSWERS, BARE, add_bare_base, copy_project, toy_tarball
 from tests.keyring import open_keyring
 
 TOY = """
@@ -60,7 +60,8 @@ def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
 
 
 def add(project: Path, name: str, text: str, **proof: str) -> None:
-    """A toy variant; `proof` and `version` replace what a toy declares."""
+    """A toy variant; what is in `proof` replaces what a toy declares."""
+    add_bare_base(project)
     toml = TOY.format(name=name)
     for key, value in proof.items():
         toml, count = re.subn(rf'^{key} = ".*"$', f'{key} = "{value}"', toml, flags=re.MULTILINE)
@@ -155,7 +156,7 @@ def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_a
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
-    add(project, "toy-present", source("toy.tgz", toy(tmp_path / "mirror")))
+    add(project, "toy-present", source("toy.tgz", toy(tmp_path / "mirror")), base=BARE)
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
     assert absent.outcome.reason == "not installed on this machine: $NOWHERE/x, ~/no/such/folder"
@@ -286,14 +287,14 @@ def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    add(project, "toy-owner", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))))
+    add(project, "toy-owner", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))), base=BARE)
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
     wheel = make_wheel(tmp_path / "mirror", WHEEL)
     finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
-    add(project, "toy-borrower", finish + download)
+    add(project, "toy-borrower", finish + download, base=BARE)
     text = (project / "variants/toy-borrower.toml").read_text(encoding="utf-8")
     (project / "variants/toy-borrower.toml").write_text(f'build_of = "toy-owner"{text}', encoding="utf-8")
     # The order of the names is not the order of the builds.

@@ -216,7 +216,7 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
     warning = (
         "The global interpreter lock (GIL) has been enabled to load module 'toy._toy', which has not declared that"
     )
-    (folder / "Dockerfile").write_text("FROM interlock/python:toy-with-trixie\nCOPY tests.sh /\n")
+    (folder / "Dockerfile").write_text("FROM interlock/python:toy-with-bare\nCOPY tests.sh /\n")
     (folder / "tests.sh").write_text(f'case $(python) in *gil=off*) echo "{warning}" >&2 ;; esac\n')
     try:
         built = interlock(project, "build", "toy-with", "toy-without")
@@ -229,4 +229,4 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
         assert "Do not switch: " in done.stdout
     finally:
         for name in ("toy-with", "toy-without"):
-            client.images.remove(f"interlock/python:{name}-trixie", force=True)
+            client.images.remove(f"interlock/python:{name}-bare", force=True)

@@ -64,14 +64,32 @@ def toy_tarball(
     return hashlib.sha256((folder / file).read_bytes()).hexdigest()
 
 
-def toy_variant(root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid") -> None:
+# The same parent image with the tools that a toy needs, and no compiler: at each step of a build the engine may look at
+# every file of the image.
+BARE = "bare"
+BARE_PACKAGES = 'build_packages = ["curl", "make"]\nruntime_packages = ["ca-certificates"]\n'
+
+
+def toy_variant(
+    root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid", base: str = BARE
+) -> None:
     """Adds variants/<name>.toml, whose only place is a host that does not exist."""
+    add_bare_base(root)
     (root / "variants" / f"{name}.toml").write_text(
-        f'summary = "a toy"\nversion = "9.9.1"\nbase = "trixie"\ntag = "{name}"\nfamily = "already-there"\n'
+        f'summary = "a toy"\nversion = "9.9.1"\nbase = "{base}"\ntag = "{name}"\nfamily = "already-there"\n'
         '[support]\nphase = "bugfix"\n'
         '[proof]\nthread_flavour = "pthread"\ngil = "on"\nthread_library = "libc.so.6"\n'
         f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["{place}/{file}"]\n'
     )
+
+
+def add_bare_base(root: Path) -> None:
+    """Add the base of toys to a project that has it not yet: the same pin with fewer packages."""
+    path = root / "variants/bases.toml"
+    text = path.read_text(encoding="utf-8")
+    if f"[{BARE}]\n" not in text:
+        pin = re.findall(r"^(?:reference|suite) = .*\n", text, re.MULTILINE)
+        path.write_text(f"{text}\n[{BARE}]\n{''.join(pin)}{BARE_PACKAGES}", encoding="utf-8")
 
 
 def copy_project(source: Path, target: Path, variants: list[str], workloads: list[str]) -> Path:

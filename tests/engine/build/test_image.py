@@ -28,6 +28,7 @@ from interlock.engine.build.image import (
     broken_mode,
     content_hash,
     contradictions,
+    labelled,
     parse_facts,
     project_revision,
     provenance_labels,
@@ -307,6 +308,11 @@ def test_the_labels_name_commit_parent_and_builder(clone: Path) -> None:
         "org.opencontainers.image.base.digest": DIGEST,
         "interlock.version": __version__,
     }
+
+
+def test_labels_are_one_step_more_in_which_nothing_is_expanded() -> None:
+    text = labelled(b'FROM x\nCMD ["python"]\n', {"a.b": "1", "c": 'it\'s "$HOME" \\ 2'})
+    assert text.decode().splitlines() == ["FROM x", 'CMD ["python"]', r'''LABEL "a.b"="1" "c"="it's \"\$HOME\" \\ 2"''']
 
 
 def test_outside_git_the_label_of_the_revision_is_left_out(tmp_path: Path) -> None:

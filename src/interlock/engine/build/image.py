@@ -76,20 +76,35 @@ def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jo
         "REBUILD": options.rebuild,
     }
     packed = {"prefix.tar": pack(plan.prefix, packed_files(plan.prefix))} if plan.prefix else {}
+    labels = {HASH_LABEL: plan.content_hash, **provenance_labels(options.root, plan.base)}
+    dockerfile = {"Dockerfile": labelled(plan.files["Dockerfile"], labels)}
     name = plan.variant.name
     log: list[str] = []
     image_id = run_build(
         client,
-        {**plan.files, **local_files(plan.variant, options.cache), **packed},
+        {**plan.files, **dockerfile, **local_files(plan.variant, options.cache), **packed},
         log,
         lambda step: on_step(name, step),
         buildargs=arguments,
-        labels={HASH_LABEL: plan.content_hash, **provenance_labels(options.root, plan.base)},
     )
     path = keep_log(options.cache, f"{name}-{plan.profile}", log)
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
+
+
+def labelled(dockerfile: bytes, labels: Mapping[str, str]) -> bytes:
+    """Return the Dockerfile with these labels in one more step.
+
+    Of each label that it is asked for Docker's classic builder makes a step: a container, and a look at every file.
+    """
+    words = (f"{_quoted(name)}={_quoted(value)}" for name, value in labels.items())
+    return dockerfile.rstrip() + f"\nLABEL {' '.join(words)}\n".encode()
+
+
+def _quoted(text: str) -> str:
+    """Return a word of a Dockerfile in which nothing is expanded."""
+    return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'
 
 
 def run_build(
