@@ -49,7 +49,7 @@ def test_a_service_of_others_runs_on_another_interpreter(root: Path, built: Imag
     certificate = []
     if authority:
         shutil.copy(authority, folder / "ca.crt")
-        certificate = ["--build-arg", "PIP_CERT=/app/ca.crt"]
+        certificate = ["--build-arg", "PIP_CERT=ca.crt"]
     done = interlock(
         root, "trial", str(folder), *SERVICES[name], *certificate, "--variants", TRIED, "--rounds", "2", "--json",
         "--output", str(tmp_path / "trial"),
