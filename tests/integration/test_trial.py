@@ -8,7 +8,10 @@ import os
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,21 +63,54 @@ CMD ["false"]
 BUILD = ("--target", "service", "--build-arg", "GREETING=hi")
 
 
-@pytest.fixture
-def service(client: Any, built: Images, tmp_path: Path) -> Iterator[Path]:
-    """A service of a user's, on an image that only this test has by this name; nothing of it may change."""
+@pytest.fixture(scope="module")
+def own_image(client: Any, built: Images) -> Iterator[None]:
+    """An official image that only these tests have by this name."""
     client.images.get(built[QUICK].image_id).tag(OWN_IMAGE)
-    folder = tmp_path / "service"
+    yield
+    client.images.remove(OWN_IMAGE)
+
+
+def write_service(folder: Path, first: str = "") -> Path:
+    """The folder of a user's service; with a first line of its own it is one that the engine has never built."""
     folder.mkdir()
     (folder / "Dockerfile").write_text(DOCKERFILE)
-    (folder / "server.py").write_text(SERVER)
+    (folder / "server.py").write_text(first + SERVER)
     (folder / "junk").write_text("not for the image\n")
     (folder / ".dockerignore").write_text("junk\n")
-    before = contents(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def known_steps(client: Any, own_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The engine has built the service before, as it has a user's own: their own Dockerfile is not what takes long."""
+    folder = write_service(tmp_path_factory.mktemp("known") / "service")
+    tag = f"interlock-test/service:{uuid.uuid4().hex[:12]}"
+    subprocess.run(["docker", "build", "--tag", tag, *BUILD, str(folder)], check=True, capture_output=True)
+    yield
+    client.images.remove(tag)
+
+
+@pytest.fixture
+def new_service(client: Any, own_image: None, tmp_path: Path) -> Iterator[Path]:
+    """A service that the engine has built nothing of."""
+    with unchanged(client, write_service(tmp_path / "service", f"# {uuid.uuid4()}\n")) as folder:
+        yield folder
+
+
+@pytest.fixture
+def service(client: Any, known_steps: None, tmp_path: Path) -> Iterator[Path]:
+    with unchanged(client, write_service(tmp_path / "service")) as folder:
+        yield folder
+
+
+@contextmanager
+def unchanged(client: Any, folder: Path) -> Iterator[Path]:
+    """Nothing of the user's folder changes, and nothing that is made of it stays."""
+    before, made_before = contents(folder), made_of_it(client)
     yield folder
-    client.images.remove(OWN_IMAGE)
     assert contents(folder) == before
-    assert made_of_it(client) == set()
+    assert made_of_it(client) - made_before == set()
     assert left_of_trials(client) == set()
 
 
@@ -88,11 +124,13 @@ def contents(folder: Path) -> dict[str, tuple[str, int, int]]:
 
 
 def made_of_it(client: Any) -> set[str]:
-    """All images, named or not, that a build of this service made."""
+    """All images, named or not, that a build of a service made."""
     return {image["Id"] for image in client.api.images(all=True) if "server.py" in history(client, image["Id"])}
 
 
+@cache
 def history(client: Any, image_id: str) -> str:
+    """An image's steps, which never change."""
     try:
         return str(client.api.history(image_id))
     except DockerException:  # somebody else's, gone meanwhile
@@ -106,9 +144,9 @@ def left_of_trials(client: Any) -> set[str]:
     return {str(one) for one in found if (one["Labels"] or {}).get(OWNER_LABEL, "").startswith("trial-")}
 
 
-def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, service: Path) -> None:
+def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, new_service: Path) -> None:
     done = interlock(
-        project, "trial", str(service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
+        project, "trial", str(new_service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
         "--http", "service.test:8000/health",
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
         "--variants", f"{PTH},{NO_THREADS}", "--memory", "256m", "--json",
@@ -146,8 +184,8 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--http", ":8000/sick", "--healthy-within", "1"), 6, "the last one has status 503; its last lines: serving"),
-        (("--http", ":8001/", "--healthy-within", "1"), 6, "no answer on port 8001 in 1 s; its last lines: serving"),
+        (("--http", ":8000/sick", "--healthy-within", "3"), 6, "the last one has status 503; its last lines: serving"),
+        (("--http", ":8001/", "--healthy-within", "3"), 6, "no answer on port 8001 in 3 s; its last lines: serving"),
         (("--cmd", "echo a test failed; exit 3"), 6, "the tests end with exit code 3; its last lines: a test failed"),
         (("--cmd", "sleep 60", "--deadline", "1"), 6, "the tests had not ended after 1 s"),
         (("--target", "broken", "--http", ":8000/"), 6, "it ended before it was healthy: exit code 1"),
