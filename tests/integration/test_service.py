@@ -165,7 +165,7 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any
 @pytest.mark.parametrize(
     ("arguments", "expected", "reason"),
     [
-        (["--status", "404"], "answer 42", "'known': no answer 2xx on port 8000 in 1 s, the last one has status 404"),
+        (["--status", "404"], "answer 42", "'known': no answer 2xx on port 8000 in 3 s, the last one has status 404"),
         ([], "answer 43", "'known': its answer has no 'answer 43', it is 'answer 42'"),
         (["--bad-from", "30"], "answer 42", r"'known': \d+ of \d+ answers at the fixed rate were neither 2xx nor 3xx"),
         (["--dies-at", "30"], "answer 42", "'known' ended with exit code 3: out of ideas"),
@@ -176,7 +176,8 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any
 def test_a_service_that_does_not_work_fails_with_a_sentence(
     run_once: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str, reason: str
 ) -> None:
-    monkeypatch.setattr(services, "HEALTHY_S", 1)
+    if "--status" in arguments:  # the one that is waited for in vain
+        monkeypatch.setattr(services, "HEALTHY_S", 3)
     outcome, _, _ = run_once(*arguments, expected=expected)
     assert outcome.state is State.FAILED
     assert re.fullmatch(reason, outcome.reason), outcome.reason
