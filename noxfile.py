@@ -69,7 +69,7 @@ def install(session: nox.Session, *extras: str) -> None:
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:
-    """Run the tests on two workers, one of which has all those that need an engine; the slowest end the log."""
+    """Run the tests on two workers: one has those that measure, the other those of images; the slowest end the log."""
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
     # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.

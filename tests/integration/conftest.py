@@ -15,7 +15,7 @@ from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built
 from tests.integration import shared
-from tests.integration.images import NO_THREADS, PTH, QUICK, Images
+from tests.integration.images import NO_THREADS, PTH, QUICK, Images, make_what_all_share
 from tests.integration.toys import copy_project
 
 ENGINE_TESTS = {"integration", "proofs"}
@@ -38,13 +38,16 @@ def catalog(root: Path) -> Catalog:
 
 
 @pytest.fixture(scope="session")
-def client() -> Any:
-    return connect().client
+def options(root: Path) -> BuildOptions:
+    return BuildOptions(root, ProjectPaths.find().cache)
 
 
 @pytest.fixture(scope="session")
-def options(root: Path) -> BuildOptions:
-    return BuildOptions(root, ProjectPaths.find().cache)
+def client(catalog: Catalog, options: BuildOptions) -> Any:
+    """The engine, which has what all images share."""
+    engine = connect()
+    make_what_all_share(engine.client, catalog, options)
+    return engine.client
 
 
 @pytest.fixture(scope="session")
@@ -81,10 +84,12 @@ def nothing_left(client: Any) -> Iterator[None]:
     assert leftovers(client) - before == set()
 
 
-def leftovers(client: Any) -> set[str]:
+def leftovers(client: Any, audits: bool = False) -> set[str]:
+    """The ids of all that has an owner: of audits, which another worker may be at, or of all others."""
     owned = {"label": OWNER_LABEL}
-    return {
-        *(container.id for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
-        *(network.id for network in client.networks.list(filters=owned)),
-        *(volume.id for volume in client.volumes.list(filters=owned)),
+    found = {
+        **{one.id: one.labels for one in client.containers.list(all=True, filters=owned, ignore_removed=True)},
+        **{one.id: one.attrs["Labels"] for one in client.networks.list(filters=owned)},
+        **{one.id: one.attrs["Labels"] for one in client.volumes.list(filters=owned)},
     }
+    return {one for one, labels in found.items() if labels[OWNER_LABEL].startswith("audit-") is audits}

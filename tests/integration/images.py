@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.catalog.loading import Catalog
+from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
@@ -31,7 +35,24 @@ class Images:
 
     def __getitem__(self, variant: str) -> Built:
         if variant not in self.found:
-            (image,) = DockerEngine(self.client).build(self.catalog, [variant], self.options, print)
+            with alone(self.options, variant):
+                (image,) = DockerEngine(self.client).build(self.catalog, [variant], self.options, print)
             assert image.outcome.state is State.OK, image.outcome.reason
             self.found[variant] = image
         return self.found[variant]
+
+
+def make_what_all_share(client: Any, catalog: Catalog, options: BuildOptions) -> None:
+    """Make the base and the stages that all variants have in common."""
+    builder = ImageBuilder(client, catalog, options, lambda *_: None)
+    with alone(options, "shared"):
+        builder.workers([builder.plan(catalog.variants[NO_THREADS])])
+
+
+@contextmanager
+def alone(options: BuildOptions, what: str) -> Iterator[None]:
+    """While no other worker of these tests makes what both want."""
+    options.cache.mkdir(parents=True, exist_ok=True)
+    with (options.cache / f"tests-{what}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

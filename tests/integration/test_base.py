@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import io
-import socket
-import subprocess
-import time
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,40 +16,14 @@ from interlock.catalog.loading import Catalog
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, ensure_base, find_base, local_tag
 from interlock.results.experiments import BaseImage
-
-CONFIGURATION = """\
-version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}}}}}
-http: {{addr: "127.0.0.1:{port}"}}
-"""
-
-
-@pytest.fixture(scope="session")
-def registry_program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Debian's docker-registry: unpacked, not installed, because installing starts a service on the machine."""
-    folder = tmp_path_factory.mktemp("docker-registry")
-    subprocess.run(["apt-get", "download", "-q", "docker-registry"], cwd=folder, check=True, capture_output=True)
-    (package,) = folder.glob("*.deb")
-    subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True)
-    return str(folder / "usr/bin/docker-registry")
+from tests.integration import registries
 
 
 @pytest.fixture
-def registry(registry_program: str, tmp_path: Path) -> Iterator[str]:
-    """A registry of the test's own, on a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    configuration = tmp_path / "registry.yml"
-    configuration.write_text(CONFIGURATION.format(folder=tmp_path / "registry", port=port))
-    with subprocess.Popen([registry_program, "serve", str(configuration)], stderr=subprocess.DEVNULL) as process:
-        for _ in range(100):
-            with suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/").close()
-                break
-            time.sleep(0.1)
-        yield f"127.0.0.1:{port}"
-        process.terminate()
+def registry(tmp_path: Path) -> Iterator[str]:
+    """The address of a registry of the test's own."""
+    with registries.registry(tmp_path / "registry") as started:
+        yield started.address
 
 
 @pytest.fixture

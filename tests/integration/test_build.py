@@ -8,12 +8,14 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import APIError
 
 from interlock.catalog import loading as catalogs
 from interlock.catalog.loading import Catalog, ProjectPaths
@@ -141,7 +143,6 @@ def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Pa
     server = ThreadingHTTPServer((gateway, 0), partial(SimpleHTTPRequestHandler, directory=str(mirror)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        interlock(project, "render")
         url = f"http://{gateway}:{server.server_port}/"
         done = interlock(project, "build", "toy-url", environment={"INTERLOCK_SOURCE_MIRROR": url})
         assert done.returncode == 0, done.stdout + done.stderr
@@ -155,7 +156,6 @@ def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_a
     client: Any, project: Path
 ) -> None:
     toy_variant(project, "toy-nowhere", "toy.tar.gz", "0" * 64)
-    interlock(project, "render")
     catalog, options = catalogs.load(project), BuildOptions(project, project / "cache")
     (image,) = DockerEngine(client).build(catalog, ["toy-nowhere"], options, lambda *_: None)
     assert image.outcome.state is State.UNAVAILABLE
@@ -165,7 +165,6 @@ def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_a
 def test_a_wrong_sum_everywhere_is_one_error_with_all_that_was_tried(project: Path, tmp_path: Path) -> None:
     found = toy_tarball(tmp_path / "mirror", "toy.tar.gz")
     toy_variant(project, "toy-wrong", "toy.tar.gz", "0" * 64)
-    interlock(project, "render")
     mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
     done = interlock(project, "build", "toy-wrong", environment=mirror)
     assert done.returncode == 5
@@ -178,7 +177,6 @@ def test_a_wrong_sum_everywhere_is_one_error_with_all_that_was_tried(project: Pa
 def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project: Path, tmp_path: Path) -> None:
     sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", answers={"gil": "off"})
     toy_variant(project, "toy-liar", "toy.tar.gz", sha256)
-    interlock(project, "render")
     mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
     done = interlock(project, "build", "toy-liar", environment=mirror)
     assert done.returncode == 5
@@ -189,10 +187,9 @@ def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project
 def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
     client: Any, project: Path, tmp_path: Path
 ) -> None:
-    sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", configure="echo reached; sleep 300")
+    sleep = f"sleep 300.{os.getpid()}"
+    sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", configure=sleep)
     toy_variant(project, "toy-slow", "toy.tar.gz", sha256)
-    interlock(project, "render")
-    before = {container.id for container in client.containers.list(all=True)}
     with subprocess.Popen(
         command("build", "toy-slow"),
         cwd=project,
@@ -203,11 +200,13 @@ def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
     ) as process:
         assert process.stdout is not None
         assert any("configuring the interpreter" in line for line in process.stdout)
+        _wait_until(lambda: _running(client, sleep))
+        (container_id,) = _running(client, sleep)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
         assert process.stderr is not None
         assert process.stderr.read().startswith("error: interrupted")
-    _wait_until(lambda: {container.id for container in client.containers.list(all=True)} <= before)
+    _wait_until(lambda: container_id not in {one.id for one in client.containers.list(all=True, ignore_removed=True)})
     assert client.images.list(filters={"reference": "interlock/python:toy-slow-bare"}) == []
 
 
@@ -216,6 +215,16 @@ def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
     routes = client.containers.run(image_id, ["cat", "/proc/net/route"], remove=True).decode()
     (default,) = (line.split()[2] for line in routes.splitlines() if line.split()[1] == "00000000")
     return socket.inet_ntoa(bytes.fromhex(default)[::-1])
+
+
+def _running(client: Any, program: str) -> list[str]:
+    """The containers in which this program runs."""
+    found = []
+    for container in client.containers.list(ignore_removed=True):
+        with suppress(APIError):  # of one that has ended meanwhile
+            if any(program in " ".join(process) for process in container.top()["Processes"]):
+                found.append(str(container.id))
+    return found
 
 
 def _log(name: str) -> str:

@@ -19,15 +19,15 @@ from tests.integration.toys import copy_project, interlock, toy_tarball, toy_var
 
 # Each line breaks one promise.
 BROKEN = """\
-RUN rm /usr/local/bin/python
-RUN chmod 700 /usr/local/include
-RUN rm /usr/local/lib/python2.7/lib-dynload/zlib.so
-RUN rm -r /usr/share/zoneinfo
-RUN rm /etc/ssl/certs/*
-RUN mkdir /interlock
-RUN mkdir /usr/local/lib/engine && touch /usr/local/lib/engine/left.a
-RUN cp /bin/true /usr/local/bin/x86_64-linux-gnu-gcc-14
-RUN mkdir -p /var/lib/apt/lists && touch /var/lib/apt/lists/mirror_dists_trixie_main_binary-amd64_Packages
+RUN rm /usr/local/bin/python \\
+ && chmod 700 /usr/local/include \\
+ && rm /usr/local/lib/python2.7/lib-dynload/zlib.so \\
+ && rm -r /usr/share/zoneinfo \\
+ && rm /etc/ssl/certs/* \\
+ && mkdir /interlock \\
+ && mkdir /usr/local/lib/engine && touch /usr/local/lib/engine/left.a \\
+ && cp /bin/true /usr/local/bin/x86_64-linux-gnu-gcc-14 \\
+ && mkdir -p /var/lib/apt/lists && touch /var/lib/apt/lists/mirror_dists_trixie_main_binary-amd64_Packages
 ENV PYTHONUNBUFFERED=1
 ENTRYPOINT ["/bin/false"]
 WORKDIR /srv
@@ -35,9 +35,7 @@ EXPOSE 80
 """
 # An interpreter that falls when it is asked for a module.
 FALLING = """\
-WORKDIR /usr/local/lib/python2.7/sqlite3
-RUN rm *.pyc && echo 'import os; os._exit(3)' > __init__.py
-WORKDIR /
+RUN cd /usr/local/lib/python2.7/sqlite3 && rm *.pyc && echo 'import os; os._exit(3)' > __init__.py
 """
 
 

@@ -16,10 +16,8 @@ from interlock.catalog import loading as catalogs
 from interlock.catalog.loading import Catalog
 from interlock.engine.build import sbom
 from interlock.engine.build.sbom import read_contents
-from interlock.engine.docker import DockerEngine
-from interlock.engine.protocol import BuildOptions
 from interlock.errors import EngineError
-from tests.integration.images import NO_THREADS
+from tests.integration.images import NO_THREADS, Images
 
 WITH_MORE = """\
 FROM {tag}
@@ -30,11 +28,10 @@ RUN mkdir -p /usr/local/lib/python2.7/site-packages/toy-1.2.dist-info && cd /usr
 
 
 @pytest.fixture(scope="module")
-def tag(client: Any, catalog: Catalog, options: BuildOptions) -> str:
-    """An image of one variant, built now or found as it was built before."""
-    (built,) = DockerEngine(client).build(catalog, [NO_THREADS], options, print)
-    assert built.tag
-    return built.tag
+def tag(built: Images) -> str:
+    found = built[NO_THREADS].tag
+    assert found
+    return found
 
 
 @pytest.fixture(scope="module")

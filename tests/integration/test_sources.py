@@ -29,7 +29,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
-from tests.integration.test_base import registry, registry_program  # noqa: F401  fixtures
+from tests.integration.test_base import registry  # noqa: F401  a fixture
 from tests.integration.toys import ANSWERS, BARE, add_bare_base, copy_project, toy_tarball
 from tests.keyring import open_keyring
 
@@ -109,7 +109,10 @@ def served(client: Any, folder: Path) -> Iterator[str]:
 def installed_interpreter(folder: Path) -> Path:
     """The interpreter that runs this, in a prefix of its own: without what else is installed beside it."""
     base, name = Path(sys.base_prefix), f"python{sys.version_info.major}.{sys.version_info.minor}"
-    left_out = shutil.ignore_patterns("site-packages", "dist-packages", "test", "config-*", "__pycache__")
+    left_out = shutil.ignore_patterns(
+        *("site-packages", "dist-packages", "test", "config-*", "__pycache__"),
+        *("ensurepip", "idlelib", "lib2to3", "tkinter", "turtledemo"),
+    )
     shutil.copytree(base / "lib" / name, folder / "lib" / name, ignore=left_out)
     for library in (base / "lib").glob("libpython3*.so*"):
         shutil.copy2(library, folder / "lib")

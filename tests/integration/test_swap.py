@@ -13,15 +13,12 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from interlock.catalog.loading import Catalog
 from interlock.cli import main
-from interlock.engine.docker import DockerEngine
-from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry.api import registry_digest
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import registries
-from tests.integration.images import NO_THREADS
+from tests.integration.images import NO_THREADS, Images
 from tests.integration.registries import Registry
 
 OLD = "localhost/library/python:2.6-slim"
@@ -41,9 +38,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def image(client: Any, catalog: Catalog, options: BuildOptions) -> Iterator[Built]:
+def image(client: Any, built: Images) -> Iterator[Built]:
     """An image of a variant; the 'old' image has the same content under a name of Python's, as a mirror has it."""
-    (image,) = DockerEngine(client).build(catalog, [NO_THREADS], options, print)
+    image = built[NO_THREADS]
     client.images.get(image.tag).tag(*OLD.rsplit(":", 1))
     yield image
     client.images.remove(OLD)

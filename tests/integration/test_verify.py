@@ -13,7 +13,7 @@ from interlock.engine.build.builds import interpreter_layer, verify
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State
-from tests.integration.toys import interlock, toy_tarball, toy_variant
+from tests.integration.toys import toy_tarball, toy_variant
 
 
 def test_a_build_of_the_same_source_has_the_very_same_interpreter_layer(
@@ -21,7 +21,6 @@ def test_a_build_of_the_same_source_has_the_very_same_interpreter_layer(
 ) -> None:
     toy_variant(project, "toy-steady", "steady.tgz", toy_tarball(tmp_path / "mirror", "steady.tgz"))
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    assert interlock(project, "render").returncode == 0
     known, options = catalogs.load(project), BuildOptions(project, tmp_path / "cache")
     said: list[str] = []
     image = verify(client, known, "toy-steady", options, lambda _, step: said.append(step))
@@ -38,7 +37,6 @@ def test_a_build_that_depends_on_the_time_is_named_with_its_file(
     moody = 'mkdir -p "$prefix/share"; date +%s%N > "$prefix/share/mood"'
     toy_variant(project, "toy-moody", "moody.tgz", toy_tarball(tmp_path / "mirror", "moody.tgz", configure=moody))
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    assert interlock(project, "render").returncode == 0
     known, options = catalogs.load(project), BuildOptions(project, tmp_path / "cache")
     with pytest.raises(BuildError, match=r"toy-moody.toml: two builds differ in local/share/mood\. "):
         verify(client, known, "toy-moody", options, lambda *_: None)
@@ -47,7 +45,6 @@ def test_a_build_that_depends_on_the_time_is_named_with_its_file(
 
 def test_what_is_not_compiled_here_is_not_built_twice(client: Any, project: Path, tmp_path: Path) -> None:
     toy_variant(project, "toy-nowhere", "nowhere.tgz", "0" * 64)
-    assert interlock(project, "render").returncode == 0
     said: list[str] = []
     options = BuildOptions(project, tmp_path / "cache")
     image = verify(client, catalogs.load(project), "toy-nowhere", options, lambda _, step: said.append(step))
