@@ -25,7 +25,7 @@ ENGINE_FOLDERS = ("tests/integration/", "tests/proofs/")
 LONG = ("tests/browser/test_report.py", "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
 # Of the tests that need an engine those that build, push and read images: nothing of theirs is measured or traced, or
 # bears the label of an experiment.
-IMAGES = "audit bake base build contract local registries sbom sources swap verify"
+IMAGES = "audit bake base build contract local registries sbom sources verify"
 OF_IMAGES = tuple(f"tests/integration/test_{name}.py" for name in IMAGES.split())
 # They trace without an engine, and no profile is taken beside another tracer.
 TRACING = ("tests/measure/test_launch.py",)

@@ -73,7 +73,7 @@ def test_a_process_past_its_deadline_is_gone_with_its_container(client: Any, cel
     ended = cells.run_process(client, cell, ["sleep", "300"], deadline_s=1)
     assert ended.timed_out
     assert time.monotonic() - started < 20
-    assert cell.id not in {container.id for container in client.containers.list(all=True)}
+    assert cell.id not in {container.id for container in client.containers.list(all=True, ignore_removed=True)}
 
 
 def test_a_cell_has_no_network(client: Any, cell: Any) -> None:

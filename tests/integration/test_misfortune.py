@@ -267,4 +267,4 @@ def test_a_cell_that_had_no_memory_left_is_there_again_for_the_next_process(
         hungry = sandbox.run([processes.LAUNCH, "--", "python", "-c", HUNGRY], 60)
     assert hungry.out_of_memory
     assert hungry.took_sandbox
-    assert sandbox.id not in {one.id for one in client.containers.list(all=True)}
+    assert sandbox.id not in {one.id for one in client.containers.list(all=True, ignore_removed=True)}

@@ -67,15 +67,15 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
 
 def output_of(client: Any, folder: Path) -> str:
     """What the container of a built folder prints; no image of it stays, nor of its stages."""
-    before = {image.id for image in client.images.list(all=True)}
+    before = {image["Id"] for image in client.api.images(all=True)}
     image, _ = client.images.build(path=str(folder), rm=True, forcerm=True)
     try:
         return str(client.containers.run(image.id, remove=True, network_mode="none").decode().strip())
     finally:
-        for one in client.images.list(filters={"dangling": True}):
-            if one.id not in before and is_made_from(client, one, OLD):
-                with suppress(APIError):
-                    client.images.remove(one.id)
+        for image_id in {image["Id"] for image in client.api.images(filters={"dangling": True})} - before:
+            with suppress(APIError):  # of one that another worker has removed meanwhile
+                if is_made_from(client, client.images.get(image_id), OLD):
+                    client.images.remove(image_id)
 
 
 def is_made_from(client: Any, image: Any, name: str) -> bool:
