@@ -144,6 +144,8 @@ class HostNetwork:
 
 
 END_S = 60.0
+# psutil does not translate the missing file if the id is another process's by the time it looks again.
+GONE = (psutil.NoSuchProcess, FileNotFoundError)
 LOOK_S = 0.2
 
 
@@ -158,7 +160,7 @@ def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
     for end in (psutil.Process.terminate, psutil.Process.kill):
         left = [process for process in found if _runs(process)]
         for process in left:
-            with suppress(psutil.NoSuchProcess):
+            with suppress(*GONE):
                 end(process)
         _wait(lambda left=left: not any(map(_runs, left)), within_s)  # type: ignore[misc]
     return sorted(set(found.values()))
@@ -167,7 +169,7 @@ def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
 def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
     """Yield this user's processes and their experiments; not a `timeout` around one, which repeats the signal."""
     for process in psutil.process_iter():
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, *GONE):
             words = process.cmdline()
             mine = process.uids().effective == os.getuid() and process.pid != os.getpid()
             if not mine or (words and Path(words[0]).name == "timeout"):
@@ -188,7 +190,7 @@ def _runs(process: psutil.Process) -> bool:
     """Whether the process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+    except GONE:
         return False
 
 
