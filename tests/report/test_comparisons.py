@@ -180,12 +180,3 @@ def test_a_history_has_each_point_with_its_image_and_each_change() -> None:
     (change,) = series["changes"]
     assert (change["since"], change["at"], change["what"]) == ("2026-11-06-a", 5, [])
     assert change["ratio"] == pytest.approx(1.5, rel=0.01)
-
-
-def test_the_hosts_of_a_kind_have_their_extremes_and_counts() -> None:
-    (found,) = kind_summaries([make_extract({OTHER: 2.0 + one}, 0, host=f"h{one}") for one in range(3)])
-    plain = json.loads(json.dumps(comparisons.hosts_data(found)))
-    (row,) = plain["tables"][0]["rows"]
-    assert row["highest"] == {"ratio": pytest.approx(4.0, rel=0.01), "host": "h2"}
-    assert row["hosts"] == {"slower": 3, "faster": 0, "same": 0, "undecided": 0}
-    assert plain["means"][OTHER]["ratio"] == pytest.approx(24 ** (1 / 3), rel=0.01)

@@ -117,14 +117,14 @@ class Levels:
         return np.asarray(np.linalg.pinv(normal, hermitian=True))
 
 
-def fit_levels(figures: Mapping[Key, Sequence[float]], resolution: float = RESOLUTION) -> Levels:
+def fit_levels(figures: Mapping[Key, Sequence[float]]) -> Levels:
     """Fit the rows of one table; figures are by row, one for each round from the first on, all above 0.
 
     Rows may end early. Rows and rounds are fitted by Huber's M-estimate in alternating sweeps, each row with a scale of
     its own, so that a process that took half as long again moves little; what is left is treated as pseudo-values
     (Huber, Robust Statistics, Wiley 1981, chapter 7). A row's variance is moderated by those of the others, whose
     spread tells how much they have in common (Smyth, Linear Models and Empirical Bayes Methods, Statistical
-    Applications in Genetics and Molecular Biology 3:1, 2004). `resolution` is the least relative error of a figure:
+    Applications in Genetics and Molecular Biology 3:1, 2004). A figure's error is `RESOLUTION` at least:
     equal figures are no certainty. Rows with a figure that is not positive and finite are left out.
     """
     known = {key: row for key, row in figures.items() if row and min(row) > 0 and math.isfinite(sum(row))}
@@ -137,10 +137,10 @@ def fit_levels(figures: Mapping[Key, Sequence[float]], resolution: float = RESOL
         nothing = np.ones(len(known))
         levels = logs[:, 0] if rounds else nothing
         return Levels(rows, levels, nothing, nothing, 0.0, np.isfinite(logs).astype(float))
-    return _fitted(rows, logs, resolution)
+    return _fitted(rows, logs)
 
 
-def _fitted(rows: Mapping[Hashable, int], logs: Floats, resolution: float) -> Levels:
+def _fitted(rows: Mapping[Hashable, int], logs: Floats) -> Levels:
     there = np.isfinite(logs)
     known = np.where(there, logs, 0.0)
     counts = there.sum(axis=1)
@@ -151,22 +151,22 @@ def _fitted(rows: Mapping[Hashable, int], logs: Floats, resolution: float) -> Le
         effect = (weights * (known - level[:, None])).sum(axis=0) / weights.sum(axis=0)
         level = (weights * (known - effect)).sum(axis=1) / weights.sum(axis=1)
         left = np.where(there, logs - level[:, None] - effect, np.nan)
-        scale = _scales(left, counts, resolution)
+        scale = _scales(left, counts)
         plain = there / np.maximum(scale, _median(scale))[:, None] ** 2
         weights = plain * np.minimum(1.0, CLIP / np.maximum(np.abs(np.nan_to_num(left)) / scale[:, None], CLIP))
         if sweep >= FIRST_SWEEPS and np.abs(level - before).max() < SETTLED:
             break
     distances = np.nan_to_num(left) / scale[:, None]
     variance, freedom = _variances(distances, scale, plain, there)
-    variance, moderated = moderate(np.maximum(variance, resolution**2), freedom)
+    variance, moderated = moderate(np.maximum(variance, RESOLUTION**2), freedom)
     return Levels(rows, level, variance, moderated, float(freedom.sum()), np.asarray(plain))
 
 
-def _scales(left: Floats, counts: npt.NDArray[np.int64], least: float) -> Floats:
+def _scales(left: Floats, counts: npt.NDArray[np.int64]) -> Floats:
     """Return a robust standard deviation of each row's residuals, drawn towards the table's middle one."""
     own = _medians(np.abs(left), counts) / 0.6745 * np.sqrt(counts / np.maximum(counts - 1, 1))
     common = COMMON_ROUNDS * _median(own) ** 2
-    return np.asarray(np.maximum(np.sqrt((common + counts * own**2) / (COMMON_ROUNDS + counts)), least))
+    return np.asarray(np.maximum(np.sqrt((common + counts * own**2) / (COMMON_ROUNDS + counts)), RESOLUTION))
 
 
 def _median(numbers: Floats) -> float:
@@ -228,19 +228,10 @@ def _trigamma_inverse(value: float) -> float:
     return found
 
 
-def paired_ratios(mine: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Return the ratios of figures with the same index; none if a figure is not positive and finite."""
-    rounds = min(len(mine), len(theirs))
-    figures = [*mine[:rounds], *theirs[:rounds]]
-    if not (figures and min(figures) > 0 and math.isfinite(sum(figures))):
-        return []
-    return [one / other for one, other in zip(mine, theirs, strict=False)]
-
-
-def ratio_of(mine: Sequence[float], theirs: Sequence[float], resolution: float = RESOLUTION) -> Ratio | None:
+def ratio_of(mine: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
     """Return the ratio of figures paired by round; None without a pair, or if a figure is not above 0."""
     rounds = min(len(mine), len(theirs))
-    return fit_levels({"mine": mine[:rounds], "theirs": theirs[:rounds]}, resolution).ratio("mine", "theirs")
+    return fit_levels({"mine": mine[:rounds], "theirs": theirs[:rounds]}).ratio("mine", "theirs")
 
 
 def ratio_over(ratios: Sequence[float]) -> Ratio:

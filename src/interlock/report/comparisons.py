@@ -338,34 +338,6 @@ def _series_data(series: Series) -> Data:
     return {"variant": series.label, "points": points, "changes": changes}
 
 
-def hosts_data(found: KindSummary) -> Data:
-    """Return each ratio over the hosts of a kind as plain data, with the number of hosts by verdict."""
-    return {
-        **_cohort_data(found.cohort),
-        "hosts": list(found.hosts),
-        "means": {label: _interval_data(mean) for label, mean in found.means.items()},
-        "tables": [_host_table_data(table) for table in found.tables],
-    }
-
-
-def _host_table_data(table: HostTable) -> Data:
-    return {
-        "workload": table.workload,
-        "benchmark": table.benchmark.name,
-        "twins": _interval_data(table.twin) if table.twin else None,
-        "rows": [_host_data(row) for row in table.rows],
-    }
-
-
-def _host_data(row: HostRow) -> Data:
-    ends = {
-        name: {"ratio": ratio, "host": host}
-        for name, (ratio, host) in (("lowest", row.lowest), ("highest", row.highest))
-    }
-    counts = {"slower": row.slower, "faster": row.faster, "same": row.same, "undecided": row.undecided}
-    return {"variant": row.label, **_comparison_data(row.over), **ends, "hosts": counts}
-
-
 def _cohort_data(cohort: Cohort) -> Data:
     return {"kind": cohort.kind._asdict(), "baseline": cohort.baseline, "profile": cohort.profile}
 
