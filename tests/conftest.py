@@ -23,27 +23,21 @@ settings.load_profile("interlock")
 ENGINE_FOLDERS = ("tests/integration/", "tests/proofs/")
 # These take longest, and begin first: a long file that begins last keeps one worker waiting for the other.
 LONG = ("tests/browser/test_report.py", "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
-# Of the tests that need an engine those that build, push and read images: nothing of theirs is measured or traced, or
-# bears the label of an experiment.
-IMAGES = "audit bake base build contract local registries sbom sources verify"
-OF_IMAGES = tuple(f"tests/integration/test_{name}.py" for name in IMAGES.split())
 # They trace without an engine, and no profile is taken beside another tracer.
 TRACING = ("tests/measure/test_launch.py",)
 
 
 def group_of(nodeid: str) -> str:
-    """What runs on one worker: all tests that measure or trace, all tests of images, and of the others each file.
+    """What runs on one worker: all tests that need an engine or trace, and of the others each file.
 
-    Measurements take turns; tests of one file share what they made.
+    Measurements take turns, and tests of the engine look at all containers; tests of one file share what they made.
     """
-    if nodeid.startswith(OF_IMAGES):
-        return "images"
     return "engine" if nodeid.startswith((*ENGINE_FOLDERS, *TRACING)) else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has all tests that measure, the other those of images; who is free has the files of the others.
+    """One worker has all tests that need an engine; the other one, and who is free, the files of the others.
 
     xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
     """
@@ -60,7 +54,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest, whatever order the others have."""
-    order = {name: place for place, name in enumerate(("engine", "images", *LONG))}
+    order = {name: place for place, name in enumerate(("engine", *LONG))}
     items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
 
 

@@ -222,7 +222,8 @@ def _running(client: Any, program: str) -> list[str]:
     found = []
     for container in client.containers.list(ignore_removed=True):
         with suppress(APIError):  # of one that has ended meanwhile
-            if any(program in " ".join(process) for process in container.top()["Processes"]):
+            # A container that is ending may have none.
+            if any(program in " ".join(process) for process in container.top()["Processes"] or ()):
                 found.append(str(container.id))
     return found
 
