@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from interlock.analysis.cohorts import BenchmarkRatios, Cohort, Extract, by_cohort, check_comparable
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.statistics import Ratio, change_of, ratio_over
-from interlock.analysis.verdicts import Comparison, Verdict, compared
+from interlock.analysis.verdicts import Comparison, compared
 from interlock.catalog.workloads import Benchmark
 
 UNCHANGED, CHANGED, UNKNOWN = "same", "changed", "not recorded"
-DIFFERENT = {Verdict.SLOWER, Verdict.FASTER}
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class CohortChanges:
 
     @property
     def differing(self) -> list[tuple[ChangeTable, Change]]:
-        return [(table, row) for table in self.tables for row in table.rows if row.change.verdict in DIFFERENT]
+        return [(table, row) for table in self.tables for row in table.rows if row.change.verdict.differs]
 
     @property
     def same_images(self) -> list[Change]:

@@ -235,7 +235,7 @@ def _twin_over_hosts(measured: Iterable[BenchmarkRatios]) -> Ratio | None:
 def _host_row(label: str, over: Comparison, points: Mapping[str, BaselineRatio]) -> HostRow:
     verdicts = Counter(point.verdict for point in points.values())
     ends = sorted((point.ratio.estimate, host) for host, point in points.items())
-    counts = (verdicts[one] for one in (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNDECIDED))
+    counts = (verdicts[one] for one in Verdict)
     return HostRow(label, over, ends[0], ends[-1], *counts)
 
 

@@ -33,13 +33,19 @@ class Verdict(StrEnum):
     SAME = "same"
     UNDECIDED = "undecided"
 
+    @property
+    def differs(self) -> bool:
+        """Whether a difference is shown."""
+        return self in {Verdict.SLOWER, Verdict.FASTER}
+
 
 @dataclass(frozen=True)
 class Comparison:
     """The ratio of a variant to another one in one benchmark, and what decides whether it is a difference.
 
     `p` is that of equals and `p_same` that of a difference of the margin or more, both adjusted for the looks that were
-    taken, `p` also for the family. `more_rounds` is about how many would decide, None if it is decided or hopeless.
+    taken, `p` also for the family. `more_rounds` is about how many would decide, None if it is decided or if nothing
+    can be said.
     """
 
     other: str
@@ -90,6 +96,14 @@ def p_of_difference(ratio: Ratio, margin: float) -> float:
     if not math.isfinite(ratio.error):
         return 1.0
     return float(scipy.special.stdtr(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error))
+
+
+def verdict_of(ratio: Ratio, number: int = 1) -> Verdict:
+    """Return the verdict on one of a number of ratios, with p multiplied by that number (Bonferroni).
+
+    Unlike a family's it does not depend on the other p-values.
+    """
+    return Comparison("", ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN)).verdict
 
 
 def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) -> dict[Key, Comparison]:

@@ -82,15 +82,15 @@ def interleave(
     done = 0
     going_on = [(task, list(candidates)) for task in tasks]
     for number in numbers:
-        if schedule.limit > schedule.least and number - 1 in LOOKS and number > schedule.least:
+        if number > schedule.least and number - 1 in LOOKS:
             going_on = [(task, list(undecided(task, some))) for task, some in going_on]
         if not any(some for _, some in going_on):
             break
-        ordered = rng.sample(range(len(candidates)), len(candidates))
+        ordered = rng.sample(candidates, len(candidates))
         more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
         title = f"round {number} of {schedule.least}{more}"
         for task, some in going_on:
-            for candidate in [candidates[position] for position in ordered if candidates[position] in some]:
+            for candidate in [one for one in ordered if one in some]:
                 yield PlannedRun(number, title, task, candidate, done, total)
                 done += 1
 

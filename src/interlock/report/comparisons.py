@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from interlock.analysis.changes import DIFFERENT, UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
+from interlock.analysis.changes import UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
 from interlock.analysis.cohorts import Cohort, HostRow, HostTable, KindSummary
 from interlock.analysis.history import SHORTEST_INTERVAL, History, HistoryTable, Series
 from interlock.analysis.statistics import Interval
@@ -21,7 +21,6 @@ from interlock.report.tables import Section, figure_text, markdown_lines, ratio_
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
 BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_BLOCKS = 40
-COUNTED = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNDECIDED)
 # A line of blocks spans at least this, so that noise does not look like a change.
 MIN_SPAN = math.log(1.2)
 RATIOS_ONLY = "compared are ratios to each experiment's own baseline, never times"
@@ -116,7 +115,7 @@ def _noise_line(found: CohortChanges) -> list[str]:
     same = found.same_images
     if not same:
         return []
-    apart = sum(row.change.verdict in DIFFERENT for row in same)
+    apart = sum(row.change.verdict.differs for row in same)
     return [
         f"noise    {apart} of {len(same)} ratios of images that did not change differ: noise, or an effect of the host"
     ]
@@ -252,7 +251,7 @@ def hosts_document(found: KindSummary) -> Document:
 
 def _hosts_section(table: HostTable, found: KindSummary) -> Section:
     twin = f"twins {ratio_text(table.twin)}" if table.twin else "no twin"
-    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", *COUNTED)
+    columns = ("variant", f"ratio to {found.cohort.baseline}", "lowest", "highest", *Verdict)
     return Section(f"{table.workload}: {table.benchmark.name} ({twin})", columns, tuple(map(_host_cells, table.rows)))
 
 

@@ -18,6 +18,7 @@ from interlock.report.tables import (
     RSS,
     SHARE,
     Section,
+    end_of_rounds_text,
     figure_text,
     label_text,
     markdown_lines,
@@ -95,9 +96,8 @@ def _rounds(experiment: Experiment) -> str:
         return f"{settings.rounds} rounds"
     takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
     lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
-    until = "decided" if settings.half_width is None else f"±{100 * settings.half_width:g} %"
     but = f" ({', '.join(lower)})" if lower else ""
-    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until {until}"
+    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until {end_of_rounds_text(settings.half_width)}"
 
 
 def benchmark_sections(tables: Sequence[Table]) -> list[Section]:
@@ -149,8 +149,7 @@ def comparison_text(comparison: Comparison | None, *, named: bool = False) -> st
     text = f"{ratio_text(comparison.ratio)} {comparison.words}"
     if not named:
         return text
-    differs = comparison.verdict in {Verdict.SLOWER, Verdict.FASTER}
-    return f"{text} than {comparison.other}" if differs else f"{text} ({comparison.other})"
+    return f"{text} than {comparison.other}" if comparison.verdict.differs else f"{text} ({comparison.other})"
 
 
 def state_text(row: Row) -> str:
@@ -269,10 +268,7 @@ def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
         "variant",
         f"ratio to {experiment.settings.baseline}",
         "of benchmarks",
-        Verdict.SLOWER,
-        Verdict.FASTER,
-        Verdict.SAME,
-        Verdict.UNDECIDED,
+        *Verdict,
     )
     return Section("summary", columns, tuple(map(_summary, compare.summaries(experiment, tables))))
 

@@ -14,9 +14,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.analysis.verdicts import Comparison
 from interlock.report.experiment import most_calls_text
-from interlock.report.tables import Section, markdown_lines, ratio_text, rich_parts
+from interlock.report.tables import Section, end_of_rounds_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
 from interlock.results.experiments import engine_line, host_line
 from interlock.results.profiles import BenchmarkProfile, Method
@@ -56,7 +56,7 @@ def headline(trial: Trial) -> list[str]:
     """Return lines that say what was tried, on which machine, and how to repeat it."""
     host, settings = trial.host, trial.settings
     limit = settings.rounds_limit
-    until = f" to {limit} until {_end_of_rounds(settings)}" if limit else ""
+    until = f" to {limit} until {end_of_rounds_text(settings.half_width)}" if limit else ""
     pinned = f"service on CPU {settings.service_cpus or 'any'}, load on CPU {settings.load_cpus or 'any'}"
     options = [f"{what} {text!r}" for what, text in (("load", settings.load), ("tests", settings.test)) if text]
     probe = trial.probe.method.value if trial.probe else trial.no_probe or "none"
@@ -69,10 +69,6 @@ def headline(trial: Trial) -> list[str]:
         f"repeat   {trial.command}",
         *(f"warning  {warning}" for warning in trial.warnings),
     ]
-
-
-def _end_of_rounds(settings: TrialSettings) -> str:
-    return "decided" if settings.half_width is None else f"±{100 * settings.half_width:g} %"
 
 
 def verdict_section(judged: Sequence[JudgedCandidate]) -> Section:
@@ -124,7 +120,7 @@ def _value(candidate: Candidate, figure: Figure, comparison: Comparison | None) 
     spread = (max(values) - min(values)) / 2 / middle if middle else 0.0
     shown = 1 / middle if figure is Figure.REQUEST_S else middle * COLUMNS[figure][1]
     apart = ""
-    if comparison and comparison.verdict in {Verdict.SLOWER, Verdict.FASTER}:
+    if comparison and comparison.verdict.differs:
         estimate = comparison.ratio.estimate
         apart = f" {1 / estimate if figure is Figure.REQUEST_S else estimate:.2f}x"
     return f"{digits(shown)} ±{spread:.0%}{apart}"

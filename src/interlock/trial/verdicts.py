@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.analysis.statistics import Interval, Ratio, ratio_of
-from interlock.analysis.verdicts import Comparison, Verdict, compare_rows, compared
+from interlock.analysis.verdicts import Comparison, Verdict, compare_rows, verdict_of
 from interlock.catalog.variants import Gil
 from interlock.measure.processes import GIL_SWITCHED_ON
 from interlock.report.tables import ratio_text
@@ -104,7 +104,7 @@ def _judged(candidate: Candidate, compared: Mapping[Figure, Comparison], figure:
     also = tuple(
         f"{FIGURE_WORDS[other]} {ratio_text(one.ratio)}"
         for other, one in compared.items()
-        if other is not figure and one.verdict in {Verdict.SLOWER, Verdict.FASTER}
+        if other is not figure and one.verdict.differs
     )
     verdict, reasons = _verdict(candidate, decided, figure)
     return JudgedCandidate(candidate, verdict, "; ".join(reasons), also, compared)
@@ -137,7 +137,7 @@ def tie(one: JudgedCandidate, other: JudgedCandidate, figure: Figure) -> bool:
     ratio = ratio_of(one.candidate.values.get(figure, []), other.candidate.values.get(figure, []))
     if ratio is None:
         return False
-    return compared("", {0: ratio})[0].verdict in {Verdict.SAME, Verdict.UNDECIDED}
+    return not verdict_of(ratio).differs
 
 
 def inverse(ratio: Interval) -> Interval:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.analysis.pick.evidence import Evidence
-from interlock.analysis.pick.ranking import rank, ratios, standing_of
+from interlock.analysis.pick.ranking import fits_of, rank, ratios, standing_of
 from interlock.analysis.statistics import Ratio, ratio_from, ratio_of, ratio_over
 from interlock.results.picks import Standing
 from tests.picks import SIX, make_evidence, noisy
@@ -84,7 +84,7 @@ def test_one_round_shows_nothing() -> None:
 
 def test_one_round_of_one_of_two_benchmarks_shows_nothing_either() -> None:
     two: dict[str, dict[str, Rounds]] = {label: {"locks/queue": SIX, "startup/pass": [1.0]} for label in ("base", "x")}
-    (ratio,) = ratios(make_evidence(two, ["locks", "startup"]), ["x"], "base").values()
+    (ratio,) = ratios(fits_of(make_evidence(two, ["locks", "startup"])), ["x"], "base").values()
     assert (ratio.p, ratio.rounds, ratio.low, ratio.high) == (1.0, 1, 0.0, math.inf)
 
 
@@ -94,12 +94,12 @@ def test_the_ratio_is_the_geometric_mean_by_shares() -> None:
         "x": {"locks/queue": noisy(0.5), "startup/pass": noisy(2.0)},
     }
     for weights, expected in ((["locks=3", "startup=1"], 0.5**0.5), (["locks", "startup"], 1.0), (["startup"], 2.0)):
-        (ratio,) = ratios(make_evidence(two, weights), ["x"], "base").values()
+        (ratio,) = ratios(fits_of(make_evidence(two, weights)), ["x"], "base").values()
         assert ratio.estimate == pytest.approx(expected, rel=1e-3)
 
 
 def test_one_benchmark_has_the_figures_of_a_report() -> None:
-    (ratio,) = ratios(material_of(x=noisy(0.9)), ["x"], "base").values()
+    (ratio,) = ratios(fits_of(material_of(x=noisy(0.9))), ["x"], "base").values()
     assert ratio == ratio_of(noisy(0.9), SIX)
 
 
@@ -139,8 +139,8 @@ def test_scaling_all_weights_changes_nothing(field: list[list[float]], factor: f
 @given(fields, st.integers(1, 50))
 def test_a_tie_is_symmetric(field: list[list[float]], number: int) -> None:
     evidence = material_of(a=field[0], b=field[1], base=[1.0] * 5)
-    (forth,) = ratios(evidence, ["a"], "b").values()
-    (back,) = ratios(evidence, ["b"], "a").values()
+    (forth,) = ratios(fits_of(evidence), ["a"], "b").values()
+    (back,) = ratios(fits_of(evidence), ["b"], "a").values()
     assert forth.estimate == pytest.approx(1 / back.estimate)
     assert forth.low == pytest.approx(1 / back.high, rel=1e-5)
     mirrored = {

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from interlock.analysis.pick.evidence import Evidence
-from interlock.analysis.statistics import Ratio, fit_levels, mean_ratio
-from interlock.analysis.verdicts import MARGIN, Comparison, p_of_difference
+from interlock.analysis.statistics import Levels, Ratio, fit_levels, mean_ratio
+from interlock.analysis.verdicts import verdict_of
 from interlock.results.picks import Standing
+
+# The fit of each weighted benchmark, with its share.
+Fits = Sequence[tuple[float, Levels]]
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,11 @@ class RankedVariant:
 
 def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     """Rank the labels, the fastest first; those with the same estimate keep their order."""
-    baseline = evidence.baseline
-    to_baseline = ratios(evidence, labels, baseline)
+    baseline, fits = evidence.baseline, fits_of(evidence)
+    to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
-    ties = _ties(evidence, order, number)
+    ties = _ties(fits, order, number)
     return [
         RankedVariant(
             label,
@@ -39,7 +42,7 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     ]
 
 
-def _ties(evidence: Evidence, order: Sequence[str], number: int) -> dict[str, str]:
+def _ties(fits: Fits, order: Sequence[str], number: int) -> dict[str, str]:
     """Return, by label, the fastest contender that it is not shown to differ from.
 
     All are compared with the fastest; then those that differ from it with the fastest of them, and so on.
@@ -48,31 +51,33 @@ def _ties(evidence: Evidence, order: Sequence[str], number: int) -> dict[str, st
     left = list(order)
     while left:
         first, *others = left
-        found = ratios(evidence, others, first)
-        tied = [label for label in others if standing_of(found[label], number) in {Standing.SAME, Standing.UNDECIDED}]
+        found = ratios(fits, others, first)
+        tied = [label for label in others if not verdict_of(found[label], number).differs]
         ties |= dict.fromkeys(tied, first)
         left = [label for label in others if label not in ties]
     return ties
 
 
 def standing_of(ratio: Ratio, number: int) -> Standing:
-    """Return the verdict on one of a number of contenders, with p adjusted by Bonferroni.
+    """Return the verdict on one of a number of contenders.
 
-    That does not depend on the other p-values, so a tie with the baseline and no difference from it are the same.
+    It does not depend on the other p-values, so a tie with the baseline and no difference from it are the same.
     """
-    one = Comparison("", ratio, min(1.0, ratio.p * number), p_of_difference(ratio, MARGIN))
-    return Standing(one.verdict.value)
+    return Standing(verdict_of(ratio, number).value)
 
 
-def ratios(evidence: Evidence, labels: Iterable[str], other: str) -> dict[str, Ratio]:
-    """Return, by label, the weighted ratio of its times to the other's: each benchmark's rows are fitted together."""
-    wanted = list(labels)
-    known = dict.fromkeys([*evidence.labels, *wanted, other])
-    levels = [
+def fits_of(evidence: Evidence) -> Fits:
+    """Fit the rows of each weighted benchmark together."""
+    known = dict.fromkeys([*evidence.labels, evidence.baseline])
+    return [
         (share, fit_levels({label: evidence.medians(label, key) for label in known}))
         for key, share in evidence.shares.items()
     ]
+
+
+def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:
+    """Return, by label, the weighted ratio of its times to the other's."""
     return {
-        label: mean_ratio([(share, one) for share, found in levels if (one := found.ratio(label, other))])
-        for label in wanted
+        label: mean_ratio([(share, one) for share, levels in fits if (one := levels.ratio(label, other))])
+        for label in labels
     }

@@ -137,7 +137,7 @@ def _shade(row: Row, is_baseline: bool) -> Record:
     estimate, verdict = row.to_baseline.ratio.estimate, row.to_baseline.verdict
     size = max(estimate, 1 / estimate)
     step = 1 + sum(size > limit for limit in (STEPS if verdict is Verdict.SLOWER else STEPS[:2]))
-    shade = f"{verdict}-{step}" if verdict in {Verdict.FASTER, Verdict.SLOWER} else verdict
+    shade = f"{verdict}-{step}" if verdict.differs else verdict
     text = f"{estimate:.2f}" if estimate < 10 else f"{estimate:.1f}" if estimate < 100 else f"{estimate:.0f}"
     return {"shade": SHADES[shade], "word": text, "code": text}
 
