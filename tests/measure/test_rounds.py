@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from interlock.analysis.verdicts import undecided_labels
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Workload
 from interlock.engine.protocol import Ended
@@ -120,6 +121,20 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
     open_cells = [dataclasses.replace(cell, sandbox=ScriptedSandbox(cell.sandbox.id, run)) for cell in engine.cells()]
     assert len(rounds._rounds(session, open_cells, TimeUsed())) == 1 + 6
     assert started == {("wild", "base"): 7, ("wild", "a"): 7, ("calm", "base"): 4, ("calm", "a"): 4}
+
+
+def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[set[str]] = []
+
+    def recording(figures: Mapping[str, Sequence[float]], *rest: Any, **options: Any) -> set[str]:
+        looked_at.append(set(figures))
+        return undecided_labels(figures, *rest, **options)
+
+    monkeypatch.setattr(rounds, "undecided_labels", recording)
+    engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=unsteady)
+    rounds._rounds(engine.session(rounds=3, rounds_limit=6), engine.cells(), TimeUsed())
+    assert engine.started == {"base": 1 + 6, "a": 1 + 3, "b": 1 + 6}
+    assert looked_at == [{"base", "a", "b"}] * 3
 
 
 def test_a_cell_that_timed_out_is_not_waited_for() -> None:

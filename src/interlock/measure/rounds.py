@@ -161,7 +161,7 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
         f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
     )
     order = RoundOrder()
-    undecided = partial(_undecided, session)
+    undecided = partial(_undecided, session, open_cells)
     for planned in interleave(schedule, workload.benchmarks, open_cells, undecided):
         cell, label = planned.candidate, planned.candidate.subject.label
         order.note(planned.round, label)
@@ -179,19 +179,22 @@ def _limit(session: Session) -> int:
     return max(settings.rounds, min(settings.rounds_limit, session.take().rounds_limit or settings.rounds_limit))
 
 
-def _undecided(session: Session, benchmark: Benchmark, open_cells: Sequence[Cell]) -> list[Cell]:
+def _undecided(
+    session: Session, open_cells: Sequence[Cell], benchmark: Benchmark, going_on: Sequence[Cell]
+) -> list[Cell]:
     """Return the cells that go on: those that are not decided, what they are compared with, the twin and the limits.
 
-    Cells that failed or timed out are not waited for.
+    Those that were decided before are in the fit and in the family, as they are in the report. Cells that failed or
+    timed out are not waited for.
     """
     figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
     settings, controls = session.resources.settings, session.resources.controls
     pairs = compared_pairs(figures, settings.baseline, controls)
     needed = undecided_labels(figures, pairs, settings.baseline, margin=session.workload.margin)
-    if not needed:
-        return []
     always = {settings.baseline, label_of(settings.baseline, TWIN)}
-    return [cell for cell in open_cells if cell.limit is not None or cell.subject.label in needed | always]
+    if not any(cell.subject.label in needed - always for cell in going_on):
+        return []
+    return [cell for cell in going_on if cell.limit is not None or cell.subject.label in needed | always]
 
 
 @dataclass

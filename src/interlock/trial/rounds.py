@@ -106,7 +106,7 @@ def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[st
     settings, order = resources.settings, RoundOrder()
     schedule = Schedule(f"{settings.seed}/trial", settings.rounds, settings.rounds_limit or settings.rounds)
     tasks = [resources.runs.measure]
-    for planned in interleave(schedule, tasks, entries, lambda _, some: _undecided(resources, some)):
+    for planned in interleave(schedule, tasks, entries, lambda _, some: _undecided(entries, some)):
         entry = planned.candidate
         resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
         if entry.goes_on:
@@ -124,14 +124,16 @@ def _figures(entries: Sequence[Entry], figure: Figure) -> dict[str, list[float]]
     return {entry.label: entry.candidate.values.get(figure, []) for entry in entries if entry.goes_on}
 
 
-def _undecided(resources: TrialResources, entries: Sequence[Entry]) -> list[Entry]:
+def _undecided(entries: Sequence[Entry], going_on: Sequence[Entry]) -> list[Entry]:
     """Return the candidates that go on: those that are not decided, and the user's own with its twin."""
     figure = _deciding(entries)
     if figure is None:
-        return list(entries)
+        return list(going_on)
     figures = _figures(entries, figure)
     needed = undecided_labels(figures, [(label, OWN) for label in figures if label not in OWN_LABELS], OWN)
-    return [entry for entry in entries if needed and entry.label in needed | OWN_LABELS]
+    if not any(entry.label in needed - OWN_LABELS for entry in going_on):
+        return []
+    return [entry for entry in going_on if entry.label in needed | OWN_LABELS]
 
 
 def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:
