@@ -9,7 +9,7 @@ from typing import Any
 
 from interlock.analysis.pick.criteria import Criteria, parse_weights
 from interlock.analysis.pick.evidence import Evidence, RecordedExperiment
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.catalog.workloads import Workload
 from interlock.results.audits import VariantAudit

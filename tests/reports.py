@@ -9,7 +9,7 @@ from typing import Any
 from interlock.analysis import claims, comparison
 from interlock.analysis.claims import Finding
 from interlock.analysis.comparison import Table
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Metric
 from interlock.results import store
@@ -183,7 +183,7 @@ def reference(name: str, only: Sequence[str] | None = None) -> ReportInput:
         cells = [cell for cell in experiment.cells if cell.label in only or cell.mode == "twin"]
         images = [image for image in experiment.images if image.variant in variants]
         experiment = experiment.model_copy(update={"cells": cells, "images": images})
-    found = claims.evaluate(loading.load_claims(ROOT), experiment, values, profiles)
+    found = claims.evaluate(catalogs.load_claims(ROOT), experiment, values, profiles)
     return experiment, comparison.tables(experiment, values, profiles), found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.analysis import claims, comparison
-from interlock.catalog import loading as catalogs
+from interlock.catalog import project as catalogs
 from interlock.cli.main import COMMANDS
 from interlock.report import claims as findings
 from interlock.report import experiment as report

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.analysis.claims import TICK_S, ClaimVerdict, Finding, allowed_range, evaluate, subjects_of
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.claims import Bound, Claim, ClaimsFile
 from interlock.catalog.types import split_label
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
@@ -40,7 +40,7 @@ CELLS = {
 
 @cache
 def shipped() -> list[Claim]:
-    return loading.load_claims(ROOT)
+    return catalogs.load_claims(ROOT)
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -372,7 +372,7 @@ def test_no_shipped_claim_is_a_gate() -> None:
 
 def test_a_shipped_claim_is_about_what_the_catalog_has_or_will_have() -> None:
     """A misspelt name would be 'no data yet' for ever."""
-    known = loading.load(ROOT)
+    known = catalogs.load(ROOT)
     there = {label for variant in known.variants.values() for label in variant.labels}
     there |= {f"{name} / {one.name}" for name, workload in known.workloads.items() for one in workload.benchmarks}
     named = {label for claim in shipped() for label in (claim.variant, claim.against) if label}
@@ -382,7 +382,7 @@ def test_a_shipped_claim_is_about_what_the_catalog_has_or_will_have() -> None:
 
 
 def test_without_figures_there_is_no_data_yet_on_any_shipped_claim() -> None:
-    known = loading.load(ROOT)
+    known = catalogs.load(ROOT)
     cells = [
         make_cell(variant.name, workload, mode=split_label(label)[1])
         for variant in known.variants.values()

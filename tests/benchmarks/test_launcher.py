@@ -15,8 +15,8 @@ from typing import Any
 import pyperf
 import pytest
 
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import ProjectPaths
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from interlock.analysis import comparison
-from interlock.catalog import loading as catalogs
+from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
-from interlock.catalog.loading import ProjectPaths
+from interlock.catalog.project import ProjectPaths
 from interlock.engine.build import builds as building
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.build.image import run_build

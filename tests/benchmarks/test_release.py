@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from interlock.analysis import statistics as ratios
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import ProjectPaths
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import cells

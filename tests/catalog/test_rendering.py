@@ -14,8 +14,9 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from interlock.catalog import loading, rendering
-from interlock.catalog.loading import Catalog, Texts
+from interlock.catalog import project as catalogs
+from interlock.catalog import rendering
+from interlock.catalog.project import Catalog, Texts
 from interlock.catalog.variants import ProfileFlags, SourceKind, Variant
 from interlock.errors import UsageError
 from interlock.results import store
@@ -33,16 +34,16 @@ from tests.builders import (
 
 @cache
 def known_catalog() -> Catalog:
-    return loading.load(ROOT)
+    return catalogs.load(ROOT)
 
 
 @cache
 def known_texts() -> Texts:
-    return loading.read_texts(ROOT)
+    return catalogs.read_texts(ROOT)
 
 
 def all_files() -> dict[str, str]:
-    return rendering.generated_files(loading.load(ROOT), loading.read_texts(ROOT))
+    return rendering.generated_files(catalogs.load(ROOT), catalogs.read_texts(ROOT))
 
 
 @cache
@@ -425,7 +426,7 @@ def tables() -> dict[str, Any]:
     return {
         path.stem: tomllib.loads(path.read_text(encoding="utf-8"))
         for path in sorted((ROOT / "variants").glob("*.toml"))
-        if path.stem not in loading.SHARED_FILES
+        if path.stem not in catalogs.SHARED_FILES
     }
 
 

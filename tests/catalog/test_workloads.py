@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.workloads import Metric, Workload, expand_workers
 from tests.builders import (
     ROOT,
@@ -170,7 +170,7 @@ def test_what_is_of_a_whole_process_is_not_divided(per: str) -> None:
 
 
 def test_the_shipped_curves_are_of_one_program_with_as_many_threads_as_workers() -> None:
-    workload = loading.load(ROOT).workloads["threads-scaling"]
+    workload = catalogs.load(ROOT).workloads["threads-scaling"]
     assert {name: [workers for workers, _ in group] for name, group in workload.curves.items()} == {
         name: [1, 2, 4, 8, 16] for name in ("pure", "io", "mixed")
     }

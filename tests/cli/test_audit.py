@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog import loading as catalogs
+from interlock.catalog import project as catalogs
 from interlock.cli.audit import audit_command, built_images, variants_to_audit
 from interlock.errors import BuildError, EngineError, InterlockError, RequirementsError, UsageError
 from interlock.results.experiments import Built, Outcome, State

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import typer
 
-from interlock.catalog import loading
-from interlock.catalog.loading import ProjectPaths
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
 from interlock.cli import machine
 from interlock.engine.host.engine import HostEngine
 from interlock.errors import EngineError, FleetError
@@ -54,7 +54,7 @@ def ready(
     monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(here))
     monkeypatch.setattr(machine, "connect", lambda _engine: CONNECTED)
     places = ProjectPaths(ROOT, Path("cache"))
-    with machine.ready_machine(places, loading.load(ROOT), True, agreed=agreed, engine=engine) as client:
+    with machine.ready_machine(places, catalogs.load(ROOT), True, agreed=agreed, engine=engine) as client:
         return client
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog.loading import ProjectPaths
+from interlock.catalog.project import ProjectPaths
 from interlock.engine import machine
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.packages import audit, requirements
 from interlock.engine.packages.workbench import CACHE_VOLUME

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog import rendering
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine.build.base import ensure_base
 from interlock.engine.build.image import build_aside
 from interlock.engine.protocol import BuildOptions

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, ensure_base, find_base, local_tag
 from interlock.results.experiments import BaseImage

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.variants import Gil, ThreadFlavour
 from interlock.engine.build.image import ask_facts, require_proof
 from interlock.engine.docker import DockerEngine

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Variant
 from interlock.engine.build import contract
 from interlock.engine.build.contract import INSIDE, ContractFinding, ContractState, examine

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine.build.base import ensure_base
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.client import OWNER_LABEL

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.packages import installer as packages
 from interlock.engine.protocol import Ended

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import loading as catalogs
+from interlock.catalog import project as catalogs
 from interlock.catalog.types import TWIN
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine

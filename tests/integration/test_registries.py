@@ -25,8 +25,8 @@ from unittest import mock
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base
 from interlock.cli import main
 from interlock.engine.build.base import LABEL, ensure_base, local_tag

@@ -12,8 +12,8 @@ import pytest
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog
 from interlock.engine.build import sbom
 from interlock.engine.build.sbom import read_contents
 from interlock.errors import EngineError

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import loading as catalogs
+from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.base import ensure_base
 from interlock.engine.build.image import QUESTION, build_aside, parse_facts, tar_of

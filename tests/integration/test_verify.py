@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import loading as catalogs
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog
 from interlock.engine.build.builds import interpreter_layer, verify
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError

@@ -12,7 +12,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from interlock.catalog.loading import SHARED_FILES, Catalog
+from interlock.catalog.project import SHARED_FILES, Catalog
 from interlock.catalog.variants import Mode
 
 ANSWERS = {

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
 from interlock.engine.docker import DockerEngine
 from interlock.measure import doctor
@@ -69,7 +69,7 @@ def test_the_disk_of_an_engine_elsewhere_is_not_looked_at(is_elsewhere: bool, co
 
 def test_an_engine_that_does_not_answer_comes_first_and_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    checks = doctor.examine(ROOT, loading.load(ROOT).bases["trixie"], tmp_path)
+    checks = doctor.examine(ROOT, catalogs.load(ROOT).bases["trixie"], tmp_path)
     assert (checks[0].subject, checks[0].state) == ("engine", CheckState.PROBLEM)
     assert checks[0].fix
     assert doctor.blocking(checks) == [checks[0]]
@@ -89,7 +89,7 @@ def test_a_base_that_cannot_be_had_blocks_and_the_playbook_fixes_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    check = doctor._base(cast(DockerEngine, NoBase()), loading.load(ROOT).bases["trixie"])
+    check = doctor._base(cast(DockerEngine, NoBase()), catalogs.load(ROOT).bases["trixie"])
     assert (check.state, check.by_playbook) == (CheckState.PROBLEM, True)
     assert "mmdebstrap" in check.fix
 

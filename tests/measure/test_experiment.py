@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog import loading as catalogs
+from interlock.catalog import project as catalogs
 from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.errors import UsageError
 from interlock.measure import disturbances, experiment

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine import machine
 from interlock.engine.build.base import ensure_base
 from interlock.engine.build.image import tar_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine.run import cells, workspace
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.loading import SHARED_FILES, Catalog
+from interlock.catalog.project import SHARED_FILES, Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build import contract
 from interlock.engine.build.builds import interpreter_layer, verify

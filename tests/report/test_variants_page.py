@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.report import variants_page
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
 from tests.builders import ROOT, make_experiment
 
-NAMES = sorted(path.stem for path in (ROOT / "variants").glob("*.toml") if path.stem not in loading.SHARED_FILES)
+NAMES = sorted(path.stem for path in (ROOT / "variants").glob("*.toml") if path.stem not in catalogs.SHARED_FILES)
 NAME = "cpython-3.13"
 PIPES = "no a|b,\nno <c> either"
 CELL = re.compile(r"(?<!\\)\|")
@@ -23,7 +23,7 @@ CELL = re.compile(r"(?<!\\)\|")
 
 @cache
 def known() -> Catalog:
-    return loading.load(ROOT)
+    return catalogs.load(ROOT)
 
 
 def make_builds(*builds: Built) -> BuildRecord:
@@ -270,4 +270,4 @@ def test_variants_are_in_the_order_of_their_numbers() -> None:
 def test_the_page_depends_on_nothing_but_its_arguments() -> None:
     turned = known().model_copy(update={"variants": dict(reversed(known().variants.items()))})
     assert variants_page.page(turned, None) == plain()
-    assert variants_page.page(loading.load(ROOT), None) == plain()
+    assert variants_page.page(catalogs.load(ROOT), None) == plain()

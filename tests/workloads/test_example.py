@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.results.experiments import ProgramOutput
 from tests.builders import ROOT
 
@@ -36,6 +36,6 @@ def test_the_program_of_the_docs_is_short() -> None:
 
 def test_the_file_of_the_docs_is_a_workload_with_nothing_else_to_edit(project: Path) -> None:
     (project / "workloads/sort.toml").write_text(blocks("toml"), encoding="utf-8")
-    workload = loading.load(project).workloads["sort"]
+    workload = catalogs.load(project).workloads["sort"]
     assert workload.program == "sort.py"
     assert [one.name for one in workload.benchmarks] == ["integers"]

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from pydantic import BaseModel
 
-from interlock.catalog.loading import Catalog, Texts
+from interlock.catalog.project import Catalog, Texts
 from interlock.catalog.variants import Base, Profile, ProfileFlags, Source, SourceKind, Variant, VariantFile
 from interlock.catalog.workloads import WorkloadFile
 from interlock.errors import UsageError

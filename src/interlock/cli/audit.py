@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
@@ -49,7 +49,7 @@ def audit_command(
     files = requirements.read(requirement, lambda path: path.read_text(encoding="utf-8"), Path.exists)
     requested = replace(files, modules=split_names(imports) or [])
     paths, known = open_project()
-    chosen = split_names(variants) and loading.select_names(known.variants, split_names(variants), "variant")
+    chosen = split_names(variants) and project.select_names(known.variants, split_names(variants), "variant")
     containers = connect()
     options = build_options(paths, release)
     images = built_images(containers.look_up(known, variants_to_audit(known, chosen), options), chosen)

@@ -14,8 +14,8 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from interlock.catalog import loading, rendering
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project, rendering
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
 from interlock.cli.main import REFERENCE, reference_page
@@ -78,7 +78,7 @@ def build(
     Skips variants whose image is up to date.
     """
     paths, known = open_project()
-    names = loading.select_names(known.variants, None if everything else variants, "variant")
+    names = project.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
     registry = registries.parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine)
@@ -113,7 +113,7 @@ def check(variants: Variants = None, release: Release = False) -> None:
     Exits with 5 if an image differs in a way that its variant's file does not declare.
     """
     paths, known = open_project()
-    names = loading.select_names(known.variants, variants, "variant")
+    names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     results, missing = {}, []
     for image in containers.look_up(known, names, build_options(paths, release)):
@@ -145,13 +145,13 @@ def sbom_command(
 ) -> None:
     """Write an image's bill of materials (SPDX, JSON)."""
     paths, known = open_project()
-    loading.select_names(known.variants, [variant], "variant")
+    project.select_names(known.variants, [variant], "variant")
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths, release))
     if image.outcome.state is not State.OK:
         raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `interlock build {variant}`.")
     contents = read_contents(containers.client, image.tag)
-    text = json.dumps(sbom.document(known.variants[variant], loading.read_texts(paths.root), contents), indent=1) + "\n"
+    text = json.dumps(sbom.document(known.variants[variant], project.read_texts(paths.root), contents), indent=1) + "\n"
     if output is None:
         sys.stdout.write(text)
     else:
@@ -162,7 +162,7 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     """Return every file that is generated from variants/, by its path below the root."""
     builds = store.latest_builds(paths.results / "reference", "standard")
     page = variants_page.page(known, builds)
-    files = generated_files(known, loading.read_texts(paths.root))
+    files = generated_files(known, project.read_texts(paths.root))
     return {**files, rendering.BAKE_FILE: rendering.bake_file(known), variants_page.PATH: page}
 
 

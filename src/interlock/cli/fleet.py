@@ -18,7 +18,7 @@ from rich.text import Text
 
 from interlock import __version__
 from interlock.analysis import cohorts
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.matrix import MatrixRequest, read_request
 from interlock.cli.options import MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options

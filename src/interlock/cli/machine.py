@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.text import Text
 
-from interlock.catalog.loading import Catalog, ProjectPaths, cache_folder
+from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
 from interlock.cli.build import choose_engine
 from interlock.cli.options import Engine, console, open_project
 from interlock.engine import protocol

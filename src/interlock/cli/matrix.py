@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
@@ -78,16 +78,16 @@ class MatrixRequest:
 
 def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
     """Return the request that the options make; UsageError for a name that does not exist."""
-    labels = loading.select_labels(known.variants, split_names(options.variants))
-    everything = labels == loading.select_labels(known.variants, None)
+    labels = project.select_labels(known.variants, split_names(options.variants))
+    everything = labels == project.select_labels(known.variants, None)
     if options.baseline is not None:
-        labels += loading.select_names(known.variants, [options.baseline], "variant")
+        labels += project.select_names(known.variants, [options.baseline], "variant")
     under = split_names(options.conditions)
     return MatrixRequest(
         labels=labels,
         everything=everything,
-        workloads=loading.select_names(known.workloads, split_names(options.workloads), "workload"),
-        conditions=loading.select_names(known.conditions, under, "condition") if under else [],
+        workloads=project.select_names(known.workloads, split_names(options.workloads), "workload"),
+        conditions=project.select_names(known.conditions, under, "condition") if under else [],
         quick=options.quick,
         rounds=options.rounds,
         baseline=options.baseline,

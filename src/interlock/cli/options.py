@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.results import store
 from interlock.results.experiments import EngineName
 
@@ -108,7 +108,7 @@ console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ
 def open_project() -> tuple[ProjectPaths, Catalog]:
     """Return the paths of the project around the current folder, and what its files declare."""
     paths = ProjectPaths.find()
-    return paths, loading.load(paths.root)
+    return paths, project.load(paths.root)
 
 
 def experiment_folder(folder: Path | None, results: Path | None) -> Path:

@@ -22,7 +22,7 @@ from interlock.analysis.pick.criteria import (
 )
 from interlock.analysis.pick.evidence import START_UP, Evidence, RecordedExperiment, choose_experiment, shares_of
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import DEFAULT_BASELINE, split_label
 from interlock.cli import progress
 from interlock.cli.build import build_options

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from interlock.analysis import changes, claims, cohorts, comparison, history
 from interlock.analysis.cohorts import Extract
-from interlock.catalog import loading
+from interlock.catalog import project
 from interlock.catalog.claims import Claim
-from interlock.catalog.loading import ProjectPaths
+from interlock.catalog.project import ProjectPaths
 from interlock.cli.options import (
     Folder,
     Json,
@@ -278,7 +278,7 @@ def claims_command(
 
     Exits with 1 if a required claim is refuted.
     """
-    published = loading.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
+    published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
     folder = experiment_folder(folder, results)
     described = store.read_experiment(folder)
     found = claims.evaluate(published, described, *store.read_cells(folder, described))
@@ -357,7 +357,7 @@ def _published_claims() -> list[Claim]:
         root = ProjectPaths.find().root
     except UsageError:
         return []
-    return loading.load_claims(root) if (root / loading.CLAIMS).is_file() else []
+    return project.load_claims(root) if (root / project.CLAIMS).is_file() else []
 
 
 def _report_data(folder: Path) -> ReportData:

@@ -11,8 +11,8 @@ from typing import Annotated, TypeVar
 import typer
 from rich.text import Text
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli import progress
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import Release, Variants, console, open_project
@@ -47,7 +47,7 @@ def push_command(
     """
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
-    names = loading.select_names(known.variants, variants, "variant")
+    names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     found = containers.look_up(known, names, build_options(paths, release))
     ready = _require_built(found, named=bool(variants))
@@ -73,7 +73,7 @@ def pull_command(registry: RegistryOption, variants: Variants = None, release: R
     """
     team = parse_registry(registry, "--registry")
     paths, known = open_project()
-    names = loading.select_names(known.variants, variants, "variant")
+    names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     write_generated(paths, known)
     options = build_options(paths, release, registry=team, pulls_only=True)
@@ -197,7 +197,7 @@ def save_command(file: ArchiveFile, variants: Variants = None, release: Release 
     The archive also has the base and what measuring needs. `interlock load` reads it.
     """
     paths, known = open_project()
-    names = loading.select_names(known.variants, variants, "variant")
+    names = project.select_names(known.variants, variants, "variant")
     write_generated(paths, known)
     containers = connect()
     built = build_variants(containers, known, names, build_options(paths, release))

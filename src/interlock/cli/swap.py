@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.build import build_options
@@ -176,7 +176,7 @@ class _Target:
 
 def _target(to: str, release: bool) -> _Target:
     project_paths = ProjectPaths.find_or_installed()
-    known = loading.load(project_paths.root)
+    known = project.load(project_paths.root)
     name, mode_name = split_label(to)
     if name not in known.variants:
         raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
-from interlock.catalog import loading
-from interlock.catalog.loading import Catalog, ProjectPaths
+from interlock.catalog import project
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.build import build_options, fail_on_failed_builds
@@ -253,11 +253,11 @@ def _labels(
             )
         return ready
     for name in (split_label(label)[0] for label in chosen):
-        if name not in {*known.variants, loading.EVERYTHING}:
+        if name not in {*known.variants, project.EVERYTHING}:
             raise UsageError(
                 key="--variants", found=f"there is no variant '{name}'", todo=nearest(name, known.variants)
             )
-    return loading.select_labels(known.variants, chosen)
+    return project.select_labels(known.variants, chosen)
 
 
 def _built(

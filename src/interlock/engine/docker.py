@@ -10,7 +10,7 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import DockerException
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base
 from interlock.engine import client as connection
 from interlock.engine.build import builds

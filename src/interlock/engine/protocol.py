@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.registry.names import Registry
 from interlock.results.experiments import Built, EngineName, PackageSet

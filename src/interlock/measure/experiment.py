@@ -11,7 +11,7 @@ from pathlib import Path
 
 from interlock import __version__
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
-from interlock.catalog.loading import EVERYTHING, Catalog
+from interlock.catalog.project import EVERYTHING, Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Download, Family, Mode, Source, SourceKind, SupportPhase, Variant
 from interlock.report.tables import markdown_table

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
 from interlock.engine.build import base as bases
 from interlock.errors import EngineError
@@ -48,7 +48,7 @@ class Engine:
 
 @pytest.fixture
 def base() -> Base:
-    return loading.load(ROOT).bases["trixie"]
+    return catalogs.load(ROOT).bases["trixie"]
 
 
 def sha256(text: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.engine.build import builds
 from interlock.engine.build.builds import helper_context
 from interlock.engine.build.image import ImagePlan
@@ -42,7 +42,7 @@ VARIANT = "debian-3.13"
 
 
 def plan(project: Path) -> ImagePlan:
-    known = loading.load(project)
+    known = catalogs.load(project)
     options = BuildOptions(project, project / "cache")
     return builds.ImageBuilder(None, known, options, lambda *_: None).plan(known.variants[VARIANT])
 

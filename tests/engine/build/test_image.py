@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from interlock import __version__
-from interlock.catalog import loading, rendering
+from interlock.catalog import project as catalogs
+from interlock.catalog import rendering
 from interlock.catalog.variants import Gil, SourceKind, ThreadFlavour
 from interlock.engine.build import image
 from interlock.engine.build.image import (
@@ -51,9 +52,9 @@ KINDS: dict[SourceKind, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", SourceKind)
 def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_has(kind: SourceKind) -> None:
-    known = loading.load(ROOT)
+    known = catalogs.load(ROOT)
     files = rendering.render(
-        make_variant(**KINDS[kind]), known.bases["trixie"], known.profiles, loading.read_texts(ROOT)
+        make_variant(**KINDS[kind]), known.bases["trixie"], known.profiles, catalogs.read_texts(ROOT)
     )
     before_the_first_stage, _, _ = files["Dockerfile"].partition("\nFROM ")
     assert re.findall(r"^ARG (\w+)=", before_the_first_stage, re.MULTILINE) == [BASE_ARGUMENT[kind]]

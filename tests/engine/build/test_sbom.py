@@ -13,8 +13,8 @@ import pytest
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from interlock.catalog import loading
-from interlock.catalog.loading import Texts
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import Texts
 from interlock.catalog.variants import Download, Finish, Library, Packages, Prefix, Variant
 from interlock.engine.build import sbom
 from interlock.engine.build.image import tar_of
@@ -22,7 +22,7 @@ from interlock.engine.build.sbom import METADATA, Contents, debian_packages
 from interlock.errors import EngineError
 from tests.builders import ROOT, make_source, make_variant
 
-KNOWN, REAL = loading.load(ROOT), loading.read_texts(ROOT)
+KNOWN, REAL = catalogs.load(ROOT), catalogs.read_texts(ROOT)
 TEXTS = Texts(templates={}, patches={"fix.patch": "--- a\n+++ b\n"}, steps={"freeze.sh": "true\n"})
 SUM = "c" * 64
 PATCH_SUM = hashlib.sha256(TEXTS.patches["fix.patch"].encode()).hexdigest()

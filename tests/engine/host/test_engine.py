@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.variants import PRODUCTION
 from interlock.cli import main
 from interlock.engine.host import engine, toolchain
@@ -66,7 +66,7 @@ def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWo
 def test_an_option_that_is_of_images_is_refused_before_anything_is_built(tmp_path: Path) -> None:
     options = BuildOptions(ROOT, tmp_path, verifies=True)
     with pytest.raises(UsageError) as caught:
-        HostEngine(ROOT, tmp_path).build(loading.load(ROOT), [], options, lambda *_: None)
+        HostEngine(ROOT, tmp_path).build(catalogs.load(ROOT), [], options, lambda *_: None)
     assert caught.value.key == "--verify"
 
 

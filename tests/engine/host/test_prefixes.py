@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.engine.build import builds
 from interlock.engine.host import prefixes
 from interlock.engine.protocol import BuildOptions
@@ -16,7 +16,7 @@ from tests.integration.toys import toy_tarball, toy_variant
 
 
 def expected(variant: dict[str, object], profile: str = "standard") -> State:
-    known = loading.load(ROOT)
+    known = catalogs.load(ROOT)
     one = make_variant("one", **variant)
     (found,) = prefixes.expect(
         known.model_copy(update={"variants": {"one": one}}), ["one"], BuildOptions(ROOT, ROOT / "none", profile)
@@ -31,7 +31,7 @@ def test_of_another_machine_its_own_prefixes_are_expected_and_nothing_that_needs
 
 
 def test_a_source_is_expected_by_all_that_its_build_reads() -> None:
-    known = loading.load(ROOT)
+    known = catalogs.load(ROOT)
 
     def expect(name: str, profile: str) -> str:
         (found,) = prefixes.expect(known, [name], BuildOptions(ROOT, ROOT / "none", profile))
@@ -45,7 +45,7 @@ def test_a_source_is_expected_by_all_that_its_build_reads() -> None:
 
 def build(project: Path, tmp_path: Path, configure: str) -> None:
     toy_variant(project, "toy", "toy.tgz", toy_tarball(tmp_path / "mirror", "toy.tgz", configure=configure))
-    known = loading.load(project)
+    known = catalogs.load(project)
     options = BuildOptions(project, tmp_path / "cache")
     (one,) = builds.build(prefixes.PrefixBuilder(known, options, lambda *_: None), ["toy"])
     assert one.outcome.state is State.OK, one.outcome.reason

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.criteria import Criteria, Weight
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, Variant
 from interlock.catalog.workloads import Benchmark, Workload

@@ -26,8 +26,8 @@ from docker import DockerClient
 from docker.errors import APIError, DockerException
 
 from interlock import __version__
-from interlock.catalog import loading, rendering
-from interlock.catalog.loading import Catalog, Texts
+from interlock.catalog import project, rendering
+from interlock.catalog.project import Catalog, Texts
 from interlock.catalog.variants import Base, SourceKind, Variant
 from interlock.engine import machine
 from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull
@@ -246,7 +246,7 @@ class ImageBuilder:
     @cached_property
     def texts(self) -> Texts:
         """What the build contexts are rendered from."""
-        return loading.read_texts(self.options.root)
+        return project.read_texts(self.options.root)
 
     def plan(self, variant: Variant) -> ImagePlan:
         """Return what would be built now. The base is made here if it is missing."""
@@ -365,7 +365,7 @@ def helper_tag(name: str) -> str:
 def helper_context(root: Path, name: str) -> dict[str, bytes]:
     """Return the build context of a helper, with what is generated in it as it would be rendered now."""
     folder = f"dockerfiles/{name}/"
-    generated = rendering.helper_files(loading.read_texts(root))
+    generated = rendering.helper_files(project.read_texts(root))
     rendered = {path.removeprefix(folder): text.encode() for path, text in generated.items() if path.startswith(folder)}
     return read_context(root / folder) | rendered
 

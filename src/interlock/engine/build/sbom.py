@@ -22,7 +22,7 @@ from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 
 from interlock import __version__
-from interlock.catalog.loading import Texts
+from interlock.catalog.project import Texts
 from interlock.catalog.variants import Download, Source, SourceKind, Variant
 from interlock.errors import EngineError
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
 from interlock.engine.host import cells, toolchain

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from interlock.catalog import loading, rendering
-from interlock.catalog.loading import Catalog, Texts
+from interlock.catalog import project, rendering
+from interlock.catalog.project import Catalog, Texts
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
@@ -70,7 +70,7 @@ class PrefixBuilder:
     @cached_property
     def texts(self) -> Texts:
         """What the build's files are rendered from."""
-        return loading.read_texts(self.options.root)
+        return project.read_texts(self.options.root)
 
     def plan(self, variant: Variant) -> PrefixPlan:
         """Return what would be built now; SourceUnavailableError for a kind of source that only containers have."""
@@ -113,7 +113,7 @@ class PrefixBuilder:
 
 def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
     """Return what another machine can be expected to build; the content hash is of a build's files alone."""
-    texts = loading.read_texts(options.root)
+    texts = project.read_texts(options.root)
     return [_expected(known, known.variants[name], options.profile, texts) for name in names]
 
 

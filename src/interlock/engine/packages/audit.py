@@ -14,7 +14,7 @@ from typing import Any
 from docker import DockerClient
 from packaging.utils import canonicalize_name
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
 from interlock.engine.packages import workbench

@@ -20,7 +20,7 @@ from docker import DockerClient
 from docker.errors import APIError, NotFound
 from packaging.utils import canonicalize_name
 
-from interlock.catalog.loading import Catalog
+from interlock.catalog.project import Catalog
 from interlock.engine.client import OWNER_LABEL, engine_errors
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file

@@ -24,8 +24,8 @@ from docker import DockerClient
 from docker.errors import APIError
 from docker.models.containers import Container
 
-from interlock.catalog import loading, rendering
-from interlock.catalog.loading import Catalog
+from interlock.catalog import project, rendering
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
 from interlock.engine.build.sources import tar_of_paths
@@ -324,7 +324,7 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     """Return the id of the builder of a variant's image, which is built if this image has none."""
     variant = known.variants[image.variant]
     base, compiled = known.bases[variant.base], variant.kind is SourceKind.SOURCE
-    context = rendering.context(variant, known, loading.read_texts(root)) if compiled else {}
+    context = rendering.context(variant, known, project.read_texts(root)) if compiled else {}
     dockerfile = ON_TOOLCHAIN if context else ON_IMAGE.format(" ".join([*base.build_packages, GIT]))
     known_by = content_hash({**context, "builder": dockerfile.encode()}, image.image_id, image.profile)
     tag = f"interlock/builder:{image.tag.rpartition(':')[2]}"

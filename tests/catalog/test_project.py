@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.catalog import loading
+from interlock.catalog import project as catalogs
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Finish, Mode, Surroundings
 from interlock.errors import CatalogError, UsageError
@@ -34,22 +34,22 @@ profile_metric = { label = "futex", scale = 1 }
 
 def refusal(project: Path) -> str:
     with pytest.raises(CatalogError) as caught:
-        loading.load(project)
+        catalogs.load(project)
     return str(caught.value)
 
 
 def test_the_real_catalog_has_every_promised_variant() -> None:
-    assert set(PROMISED) <= loading.load(ROOT).variants.keys()
+    assert set(PROMISED) <= catalogs.load(ROOT).variants.keys()
 
 
 def test_a_new_variant_is_one_new_file(project: Path) -> None:
     text = (project / "variants/debian-3.13.toml").read_text(encoding="utf-8")
     (project / "variants/mine.toml").write_text(text.replace('tag = "3.13-debian"', 'tag = "mine"'), encoding="utf-8")
-    assert loading.load(project).variants.keys() - loading.load(ROOT).variants.keys() == {"mine"}
+    assert catalogs.load(project).variants.keys() - catalogs.load(ROOT).variants.keys() == {"mine"}
 
 
 def test_the_variant_on_pth_carries_its_library_its_control_and_its_proof() -> None:
-    variant = loading.load(ROOT).variants["cpython-2.7-pth"]
+    variant = catalogs.load(ROOT).variants["cpython-2.7-pth"]
     assert [part.file for part in variant.parts] == ["pth-2.0.7.tar.gz", "Python-2.7.18.tgz"]
     assert variant.control == "cpython-2.7"
     assert variant.proof.thread_library == "libpth.so.20"
@@ -57,7 +57,7 @@ def test_the_variant_on_pth_carries_its_library_its_control_and_its_proof() -> N
 
 
 def test_every_control_has_the_version_series_of_its_variant() -> None:
-    variants = loading.load(ROOT).variants
+    variants = catalogs.load(ROOT).variants
     pairs = [(variant, variants[variant.control]) for variant in variants.values() if variant.control]
     assert pairs
     for variant, control in pairs:
@@ -65,7 +65,7 @@ def test_every_control_has_the_version_series_of_its_variant() -> None:
 
 
 def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None:
-    (mode,) = (one for one in loading.load(ROOT).variants["cpython-2.7"].modes if one.name == "waking-sem-post")
+    (mode,) = (one for one in catalogs.load(ROOT).variants["cpython-2.7"].modes if one.name == "waking-sem-post")
     library = Path(mode.environment["LD_PRELOAD"])
     assert library.parent == Path(MOUNT)
     assert (ROOT / "dockerfiles/instruments" / library.with_suffix(".c").name).is_file()
@@ -73,7 +73,7 @@ def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None
 
 
 def test_each_condition_differs_from_production_in_one_thing() -> None:
-    conditions = loading.load(ROOT).conditions
+    conditions = catalogs.load(ROOT).conditions
     assert list(conditions) == [
         "seccomp-unconfined",
         "interpreter-on-tmpfs",
@@ -175,16 +175,16 @@ def test_a_patch_that_is_there_is_accepted_and_read(project: Path) -> None:
     (project / "variants/patches").mkdir(exist_ok=True)
     (project / "variants/patches/mend.patch").write_text("--- a\n", encoding="utf-8")
     edit(project, PTH, "parallel = false", 'patches = ["mend.patch"]\nparallel = false')
-    assert loading.load(project).variants["cpython-2.7-pth"].libraries[0].patches == ["mend.patch"]
-    assert loading.read_texts(project).patches["mend.patch"] == "--- a\n"
+    assert catalogs.load(project).variants["cpython-2.7-pth"].libraries[0].patches == ["mend.patch"]
+    assert catalogs.read_texts(project).patches["mend.patch"] == "--- a\n"
 
 
 def test_a_patch_that_the_catalog_accepts_is_read_whatever_its_ending(project: Path) -> None:
     (project / "variants/patches").mkdir(exist_ok=True)
     (project / "variants/patches/mend.diff").write_text("--- a\n", encoding="utf-8")
     edit(project, PTH, "parallel = false", 'patches = ["mend.diff"]\nparallel = false')
-    loading.load(project)
-    assert loading.read_texts(project).patches["mend.diff"] == "--- a\n"
+    catalogs.load(project)
+    assert catalogs.read_texts(project).patches["mend.diff"] == "--- a\n"
 
 
 @pytest.mark.parametrize(
@@ -215,16 +215,16 @@ def test_scripts_and_keys_that_are_there_are_accepted_and_read(project: Path) ->
     signature = 'signature = { key = "somebody.asc", places = ["pool/main/p/pth.asc"] }'
     edit(project, PTH, 'prepare = ["renew-config-guess.sh"]', f'prepare = ["a.sh"]\n{signature}')
     edit(project, PTH, "[proof]", '[finish]\nsteps = ["b.sh"]\n\n[proof]')
-    variant = loading.load(project).variants["cpython-2.7-pth"]
+    variant = catalogs.load(project).variants["cpython-2.7-pth"]
     assert variant.libraries[0].prepare == ["a.sh"]
     assert variant.finish == Finish(steps=["b.sh"])
-    texts = loading.read_texts(project)
+    texts = catalogs.read_texts(project)
     assert (texts.steps["a.sh"], texts.steps["b.sh"]) == ("# a.sh\n", "# b.sh\n")
     assert texts.keys["somebody.asc"] == "# somebody.asc\n"
 
 
 def test_the_texts_of_generated_files_are_the_templates_and_what_they_share() -> None:
-    texts = loading.read_texts(ROOT)
+    texts = catalogs.read_texts(ROOT)
     templates = {path.name for path in (ROOT / "dockerfiles").glob("*.j2")}
     assert texts.templates.keys() == {*templates, "fetch.sh"}
     for folder, read in (("patches", texts.patches), ("steps", texts.steps), ("keys", texts.keys)):
@@ -262,7 +262,7 @@ def borrower(project: Path) -> str:
 
 
 def test_a_variant_that_shares_a_build_has_all_of_it_and_its_own_finish(project: Path, borrower: str) -> None:
-    variants = loading.load(project).variants
+    variants = catalogs.load(project).variants
     one, owner = variants["borrower"], variants["cpython-3.13"]
     assert one.parts == owner.parts != []
     assert (one.libraries, one.build_packages, one.release) == (
@@ -278,7 +278,7 @@ def test_a_variant_that_shares_a_build_has_all_of_it_and_its_own_finish(project:
 
 def test_a_build_is_shared_whichever_of_the_two_files_comes_first(project: Path, borrower: str) -> None:
     (project / borrower).rename(project / "variants/zzz.toml")
-    assert loading.load(project).variants["zzz"].interpreter is not None
+    assert catalogs.load(project).variants["zzz"].interpreter is not None
 
 
 @pytest.mark.parametrize("owner", ["cpython-9.9", "official-3.13", "debian-3.13", "borrower"])
@@ -361,11 +361,11 @@ def test_a_workload_with_nothing_to_run_is_refused(project: Path) -> None:
 
 def test_a_program_that_is_not_there_is_its_own_cells_failure_and_no_other_workload_s(project: Path) -> None:
     (project / "workloads/probe.toml").write_text(f'program = "probe.py"{WORKLOAD}{BENCHMARK}', encoding="utf-8")
-    assert loading.load(project).workloads["probe"].program == "probe.py"
+    assert catalogs.load(project).workloads["probe"].program == "probe.py"
 
 
 def test_every_program_that_a_workload_of_the_project_names_is_there() -> None:
-    for workload in loading.load(ROOT).workloads.values():
+    for workload in catalogs.load(ROOT).workloads.values():
         for program in {workload.program_of(benchmark) for benchmark in workload.benchmarks} - {None}:
             assert (ROOT / f"workloads/{program}").is_file(), workload.name
 
@@ -460,13 +460,13 @@ def test_a_slip_in_a_mode_is_named_with_its_place(project: Path, old: str, new: 
 
 def claims_refusal(project: Path) -> str:
     with pytest.raises(CatalogError) as caught:
-        loading.load_claims(project)
+        catalogs.load_claims(project)
     return str(caught.value)
 
 
 def test_claims_are_no_workload_and_are_read_with_their_names_and_sources(project: Path) -> None:
-    assert "claims" not in loading.load(project).workloads
-    claims = loading.load_claims(project)
+    assert "claims" not in catalogs.load(project).workloads
+    claims = catalogs.load_claims(project)
     assert claims[0].name == "pth-futex-calls-today"
     assert claims[0].source.title == "GNU pth instead of pthread: hardcore python tuning"
 
@@ -501,24 +501,24 @@ def test_a_claim_whose_source_the_file_lacks_is_named(project: Path) -> None:
 def test_a_file_of_claims_that_is_none_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "gate.toml").write_text(text, encoding="utf-8")
     with pytest.raises(CatalogError) as caught:
-        loading.load_claims(tmp_path, tmp_path / "gate.toml")
+        catalogs.load_claims(tmp_path, tmp_path / "gate.toml")
     assert str(caught.value).startswith("gate.toml")
     assert expected in str(caught.value)
 
 
 def test_a_file_of_claims_outside_of_the_project_is_named_whole(project: Path, tmp_path: Path) -> None:
     with pytest.raises(CatalogError) as caught:
-        loading.load_claims(project, tmp_path / "gate.toml")
+        catalogs.load_claims(project, tmp_path / "gate.toml")
     assert str(caught.value).startswith(f"{tmp_path}/gate.toml: the file is missing.")
 
 
 def test_find_root_finds_the_project_from_a_folder_below_it(project: Path) -> None:
-    assert loading.find_root(project / "variants") == project
+    assert catalogs.find_root(project / "variants") == project
 
 
 def test_find_root_outside_a_project_says_what_it_looked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        loading.find_root(tmp_path)
+        catalogs.find_root(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: no folder from here up has variants/bases.toml and workloads/. "
         "Run interlock inside a clone of the project."
@@ -527,21 +527,21 @@ def test_find_root_outside_a_project_says_what_it_looked_for(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("wanted", [None, []])
 def test_no_wanted_name_means_all_of_them(wanted: list[str] | None) -> None:
-    assert loading.select_names(["b", "a"], wanted, "variant") == ["b", "a"]
+    assert catalogs.select_names(["b", "a"], wanted, "variant") == ["b", "a"]
 
 
 def test_wanted_names_keep_their_order_and_come_once() -> None:
-    assert loading.select_names(["a", "b", "c"], ["c", "a", "c"], "variant") == ["c", "a"]
+    assert catalogs.select_names(["a", "b", "c"], ["c", "a", "c"], "variant") == ["c", "a"]
 
 
 def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
     with pytest.raises(UsageError, match=r"workload 'z'.*a, b"):
-        loading.select_names(["a", "b"], ["a", "z"], "workload")
+        catalogs.select_names(["a", "b"], ["a", "z"], "workload")
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))
 def test_a_selection_has_each_wanted_name_once(wanted: list[str]) -> None:
-    chosen = loading.select_names("abc", wanted, "variant")
+    chosen = catalogs.select_names("abc", wanted, "variant")
     assert sorted(chosen) == sorted(set(wanted))
 
 
@@ -553,15 +553,15 @@ VARIANTS = {
 
 @pytest.mark.parametrize("wanted", [None, [], ["all"]])
 def test_no_wanted_label_means_every_variant_and_every_mode_of_it(wanted: list[str] | None) -> None:
-    assert loading.select_labels(VARIANTS, wanted) == ["a", "a+slow", "a+loud", "b"]
+    assert catalogs.select_labels(VARIANTS, wanted) == ["a", "a+slow", "a+loud", "b"]
 
 
 def test_a_variant_that_is_named_alone_is_taken_without_its_modes() -> None:
-    assert loading.select_labels(VARIANTS, ["a"]) == ["a"]
+    assert catalogs.select_labels(VARIANTS, ["a"]) == ["a"]
 
 
 def test_a_mode_is_taken_without_its_variant_if_it_alone_is_named() -> None:
-    assert loading.select_labels(VARIANTS, ["b", "a+loud", "b"]) == ["b", "a+loud"]
+    assert catalogs.select_labels(VARIANTS, ["b", "a+loud", "b"]) == ["b", "a+loud"]
 
 
 @pytest.mark.parametrize(
@@ -576,21 +576,21 @@ def test_a_mode_is_taken_without_its_variant_if_it_alone_is_named() -> None:
 )
 def test_a_label_of_nothing_is_answered_with_what_there_is(label: str, expected: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        loading.select_labels(VARIANTS, [label])
+        catalogs.select_labels(VARIANTS, [label])
     assert [text for text in expected if text not in str(caught.value)] == []
 
 
 @given(st.lists(st.sampled_from(["a", "a+slow", "a+loud", "b"]), min_size=1))
 def test_a_choice_of_labels_selects_itself_again(wanted: list[str]) -> None:
-    chosen = loading.select_labels(VARIANTS, wanted)
-    assert loading.select_labels(VARIANTS, chosen) == chosen
+    chosen = catalogs.select_labels(VARIANTS, wanted)
+    assert catalogs.select_labels(VARIANTS, chosen) == chosen
     assert set(chosen) == set(wanted)
 
 
 def test_a_variant_that_keeps_what_its_kind_of_source_lacks_declares_no_difference(project: Path) -> None:
-    variants = loading.load(project).variants
+    variants = catalogs.load(project).variants
     assert "libpython" in variants["cpython-3.13"].differences
     assert "libpython" not in variants["cpython-3.13-shared"].differences
     edit(project, "variants/cpython-3.13-shared.toml", 'keeps = ["libpython"]', 'keeps = ["libpyton"]')
     with pytest.raises(CatalogError, match=r"cpython-3.13-shared.toml, key 'keeps': .*'libpyton'.*'libpython'"):
-        loading.load(project)
+        catalogs.load(project)

@@ -1,6 +1,6 @@
-"""Reads variants/ and workloads/ into the catalog: every file validated, every reference resolved.
+"""The project: where it and its cache are, and what its variants/ and workloads/ say.
 
-Every error names file and key. Where the project and its cache are is found here too.
+Every file is validated and every reference resolved; an error names file and key.
 """
 
 from __future__ import annotations
