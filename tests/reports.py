@@ -75,7 +75,10 @@ def example() -> ReportInput:
             make_cell(VARIANTS[4], outcome=MISSING),
             make_cell(VARIANTS[0], mode="twin"),
         ],
-        warnings=["locks: a short one.", f"locks: {', '.join(f'variant-{number}' for number in range(40))} (a, b, c)."],
+        warnings=[
+            "startup: a short one.",
+            f"startup: {', '.join(f'variant-{number}' for number in range(40))} (a, b, c).",
+        ],
     )
     factors = {"cpython-3.13": 1.0, "cpython-3.13+twin": 1.002, "cpython-2.7-pth": 7.5, "cpython-3.14": 0.7}
     values: dict[tuple[str, str], dict[str, BenchmarkValues]] = {

@@ -149,7 +149,7 @@ class StoreError(InterlockError):
 
 
 class ClaimError(InterlockError):
-    """An experiment refutes a required claim."""
+    """An experiment contradicts a required claim."""
 
 
 class PickError(InterlockError):

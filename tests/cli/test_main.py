@@ -318,14 +318,14 @@ def test_the_shipped_claims_are_evaluated_on_the_latest_experiment(
     assert "pth-futex-calls-today: no data yet" in result.output
 
 
-def test_a_gate_that_is_refuted_ends_with_1_and_its_name_also_outside_a_project(
+def test_a_gate_that_is_contradicted_ends_with_1_and_its_name_also_outside_a_project(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, folder = write_gate(tmp_path)
     monkeypatch.chdir("/")
     code, said = run("claims", str(folder), "--claims", str(gate))
     assert code == 1
-    assert said.startswith(f"error: {folder}, key 'no-calls': refuted")
+    assert said.startswith(f"error: {folder}, key 'no-calls': required: opposite: ")
 
 
 def test_a_gate_that_holds_or_was_not_tested_ends_with_0(run: Run, tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_findings_are_json_for_programs(tmp_path: Path) -> None:
     gate, folder = write_gate(tmp_path)
     result = CliRunner().invoke(main.app, ["claims", str(folder), "--claims", str(gate), "--json"])
     (finding,) = json.loads(result.stdout)["findings"]
-    assert (finding["verdict"], finding["count"]) == ("refuted", 0.5)
+    assert (finding["verdict"], finding["count"]) == ("opposite", 0.5)
 
 
 def test_a_damaged_file_of_claims_is_one_line_with_file_and_key(

@@ -1,4 +1,4 @@
-"""Findings are shown whole, at any width, and a refuted requirement is an error that names it."""
+"""Findings are shown whole, at any width, and a requirement that is contradicted is an error that names it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_what_was_compared_is_named_whatever_it_is(changes: dict[str, object], e
 
 
 def test_verdicts_are_counted_and_those_that_did_not_occur_left_out() -> None:
-    text = shown(finding(), finding(ClaimVerdict.REFUTED), finding(ClaimVerdict.REFUTED))
-    assert text.endswith("3 claims: 1 confirmed, 2 refuted")
+    text = shown(finding(), finding(ClaimVerdict.STRONGER), finding(ClaimVerdict.STRONGER))
+    assert text.endswith("3 claims: 1 confirmed; 2 same direction, stronger")
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -103,30 +103,27 @@ def test_an_interval_without_an_end_is_json_too() -> None:
     assert json.loads(text, parse_constant=pytest.fail)["findings"][0]["ratio"]["high"] is None
 
 
-def test_refuted_requirements_are_an_error_that_names_them() -> None:
+@pytest.mark.parametrize("verdict", [ClaimVerdict.NO_EFFECT, ClaimVerdict.OPPOSITE])
+def test_requirements_that_are_contradicted_are_an_error_that_names_them(verdict: ClaimVerdict) -> None:
     required, other = make_claim(required=True), make_claim(name="third", required=True)
-    found = [
-        finding(ClaimVerdict.REFUTED, required),
-        finding(ClaimVerdict.REFUTED),
-        finding(ClaimVerdict.REFUTED, other),
-    ]
+    found = [finding(verdict, required), finding(verdict), finding(verdict, other)]
     with pytest.raises(ClaimError) as caught:
         claims.check_required(Path("results/x"), found)
     assert caught.value.exit_code == 1
     assert (caught.value.file, caught.value.key) == ("results/x", "half, third")
 
 
-@pytest.mark.parametrize("verdict", [ClaimVerdict.CONFIRMED, ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NO_DATA])
-def test_a_requirement_that_is_not_refuted_is_no_error(verdict: ClaimVerdict) -> None:
+@pytest.mark.parametrize("verdict", [one for one in ClaimVerdict if not one.contradicts])
+def test_a_requirement_that_is_not_contradicted_is_no_error(verdict: ClaimVerdict) -> None:
     claims.check_required(
-        Path("results/x"), [finding(verdict, make_claim(required=True)), finding(ClaimVerdict.REFUTED)]
+        Path("results/x"), [finding(verdict, make_claim(required=True)), finding(ClaimVerdict.OPPOSITE)]
     )
 
 
 def test_the_markdown_has_a_row_and_the_reasons_of_each_claim() -> None:
     claim = make_claim(note="a | b")
-    text = claims.markdown(make_experiment(), [finding(), finding(ClaimVerdict.REFUTED, claim)])
-    assert text.startswith("# Claims on experiment 2026-11-21-a\n\n2 claims: 1 confirmed, 1 refuted.\n")
-    assert "| half | 0.500 ±10 % | 0.763 [0.742, 0.786] | refuted |\n" in text
+    text = claims.markdown(make_experiment(), [finding(), finding(ClaimVerdict.NO_EFFECT, claim)])
+    assert text.startswith("# Claims on experiment 2026-11-21-a\n\n2 claims: 1 confirmed; 1 no effect.\n")
+    assert "| half | 0.500 ±10 % | 0.763 [0.742, 0.786] | no effect |\n" in text
     assert text.count("because.\n") == 2
     assert text.endswith("- a | b\n")

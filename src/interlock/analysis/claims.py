@@ -1,4 +1,4 @@
-"""Published claims and an experiment's figures: confirmed, refuted, or why neither can be said."""
+"""Published claims and an experiment's figures: which way the effect goes here, and how far; or why it cannot be said."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interlock.analysis.statistics import Ratio, ratio_of
+from interlock.analysis.statistics import Interval, Ratio
+from interlock.analysis.verdicts import LOOKS, MARGIN, Comparison, Verdict, compare_rows
 from interlock.catalog.claims import Bound, Claim, ClaimMetric
 from interlock.catalog.types import split_label
 from interlock.results.experiments import (
@@ -24,17 +25,29 @@ from interlock.results.experiments import (
 # A kernel that counts CPU time in clock ticks (250 Hz by default) reports 0 s for what fits between two ticks.
 # No process takes 0 s, and a ratio needs a figure: 0 s counts as one tick, the most that it can be.
 TICK_S = 0.004
-# With fewer rounds an interval covers less than 95 %: docs/method.md, From values to a statement.
-MIN_ROUNDS = 5
+# Before the first look nothing is decided.
+MIN_ROUNDS = min(LOOKS)
+# A warning about a workload is a disturbance of the machine unless it begins so: then it is about some cells' values,
+# whose spread the interval has.
+OF_VALUES = "in '"
 
 
 class ClaimVerdict(StrEnum):
     """What an experiment shows about a claim."""
 
     CONFIRMED = "confirmed"
-    REFUTED = "refuted"
+    STRONGER = "same direction, stronger"
+    WEAKER = "same direction, weaker"
+    NO_EFFECT = "no effect"
+    OPPOSITE = "opposite"
+    UNDECIDED = "undecided"
     NOT_TESTABLE = "not testable here"
     NO_DATA = "no data yet"
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the experiment shows something else than the published effect, stronger or weaker."""
+        return self in {ClaimVerdict.NO_EFFECT, ClaimVerdict.OPPOSITE}
 
 
 @dataclass(frozen=True)
@@ -89,9 +102,8 @@ class _Judgement:
 def evaluate(claims: Sequence[Claim], experiment: Experiment, values: Values, profiles: Profiles) -> list[Finding]:
     """Return a finding for each claim, in their order.
 
-    Confirmed: the ratio lies in what the published figure allows with its tolerance and bound. Refuted: its 95 %
-    interval lies outside. An interval that reaches it while the ratio does not, or that also holds 1, which the
-    claim does not allow, decides nothing; nor do fewer than five rounds.
+    The ratio is that of the workload's table, and the rule that decides there says which way it goes; docs/claims.md
+    explains the words. Figures of a workload whose rounds were disturbed judge nothing; nor do fewer than three rounds.
     """
     evidence = _Evidence(experiment, values, profiles)
     return [_finding(claim, evidence) for claim in claims]
@@ -124,11 +136,11 @@ def _finding(claim: Claim, evidence: _Evidence) -> Finding:
     if isinstance(measured, _Judgement):
         said = lacking or measured
         return Finding(claim, said.verdict, said.reason)
-    said = lacking or _judge(claim, measured)
-    reason = "; ".join([said.reason, *_instead(claim, used)])
-    if isinstance(measured, Ratio):
-        return Finding(claim, said.verdict, reason, ratio=measured)
-    return Finding(claim, said.verdict, reason, count=measured)
+    if isinstance(measured, float):
+        said = lacking or _judged_count(claim, measured)
+        return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), count=measured)
+    said = lacking or _unusable(claim, measured.ratio, evidence.experiment) or _judged_ratio(claim, measured)
+    return Finding(claim, said.verdict, _with_substitution(said.reason, claim, used), ratio=measured.ratio)
 
 
 def _with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
@@ -141,9 +153,9 @@ def _with_substitutes(claim: Claim, experiment: Experiment) -> Claim:
     return claim.model_copy(update=replaced)
 
 
-def _instead(claim: Claim, used: Claim) -> list[str]:
+def _with_substitution(reason: str, claim: Claim, used: Claim) -> str:
     pairs = ((used.variant, claim.variant), (used.against, claim.against))
-    return [f"{one} substitutes for {other}" for one, other in pairs if one != other]
+    return "; ".join([reason, *(f"{one} substitutes for {other}" for one, other in pairs if one != other)])
 
 
 def _missing_needs(claim: Claim, experiment: Experiment) -> _Judgement | None:
@@ -158,7 +170,7 @@ def _missing_needs(claim: Claim, experiment: Experiment) -> _Judgement | None:
     return None
 
 
-def _measured(claim: Claim, evidence: _Evidence) -> Ratio | float | _Judgement:
+def _measured(claim: Claim, evidence: _Evidence) -> Comparison | float | _Judgement:
     for side in subjects_of(claim):
         gap = _gap(side, evidence.experiment)
         if gap is not None:
@@ -193,15 +205,29 @@ def _unless_ok(what: str, outcome: Outcome) -> _Judgement | None:
     return _Judgement(ClaimVerdict.NOT_TESTABLE, f"{what}: {outcome.state.value}: {outcome.reason.rstrip('.')}")
 
 
-def _ratio(claim: Claim, evidence: _Evidence) -> Ratio | _Judgement:
-    figures = []
+def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
+    """Return the comparison of the two sides, by the rule and with the rows of the workload's table."""
+    rows: dict[str, list[float]] = {}
     for side in subjects_of(claim):
-        values = evidence.values.get(side.key, {}).get(side.benchmark)
-        figures.append(_by_process(claim.metric, values) if values else [])
-        if not figures[-1]:
+        found = _rows(claim.metric, side, evidence.values)
+        if not found.get(str(side)):
             return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
-    mine, theirs = figures
-    return ratio_of(mine, theirs) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure of 0 has no ratio")
+        rows |= found
+    mine, theirs = map(str, subjects_of(claim))
+    workload, adaptive = evidence.experiment.workloads[claim.workload], evidence.experiment.settings.looks
+    if claim.against_benchmark not in {None, claim.benchmark}:  # rows of two tables are not one family of errors
+        rows = {name: rows[name] for name in (mine, theirs)}
+    compared = compare_rows(rows, [(mine, theirs)], theirs, adaptive=adaptive, margin=workload.margin)
+    return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure of 0 has no ratio")
+
+
+def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values) -> dict[str, list[float]]:
+    """Return the figures of all rows of a side's table, by subject, one for each process."""
+    return {
+        str(replace(side, label=label)): _by_process(metric, cell[side.benchmark])
+        for (label, workload), cell in values.items()
+        if workload == side.workload and side.benchmark in cell
+    }
 
 
 def _by_process(metric: ClaimMetric, values: BenchmarkValues) -> list[float]:
@@ -238,28 +264,69 @@ def _without_profile(side: ClaimSubject, experiment: Experiment) -> _Judgement:
     return failed or _Judgement(ClaimVerdict.NO_DATA, f"{side} was not profiled")
 
 
-def _judge(claim: Claim, measured: Ratio | float) -> _Judgement:
+def _unusable(claim: Claim, ratio: Ratio, experiment: Experiment) -> _Judgement | None:
+    """Return why a ratio judges nothing: its rounds were disturbed, or too few."""
+    found = disturbances(experiment, claim.workload)
+    if found:
+        return _Judgement(ClaimVerdict.NO_DATA, f"the rounds of '{claim.workload}' were disturbed: {found[0]}")
+    if ratio.rounds < MIN_ROUNDS:
+        count = f"{ratio.rounds} round{'' if ratio.rounds == 1 else 's'}"
+        return _Judgement(ClaimVerdict.NO_DATA, f"{count} decide nothing: measure {MIN_ROUNDS} or more")
+    return None
+
+
+def disturbances(experiment: Experiment, workload: str) -> list[str]:
+    """Return what disturbed the machine during a workload's rounds, as recorded: stolen time, other programs, heat."""
+    mine = [one.removeprefix(f"{workload}: ") for one in experiment.warnings if one.startswith(f"{workload}: ")]
+    return [one.partition(": ")[0] for one in mine if not one.startswith(OF_VALUES)]
+
+
+def _judged_ratio(claim: Claim, measured: Comparison) -> _Judgement:
+    said = _ratio_verdict(claim, measured.ratio, measured.verdict)
+    after = f"after {measured.ratio.rounds} rounds {measured.words}"
+    if said is ClaimVerdict.UNDECIDED and measured.verdict is not Verdict.UNDECIDED:
+        return _Judgement(said, f"{after}, and the interval reaches {_range_text(claim)} and more besides")
+    return _Judgement(said, f"{after}, beside {_range_text(claim)}")
+
+
+def _ratio_verdict(claim: Claim, found: Interval, verdict: Verdict) -> ClaimVerdict:
+    """Return what a ratio shows, given the rule's verdict on its difference from 1."""
     low, high = allowed_range(claim)
-    if not isinstance(measured, Ratio):
-        agrees = low <= measured <= high
-        return _agreement(
-            agrees, f"{figure_text(measured)} lies {'within' if agrees else 'outside'} {_range_text(claim)}"
-        )
-    rounds = f"the interval over {measured.rounds} round{'' if measured.rounds == 1 else 's'}"
-    if measured.rounds < MIN_ROUNDS:
-        return _Judgement(ClaimVerdict.NOT_TESTABLE, f"{rounds} covers too little: measure {MIN_ROUNDS} or more")
-    if measured.low > high or measured.high < low:
-        return _agreement(False, f"{rounds} lies outside {_range_text(claim)}")
-    no_effect_too = measured.low <= 1 <= measured.high and not low <= 1 <= high
-    if no_effect_too or not low <= measured.estimate <= high:
-        return _Judgement(
-            ClaimVerdict.NOT_TESTABLE, f"{rounds} reaches {_range_text(claim)} and more besides: measure more rounds"
-        )
-    return _agreement(True, f"the ratio over {measured.rounds} rounds lies within {_range_text(claim)}")
+    if low <= 1 <= high:  # the claim is that there is no effect, or none beyond its bound
+        inside, outside = low <= found.low and found.high <= high, found.high < low or found.low > high
+        return ClaimVerdict.CONFIRMED if inside else ClaimVerdict.OPPOSITE if outside else ClaimVerdict.UNDECIDED
+    if not verdict.differs:
+        return ClaimVerdict.NO_EFFECT if verdict is Verdict.SAME else ClaimVerdict.UNDECIDED
+    if (found.estimate > 1) != (low > 1):
+        return ClaimVerdict.OPPOSITE
+    if low <= found.estimate <= high:
+        return ClaimVerdict.CONFIRMED
+    below, above = found.high < low, found.low > high
+    if not below and not above:
+        return ClaimVerdict.UNDECIDED
+    return ClaimVerdict.STRONGER if above == (low > 1) else ClaimVerdict.WEAKER
 
 
-def _agreement(agrees: bool, reason: str) -> _Judgement:
-    return _Judgement(ClaimVerdict.CONFIRMED if agrees else ClaimVerdict.REFUTED, reason)
+def _judged_count(claim: Claim, count: float) -> _Judgement:
+    """Judge a number of calls, or a ratio of two: they have no interval, and differ from 1 by the margin or not."""
+    if claim.against is None:
+        said = _count_verdict(claim, count)
+    else:
+        side = Verdict.SLOWER if count > 1 else Verdict.FASTER
+        verdict = Verdict.SAME if 1 / (1 + MARGIN) < count < 1 + MARGIN else side
+        said = _ratio_verdict(claim, Interval(count, count, count), verdict)
+    return _Judgement(said, f"{figure_text(count)} beside {_range_text(claim)}")
+
+
+def _count_verdict(claim: Claim, count: float) -> ClaimVerdict:
+    """Return what a number of calls shows: next to none where some were published is no effect."""
+    low, high = allowed_range(claim)
+    if low <= count <= high:
+        return ClaimVerdict.CONFIRMED
+    if count > high:
+        few = claim.published == 0 or claim.bound is Bound.AT_MOST
+        return ClaimVerdict.OPPOSITE if few else ClaimVerdict.STRONGER
+    return ClaimVerdict.NO_EFFECT if count < MARGIN * claim.published else ClaimVerdict.WEAKER
 
 
 def _range_text(claim: Claim) -> str:

@@ -82,7 +82,7 @@ class Claim(Data):
     substitutes: dict[Label, Label] = Field(
         default={}, description="What is measured in place of a variant that could not be had."
     )
-    required: bool = Field(default=False, description="Whether `interlock claims` fails where it is refuted.")
+    required: bool = Field(default=False, description="Whether `interlock claims` fails on no effect or the opposite.")
     note: str = Field(default="", description="What a reader must know besides.")
 
     @model_validator(mode="after")

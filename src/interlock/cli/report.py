@@ -276,7 +276,7 @@ def claims_command(
 ) -> None:
     """Check published claims against an experiment.
 
-    Exits with 1 if a required claim is refuted.
+    Exits with 1 if a required claim has no effect here, or the opposite one.
     """
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
     folder = experiment_folder(folder, results)

@@ -22,7 +22,11 @@ from interlock.results.experiments import Experiment
 
 STYLES = {
     ClaimVerdict.CONFIRMED: "green",
-    ClaimVerdict.REFUTED: "red",
+    ClaimVerdict.STRONGER: "green",
+    ClaimVerdict.WEAKER: "yellow",
+    ClaimVerdict.NO_EFFECT: "red",
+    ClaimVerdict.OPPOSITE: "red",
+    ClaimVerdict.UNDECIDED: "",
     ClaimVerdict.NOT_TESTABLE: "",
     ClaimVerdict.NO_DATA: "dim",
 }
@@ -49,7 +53,7 @@ def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
 
 def _total(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.verdict for finding in findings)
-    total = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict if counts[verdict])
+    total = "; ".join(f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict if counts[verdict])
     return f"{len(findings)} claims: {total}"
 
 
@@ -118,12 +122,12 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 
 def check_required(folder: Path, findings: Sequence[Finding]) -> None:
-    """Raise ClaimError if the experiment in `folder` refutes required claims."""
-    refuted = [one for one in findings if one.claim.required and one.verdict is ClaimVerdict.REFUTED]
-    if refuted:
+    """Raise ClaimError if the experiment in `folder` shows no effect, or the opposite, of a required claim."""
+    contradicted = [one for one in findings if one.claim.required and one.verdict.contradicts]
+    if contradicted:
         raise ClaimError(
             file=str(folder),
-            key=", ".join(one.claim.name for one in refuted),
-            found=f"refuted, and required: {'; '.join(one.reason for one in refuted)}",
+            key=", ".join(one.claim.name for one in contradicted),
+            found=f"required: {'; '.join(f'{one.verdict}: {one.reason}' for one in contradicted)}",
             todo=f"`interlock claims {folder}` shows the figures; correct the claim, or remove its `required`.",
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import altair as alt
 
+from interlock.analysis.claims import ClaimVerdict
 from interlock.analysis.comparison import Table
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import slug
@@ -294,7 +295,16 @@ VERDICT_COLOURS = {
     BASELINE: drawing.BASELINE,
 }
 SIDE_COLOURS = {"less time": drawing.FASTER, "more time": drawing.SLOWER, "not clear": drawing.SAME}
-CLAIM_COLOURS = {"confirmed": drawing.GOOD, "refuted": drawing.BAD, "not testable here": drawing.SAME}
+CLAIM_COLOURS = {
+    ClaimVerdict.CONFIRMED: drawing.GOOD,
+    ClaimVerdict.STRONGER: drawing.GOOD,
+    ClaimVerdict.WEAKER: drawing.BASELINE,
+    ClaimVerdict.NO_EFFECT: drawing.BAD,
+    ClaimVerdict.OPPOSITE: drawing.BAD,
+    ClaimVerdict.UNDECIDED: drawing.SAME,
+    ClaimVerdict.NOT_TESTABLE: drawing.SAME,
+    ClaimVerdict.NO_DATA: drawing.SAME,
+}
 
 
 @dataclass(frozen=True)
@@ -453,7 +463,9 @@ def _claims(layout: Layout, *, frame: Sequence[Record]) -> alt.LayerChart:
     scale = log_scale([one[key] for one in frame for key in ("ratio", "low", "high", "published", "from", "to")])
     low, high = scale.domain
     x, y = partial(alt.X, scale=scale), y_of(layout, "claim")
-    colour = alt.Color("verdict:N", scale=scaled(CLAIM_COLOURS), legend=alt.Legend())
+    found = {one["verdict"] for one in frame}
+    colours = {verdict.value: colour for verdict, colour in CLAIM_COLOURS.items() if verdict in found}
+    colour = alt.Color("verdict:N", scale=scaled(colours), legend=alt.Legend())
     said = tips({"claim": "claim", "published": "published", "text": "ours", "verdict": "verdict"})
     mine: dict[str, Any] = {"y": y, "color": colour, "tooltip": said}
     drop: dict[str, Any] = {"yOffset": layout.mark_dy}
