@@ -42,10 +42,8 @@ from tests.builders import (
     make_workload,
 )
 
-CELLS = {
-    "cells": [make_cell("a"), make_cell("b"), make_cell("a", mode="slow")],
-    "workloads": {"locks": make_workload(benchmarks=[make_benchmark("uncontended"), make_benchmark("queue")])},
-}
+LOCKS = make_workload(benchmarks=[make_benchmark("uncontended"), make_benchmark("queue")])
+CELLS = {"cells": [make_cell("a"), make_cell("b"), make_cell("a", mode="slow")], "workloads": {"locks": LOCKS}}
 
 
 @cache
@@ -242,7 +240,7 @@ def test_what_shows_neither_an_effect_nor_none_is_undecided_wherever_the_claim_l
 def test_what_is_the_same_within_the_workloads_margin_is_no_effect() -> None:
     figures, claim = by_round(0.99, 1.01, 1.0, 0.99, 1.01), make_claim(published=0.5, tolerance=0.1)
     assert judge(claim, figures).verdict is ClaimVerdict.NO_EFFECT
-    workload = CELLS["workloads"]["locks"].model_copy(update={"margin": 0.005})
+    workload = LOCKS.model_copy(update={"margin": 0.005})
     assert judge(claim, figures, workloads={"locks": workload}).verdict is ClaimVerdict.UNDECIDED
 
 

@@ -1,4 +1,4 @@
-"""Published claims and an experiment's figures: which way the effect goes here, and how far; or why it cannot be said."""
+"""Published claims and an experiment's figures: the way the effect goes here, and how far; or why none can be said."""
 
 from __future__ import annotations
 
