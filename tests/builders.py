@@ -305,10 +305,13 @@ class ScriptedNetwork:
     owner: str = "x"
     helper_ids: Sequence[str] = ()
     is_elsewhere: bool = False
+    can_evict: bool = True
+    surroundings: list[Surroundings] = field(default_factory=list)  # of the sandboxes that were opened
 
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
     ) -> ScriptedSandbox:
+        self.surroundings.append(surroundings)
         return ScriptedSandbox(image_id, self.answer)
 
     def open_limits_sandbox(self) -> ScriptedSandbox:

@@ -148,20 +148,13 @@ def read_file(path):
 
 
 def prepare(options):
-    if options.prefix and sys.prefix != options.prefix:
-        raise protocol.Unsupported(
-            "the library is below %s, and only what is below %s can be put out of the page cache"
-            % (sys.prefix, options.prefix)
-        )
     # Deprecated modules say so, and the line that they show would be read from its source.
     warnings.simplefilter("ignore")
     return Imports(read_list("%d.%d" % sys.version_info[:2]))
 
 
 def main():
-    parser = protocol.new_parser(__doc__)
-    parser.add_option("--prefix", default="", help="where the library must be")
-    options = protocol.parse(parser)
+    options = protocol.parse(protocol.new_parser(__doc__))
     # A calibration would import the list again and again.
     options.min_time_s = 0.0
     protocol.run(prepare, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,10 +142,12 @@ def test_a_cold_benchmark_is_proved_cold_beside_a_hot_one_and_unsupported_in_mem
         one.get_name(): [run.get_metadata().get("interlock_process_resident_share") for run in one.get_runs()]
         for one in pyperf.BenchmarkSuite.load(str(file)).get_benchmarks()
     }
+    values, profiles = store.read_cells(folder, described)
+    hot, cold = (values[NO_THREADS, "own"][name].processes for name in ("hot", "cold"))
+    assert min(itertools.chain(*hot)) <= min(itertools.chain(*cold))
     assert proofs["own cold"] == [0, 0]
     assert proofs["own hot"] == [None, None]
     # Twelve at once call what one calls: a start alone is profiled.
-    _, profiles = store.read_cells(folder, described)
     counted = profiles[NO_THREADS, "own"]
     assert counted["parallel"].units == 1
     assert counted["parallel"].calls_per_unit("all") == pytest.approx(counted["hot"].calls_per_unit("all"), rel=0.02)

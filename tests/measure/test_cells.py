@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.variants import Gil
+from interlock.catalog.variants import Gil, Surroundings
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.measure.cells import NO_PACKAGES, PackageSets, install_required
-from interlock.results.experiments import Outcome, PackageSet, State
-from tests.builders import METRIC, OK, make_benchmark, make_built, make_variant, make_workload
+from interlock.measure.cells import NO_PACKAGES, PackageSets, Session, install_required, open_sandbox
+from interlock.results.experiments import Outcome, PackageSet, State, Subject
+from tests.builders import (
+    METRIC,
+    OK,
+    make_benchmark,
+    make_built,
+    make_network,
+    make_resources,
+    make_variant,
+    make_workload,
+)
 
 VARIANTS = {
     "cpython-2.7": make_variant("cpython-2.7", version="2.7.18"),
@@ -105,3 +114,22 @@ def test_benchmarks_that_are_found_out_later_have_what_the_workload_asks_for() -
     found = make_benchmark("found", profile_metric=None)
     assert sets.of("cpython-2.7", asking, found).volume == "cpython-2.7 pyperf"
     assert [one.volume for one in sets.of_workload("cpython-2.7", asking)] == ["cpython-2.7 pyperf"]
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "condition", "expected"),
+    [
+        (["hot"], None, None),
+        (["hot", "cold"], None, "volume"),
+        (["hot", "cold"], "image", "image"),
+        (["hot", "cold"], "tmpfs", "tmpfs"),
+    ],
+)
+def test_hot_and_cold_read_the_interpreter_from_one_file_system_and_a_condition_has_it_elsewhere(
+    benchmarks: list[str], condition: Any, expected: str | None
+) -> None:
+    network = make_network()
+    measured = workload(*(make_benchmark(name, cold=name == "cold") for name in benchmarks))
+    session = Session(make_resources(workspace=network), measured, network)
+    open_sandbox(session, Subject(variant="a", image_id="i", surroundings=Surroundings(interpreter=condition)))
+    assert [one.interpreter for one in network.surroundings] == [expected]

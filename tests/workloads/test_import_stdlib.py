@@ -109,13 +109,6 @@ def test_a_version_without_a_list_is_unsupported(listed: Callable[..., Path], re
     assert said == f"there is no list of modules for Python {HERE}"
 
 
-def test_a_library_outside_of_the_given_prefix_is_unsupported(listed: Callable[..., Path], report: Report) -> None:
-    program = str(listed("json", "wave"))
-    assert "unsupported" not in report(program, "--prefix", sys.prefix, *ONCE)
-    said = report(program, "--prefix", "/elsewhere", *ONCE)["unsupported"]
-    assert said.startswith(f"the library is below {sys.prefix}, and only what is below /elsewhere can be put out")
-
-
 # A clock that stands still but for modules that move it: by so many seconds.
 CLOCK = "import time; time.moved = [1.0]; time.perf_counter = lambda: time.moved[0]"
 SLOW = "import time; time.moved[0] += %s"

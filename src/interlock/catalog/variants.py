@@ -210,10 +210,14 @@ class Mode(Data):
 
 
 class Surroundings(Data):
-    """What a cell's container gives to its processes; the defaults are what production runs."""
+    """What a cell's container gives to its processes; the defaults are what production runs.
+
+    `interpreter` is the file system of /usr/local. Without one it is on the image's, unless the workload has cold
+    benchmarks: then it is on a volume for all of them, so that hot and cold read from one file system.
+    """
 
     seccomp: Literal["default", "unconfined"] = "default"
-    interpreter: Literal["image", "tmpfs", "volume"] = "image"  # the file system of /usr/local
+    interpreter: Literal["image", "tmpfs", "volume"] | None = None
     scratch: Literal["tmpfs", "image"] = "tmpfs"  # the file system of /scratch
 
 

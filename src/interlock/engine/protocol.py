@@ -150,6 +150,11 @@ class Network(Protocol):
         """The containers besides sandboxes, whose CPU time is the experiment's too."""
         ...
 
+    @property
+    def can_evict(self) -> bool:
+        """Whether an interpreter's files can be put out of the page cache in a sandbox."""
+        ...
+
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
     ) -> Sandbox:

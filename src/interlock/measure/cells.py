@@ -11,7 +11,7 @@ import pyperf
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from interlock.catalog.variants import Gil, Variant
+from interlock.catalog.variants import Gil, Surroundings, Variant
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.protocol import Ended, Installer, Network, Sandbox, Workspace
 from interlock.measure import adapters, processes
@@ -142,11 +142,6 @@ class Cell:
     gil: Gil | None = None  # its state when programs start, as declared or proved
     limit: Limit | None = None  # what is measured instead of an interpreter
     ready: set[tuple[str, str]] = field(default_factory=set)  # (sandbox, benchmark) whose set-up has run
-    cold_sandbox: Sandbox | None = None  # a second sandbox, for cold benchmarks
-
-    @property
-    def sandboxes(self) -> list[Sandbox]:
-        return [self.sandbox, *([self.cold_sandbox] if self.cold_sandbox else [])]
 
     def note(self, text: str) -> None:
         """Add a note unless it is empty or already there."""
@@ -183,7 +178,19 @@ def open_sandbox(session: Session, subject: Subject) -> Sandbox:
         return session.network.open_limits_sandbox()
     needed = session.resources.package_sets.of_workload(subject.variant, session.workload)
     packages = {one.volume: one.mount_path for one in needed}
-    return session.network.open_sandbox(subject.image_id, subject.surroundings, packages)
+    return session.network.open_sandbox(subject.image_id, _surroundings(session, subject), packages)
+
+
+def _surroundings(session: Session, subject: Subject) -> Surroundings:
+    """Return the subject's surroundings; with a cold benchmark the interpreter is on a volume, for the hot ones too.
+
+    What a storage driver keeps in memory is out of sight, and the files of an image's layers are those of other
+    containers too: only on a volume can they be put out of the page cache.
+    """
+    own = subject.surroundings
+    if own.interpreter is None and any(one.cold for one in session.workload.benchmarks):
+        return own.model_copy(update={"interpreter": "volume"})
+    return own
 
 
 def interpreter_argv(
@@ -237,7 +244,7 @@ def run_in(
 
 def _set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome, Ended]:
     """Run the benchmark's set-up, once in each sandbox; it is not measured."""
-    ready = (sandbox_for(session, cell, benchmark).id, benchmark.name)
+    ready = (cell.sandbox.id, benchmark.name)
     if not benchmark.set_up or ready in cell.ready:
         return OK, NOTHING_RUN
     argv = processes.set_up_argv(benchmark, _placeholders(session, cell, benchmark))
@@ -251,32 +258,12 @@ def start_in(
     session: Session, cell: Cell, benchmark: Benchmark, argv: list[str], environment: Mapping[str, str]
 ) -> Ended:
     """Run a command line with the benchmark's packages; a cell whose sandbox had to be killed gets a new one."""
-    ended = sandbox_for(session, cell, benchmark).run(
+    ended = cell.sandbox.run(
         argv, session.workload.deadline_of(benchmark), _surrounded(session, cell, benchmark, environment)
     )
-    if ended.took_sandbox and benchmark.cold:
-        cell.cold_sandbox = None
-    elif ended.took_sandbox:
+    if ended.took_sandbox:
         cell.sandbox = open_sandbox(session, cell.subject)
     return ended
-
-
-def sandbox_for(session: Session, cell: Cell, benchmark: Benchmark) -> Sandbox:
-    """Return the cell's sandbox; a cold benchmark gets one in which /usr/local is a volume.
-
-    What a storage driver keeps in memory is out of sight, and the files of an image's layers are those of other
-    containers too. A condition that has the interpreter elsewhere keeps it there.
-
-    UnsupportedHereError on an engine that has no cold caches.
-    """
-    if not benchmark.cold:
-        return cell.sandbox
-    if cell.cold_sandbox is None:
-        surroundings = cell.subject.surroundings
-        if surroundings.interpreter == "image":
-            surroundings = surroundings.model_copy(update={"interpreter": "volume"})
-        cell.cold_sandbox = open_sandbox(session, cell.subject.model_copy(update={"surroundings": surroundings}))
-    return cell.cold_sandbox
 
 
 @contextmanager

@@ -59,7 +59,6 @@ def placeholders(server: str | None = None, packages: str = "") -> dict[str, str
         "{server}": server or "",
         "{scratch}": SCRATCH,
         "{disk}": DISK,
-        "{prefix}": PREFIX,
         "{packages}": packages,
         "{workloads}": WORKLOADS,
     }

@@ -117,7 +117,7 @@ def watched_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) ->
     start_s = time.monotonic()
     order = _rounds(session, open_cells, spent)
     spent.wall_s = time.monotonic() - start_s
-    used = [sandbox.id for cell in open_cells for sandbox in cell.sandboxes] + [*session.network.helper_ids]
+    used = [cell.sandbox.id for cell in open_cells] + [*session.network.helper_ids]
     found = watch.warnings(used, spent.cpu_s)
     for benchmark in session.workload.benchmarks:
         found += unsteady(benchmark.name, _figures(open_cells, benchmark))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from interlock.catalog.types import LIMIT, TWIN
+from interlock.catalog.types import LIMIT, PREFIX, TWIN
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Metric, Workload
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
@@ -23,7 +23,6 @@ from interlock.measure.cells import (
     open_sandbox,
     open_session,
     packages_of,
-    sandbox_for,
     start_in,
 )
 from interlock.measure.processes import OK, suite_of, worst_outcome
@@ -78,7 +77,8 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
         answers = {cell.subject.label: _ask_facts(session, cell) for cell in open_cells if cell.subject.mode != TWIN}
         facts = {label: answer for label, answer in answers.items() if answer}
         for cell in open_cells:
-            _exclude_impossible(session, cell)
+            answer = facts.get(cell.subject.label) or facts.get(cell.subject.variant)
+            _exclude_impossible(session, cell, answer)
             _fail_without_mode(workload, cell, facts.get(cell.subject.label))
             cell.gil = _gil_at_start(cell.subject, facts)
         spent = TimeUsed()
@@ -88,8 +88,8 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
         written, limits_written = ([_write(session, cell) for cell in some] for some in (open_cells, open_limits))
         return Measured(written, limits_written, order, facts, spent, warnings, workload)
     finally:
-        for sandbox in [sandbox for cell in open_cells + open_limits for sandbox in cell.sandboxes]:
-            sandbox.close()
+        for cell in open_cells + open_limits:
+            cell.sandbox.close()
 
 
 def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome) -> Measured:
@@ -122,7 +122,7 @@ def _ask_facts(session: Session, cell: Cell) -> Facts | None:
         return None
 
 
-def _exclude_impossible(session: Session, cell: Cell) -> None:
+def _exclude_impossible(session: Session, cell: Cell, facts: Facts | None) -> None:
     """Give an outcome to benchmarks without their program or packages, and those that cannot take a mode's options."""
     mode_has_options = bool(cell.subject.options)
     for benchmark in session.workload.benchmarks:
@@ -132,22 +132,29 @@ def _exclude_impossible(session: Session, cell: Cell) -> None:
             reason = f"workloads/{session.workload.name}.toml, key 'program': workloads/{program} does not exist"
             outcome = Outcome(state=State.FAILED, reason=reason)
         if benchmark.cold and outcome.state is State.OK:
-            outcome = _cold_outcome(session, cell, benchmark)
+            outcome = _cold_outcome(session, cell, facts)
         if mode_has_options and not processes.takes_options(session.workload, benchmark):
-            reason = (
+            outcome = _unsupported(
                 f"the mode '{cell.subject.mode}' is an option of the interpreter, which this command does not start"
             )
-            outcome = Outcome(state=State.UNSUPPORTED, reason=reason)
         if outcome.state is not State.OK:
             cell.outcomes[benchmark.name] = outcome
 
 
-def _cold_outcome(session: Session, cell: Cell, benchmark: Benchmark) -> Outcome:
-    try:
-        sandbox_for(session, cell, benchmark)
-    except UnsupportedHereError as error:
-        return Outcome(state=State.UNSUPPORTED, reason=error.found)
+def _cold_outcome(session: Session, cell: Cell, facts: Facts | None) -> Outcome:
+    """Return why no process of the cell can be cold, if so, and note that its hot ones read from elsewhere."""
+    if not session.network.can_evict:
+        return _unsupported("a cold cache needs a container engine")
+    if cell.subject.surroundings.interpreter == "image":
+        return _unsupported("what the image's storage driver keeps in memory is out of sight")
+    if facts and facts.prefix and not f"{facts.prefix}/".startswith(f"{PREFIX}/"):
+        cell.note(f"its library is below {facts.prefix}, on the image's file system; that of others is on a volume")
+        return _unsupported(f"the library is below {facts.prefix}, and only {PREFIX} is on a volume")
     return OK
+
+
+def _unsupported(reason: str) -> Outcome:
+    return Outcome(state=State.UNSUPPORTED, reason=reason)
 
 
 def _is_there(resources: Resources, program: str) -> bool:

@@ -101,6 +101,7 @@ class Facts(Data):
     loaded_libraries: list[str]
     thread_error: str | None
     optimisation: str
+    prefix: str = ""  # sys.prefix; empty in old experiments
 
 
 class ProcessCost(Data):

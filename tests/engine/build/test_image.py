@@ -334,6 +334,7 @@ thread_flavour=gnu-pth
 gil=on
 loaded_libraries=linux-vdso.so.1 libpth.so.20 libc.so.6
 optimisation=-O3
+prefix=/usr/local
 """
 
 
@@ -344,6 +345,7 @@ def test_the_lines_of_an_interpreter_become_facts() -> None:
     assert facts.loaded_libraries == ["linux-vdso.so.1", "libpth.so.20", "libc.so.6"]
     assert facts.thread_error is None
     assert facts.optimisation == "-O3"
+    assert facts.prefix == "/usr/local"
 
 
 def test_a_thread_error_may_hold_an_equals_sign() -> None:

@@ -51,14 +51,25 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
 
 
 def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWorkspace, tmp_path: Path) -> None:
-    cold = PRODUCTION.model_copy(update={"interpreter": "volume"})
+    in_memory = PRODUCTION.model_copy(update={"interpreter": "tmpfs"})
     try:
         with pytest.raises(UnsupportedHereError, match="load on a service"), workspace.network(None, load=True):
             pass
-        with workspace.network(None, load=False) as network, pytest.raises(UnsupportedHereError, match="cold cache"):
-            network.open_sandbox(str(tmp_path), cold)
+        with workspace.network(None, load=False) as network, pytest.raises(UnsupportedHereError, match="condition"):
+            network.open_sandbox(str(tmp_path), in_memory)
         with pytest.raises(UnsupportedHereError, match="in a container"):
             workspace.open_tools_sandbox().count(Method.BPF)
+    finally:
+        HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)
+
+
+def test_a_prefix_is_on_this_machines_file_system_as_if_on_a_volume_and_its_pages_stay_in_memory(
+    workspace: HostWorkspace, tmp_path: Path
+) -> None:
+    try:
+        with workspace.network(None, load=False) as network:
+            assert network.open_sandbox(str(tmp_path), PRODUCTION.model_copy(update={"interpreter": "volume"}))
+            assert not network.can_evict
     finally:
         HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)
 

@@ -125,7 +125,7 @@ def make_memory(owner: str) -> Path:
 def open_sandbox(prefix: Path | None, tools: Path, surroundings: Surroundings, disk: Path, memory: Path) -> HostSandbox:
     """Open a sandbox; UnsupportedHereError for surroundings that only a container has."""
     if surroundings != PRODUCTION:
-        raise unsupported("a condition or a cold cache needs a container engine")
+        raise unsupported("a condition needs a container engine")
     folder = Path(tempfile.mkdtemp(prefix="cell-", dir=memory))
     on_disk = disk / folder.name
     on_disk.mkdir(parents=True)

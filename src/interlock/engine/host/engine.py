@@ -127,10 +127,14 @@ class HostNetwork:
     workspace: HostWorkspace
     url: str | None
     helper_ids: Sequence[str] = ()
+    can_evict: bool = False  # a prefix of this machine is shared by several cells
 
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
     ) -> cells.HostSandbox:
+        """Open a sandbox; a prefix is on a file system of this machine already, as if it were on a volume."""
+        if surroundings.interpreter == "volume":
+            surroundings = surroundings.model_copy(update={"interpreter": None})
         return self.workspace.open(Path(image_id), surroundings)
 
     def open_limits_sandbox(self) -> cells.HostSandbox:

@@ -158,7 +158,7 @@ def start_idle(client: DockerClient, experiment: str, image_id: str, security: l
 def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Container:
     """Start a container that idles; `run_process` starts processes in it."""
     try:
-        on = {"image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
+        on = {None: _run, "image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
         container = on[options.surroundings.interpreter](client, image_id, options)
         if options.surroundings.scratch == "image":
             _must_work(container, ["mkdir", "-p", SCRATCH])

@@ -150,6 +150,7 @@ class ContainerNetwork:
     url: str | None
     loader: Container | None = None
     helper_ids: Sequence[str] = ()
+    can_evict: bool = True
 
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
