@@ -1,6 +1,7 @@
 """Interlock's errors: what was found, where, and how to fix it; and the exit code that `cli` leaves with."""
 
 import difflib
+import signal
 from collections.abc import Iterable
 from functools import partial
 
@@ -176,3 +177,7 @@ class FleetError(InterlockError):
 
 class Interrupted(BaseException):
     """Ctrl-C or SIGTERM. Not a KeyboardInterrupt, which the command-line library turns into an exit of its own."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        self.exit_code = 128 + number
+        super().__init__(number)

@@ -347,7 +347,7 @@ def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
     assignment = experiment.Assignment(
         catalogs.load(project), project, project / "results", [built[QUICK]], settings, "a test"
     )
-    folder = experiment.run(DockerEngine(client), assignment, lambda _: None)
+    folder = experiment.run(DockerEngine(client), assignment, experiment.Watching(lambda _: None))
     described = store.read_experiment(folder)
     assert [cell.profile for cell in described.cells if cell.mode != TWIN] == [OK]
     _, profiles = store.read_cells(folder, described)

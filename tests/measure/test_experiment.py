@@ -12,10 +12,12 @@ from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.errors import UsageError
 from interlock.measure import disturbances, experiment
 from interlock.measure.rounds import TimeUsed
+from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import Measured
 from interlock.results.experiments import Built, CellResult, EngineName, Outcome, Settings, State
 from tests.builders import make_benchmark, make_settings, make_workload
 
+NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
 GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
 
 
@@ -76,7 +78,7 @@ def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> Non
 def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     measured = {
-        key: Measured([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload())
+        key: Measured([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload(), Stopwatch())
         for key in ("locks", "startup")
     }
     expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
@@ -84,7 +86,9 @@ def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyP
 
 
 def test_an_engine_on_another_machine_is_one_warning() -> None:
-    measured = {key: Measured([], [], [], {}, TimeUsed(), [], make_workload()) for key in ("locks", "startup")}
+    measured = {
+        key: Measured([], [], [], {}, TimeUsed(), [], make_workload(), Stopwatch()) for key in ("locks", "startup")
+    }
     (warning,) = experiment.warnings_of(measured, is_elsewhere=True)
     assert warning == disturbances.REMOTE
 
@@ -141,18 +145,18 @@ def test_a_condition_is_the_baseline_in_other_surroundings_and_nobody_else() -> 
 def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
     built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
     settings = assignment(built, "cpython-2.7", conditions=["scratch-on-image"]).settings
-    cells = experiment.cells_of("locks", settings, built, None)
+    cells = experiment.cells_of("locks", settings, built, None, NOT_REACHED)
     assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
-        ("cpython-2.7", State.FAILED, "interrupted before it was measured"),
+        ("cpython-2.7", State.NOT_MEASURED, "Ctrl-C came first"),
         ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
-        ("cpython-2.7+scratch-on-image", State.FAILED, "interrupted before it was measured"),
+        ("cpython-2.7+scratch-on-image", State.NOT_MEASURED, "Ctrl-C came first"),
     ]
 
 
 def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() -> None:
     built = [image("cpython-2.7", GONE), image("cpython-3.13")]
     given = assignment(built, "cpython-3.13", ["cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13"])
-    cells = experiment.cells_of("locks", given.settings, built, None)
+    cells = experiment.cells_of("locks", given.settings, built, None, NOT_REACHED)
     assert [(cell.variant, cell.mode, cell.outcome) for cell in cells[:2]] == [
         ("cpython-2.7", None, GONE),
         ("cpython-2.7", "waking-sem-post", GONE),
@@ -175,10 +179,11 @@ def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -
         spent=TimeUsed(),
         warnings=[],
         workload=make_workload(),
+        clock=Stopwatch(),
     )
     built = [image("a"), image("b")]
     settings = assignment(built, "b", ["a", "a+slow", "b"]).settings
-    cells = experiment.cells_of("locks", settings, built, measured)
+    cells = experiment.cells_of("locks", settings, built, measured, NOT_REACHED)
     assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import os
+import signal
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from interlock.analysis.verdicts import undecided_labels
+from interlock.analysis.verdicts import Verdict
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Workload
 from interlock.engine.protocol import Ended
-from interlock.measure import disturbances, processes, rounds
+from interlock.measure import disturbances, processes, rounds, stopwatch
 from interlock.measure import workload as workloads
-from interlock.measure.cells import Cell, ProgressUpdate, Session
+from interlock.measure.cells import Cell, Look, ProgressUpdate, Session
+from interlock.measure.ending import Ending
+from interlock.measure.processes import process_figures
 from interlock.measure.rounds import TimeUsed
 from interlock.results.experiments import Outcome, State, Subject
 from tests.builders import (
@@ -62,6 +69,7 @@ class Engine:
         self.answers = answers
         self.started: Counter[str] = Counter()
         self.steps: list[ProgressUpdate] = []
+        self.looks: list[Look] = []
 
     def run(self, sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
         number = self.started[sandbox.id]
@@ -72,6 +80,7 @@ class Engine:
         resources = make_resources(
             settings=make_settings(["base"]).model_copy(update=settings),
             on_progress=self.steps.append,
+            on_look=self.looks.append,
         )
         return Session(resources, make_workload(), make_network(self.run))
 
@@ -123,18 +132,57 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
     assert started == {("wild", "base"): 7, ("wild", "a"): 7, ("calm", "base"): 4, ("calm", "a"): 4}
 
 
-def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[set[str]] = []
-
-    def recording(figures: Mapping[str, Sequence[float]], *rest: Any, **options: Any) -> set[str]:
-        looked_at.append(set(figures))
-        return undecided_labels(figures, *rest, **options)
-
-    monkeypatch.setattr(rounds, "undecided_labels", recording)
+def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=unsteady)
     rounds._rounds(engine.session(rounds=3, rounds_limit=6), engine.cells(), TimeUsed())
     assert engine.started == {"base": 1 + 6, "a": 1 + 3, "b": 1 + 6}
-    assert looked_at == [{"base", "a", "b"}] * 3
+    assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 4
+    assert [look.is_last for look in engine.looks] == [False, False, False, True]
+    assert {look.comparisons["a", "base"].verdict for look in engine.looks} == {Verdict.SLOWER}
+
+
+def interrupt(seconds: float = 0.0) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(seconds)
+
+
+def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_before() -> None:
+    def interrupted(number: int, loops: str) -> Ended:
+        if number == 3:
+            interrupt(60)
+        return steady(number, loops)
+
+    engine = Engine(base=steady, a=interrupted)
+    open_cells = engine.cells()
+    session = engine.session(rounds=9)
+    with session.resources.ending.listening():
+        order = rounds._rounds(session, open_cells, TimeUsed())
+    assert session.resources.ending.exit_code == 130
+    assert len(order) == 1 + 3
+    assert [len(process_figures(cell.runs["uncontended"])) for cell in open_cells][1] == 2
+    assert engine.looks[-1].is_last
+
+
+def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() -> None:
+    engine = Engine(base=steady, a=steady)
+    session = engine.session(rounds=9)
+    ending = Ending(budget_s=1e-9)
+    session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, ending=ending))
+    ending.start()
+    assert rounds._rounds(session, engine.cells(), TimeUsed()) == []
+    assert engine.started == {}
+    assert ending.reason
+    assert [look.is_last for look in engine.looks] == [True]
+
+
+def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count()
+    engine = Engine(base=steady, a=steady)
+    open_cells, session = engine.cells(), engine.session(rounds=3)
+    # A start and an end of each process, a second apart; nothing else is the cell's.
+    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
+    rounds._rounds(session, open_cells, TimeUsed())
+    assert [cell.clock.times.measuring_s for cell in open_cells] == [1 + 3, 1 + 3]
 
 
 def test_a_cell_that_timed_out_is_not_waited_for() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -119,16 +119,32 @@ def undecided_labels(
     figures: Mapping[str, Sequence[float]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
 ) -> set[str]:
     """Return the labels that need more rounds: both of each pair that is not decided, before the first look of all."""
+    wanted = list(pairs)
+    return open_labels(last_look(figures, wanted, baseline, margin=margin), wanted, figures)
+
+
+def last_look(
+    figures: Mapping[str, Sequence[float]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
+) -> dict[Pair, Comparison]:
+    """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
     rounds = max(map(len, figures.values()), default=0)
-    wanted = [pair for pair in pairs if set(pair) <= set(figures)]
     if rounds < min(LOOKS):
-        return {label for pair in wanted for label in pair}
+        return {}
     looked = max(look for look in LOOKS if look <= rounds)
-    found = compare_rows(
-        {label: row[:looked] for label, row in figures.items()}, wanted, baseline, adaptive=True, margin=margin
+    rows = {label: row[:looked] for label, row in figures.items()}
+    return compare_rows(
+        rows, [pair for pair in pairs if set(pair) <= set(rows)], baseline, adaptive=True, margin=margin
     )
-    still_open = [pair for pair in wanted if pair not in found or found[pair].verdict is Verdict.UNDECIDED]
-    return {label for pair in still_open for label in pair}
+
+
+def open_labels(found: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str]) -> set[str]:
+    """Return the labels of the pairs that are not decided; a pair of which a label is missing is not waited for."""
+    return {
+        label
+        for pair in pairs
+        if all(label in labels for label in pair) and (pair not in found or found[pair].verdict is Verdict.UNDECIDED)
+        for label in pair
+    }
 
 
 def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:

@@ -22,7 +22,6 @@ from interlock.errors import InterlockError, Interrupted
 
 if TYPE_CHECKING:
     from typer._click import Context
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,8 @@ def _options(
 ) -> None: ...
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise Interrupted
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)
 
 
 def main() -> None:
@@ -138,13 +137,13 @@ def main() -> None:
     except typer.TyperException as error:
         _print_json("UsageError", error.format_message(), error.exit_code)
         sys.exit(error.exit_code)
-    except Interrupted:
+    except Interrupted as interrupted:
         message = "interrupted; what this run had started is stopped and removed."
         if as_json:
-            _print_json("Interrupted", message, INTERRUPTED)
+            _print_json("Interrupted", message, interrupted.exit_code)
         else:
             _print_line(message)
-        sys.exit(INTERRUPTED)
+        sys.exit(interrupted.exit_code)
 
 
 def _print_line(message: str) -> None:

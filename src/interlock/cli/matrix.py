@@ -124,7 +124,7 @@ def matrix(
             )
             into = results or paths.results
             assignment = experiment.Assignment(known, paths.root, into, built, settings, command, name)
-            folder = experiment.run(machine, assignment, on_progress)
+            folder = experiment.run(machine, assignment, experiment.Watching(on_progress))
     described = write_report(folder)
     fail_on_failed_builds(built)
     fail_on_failed_cells(folder, described)

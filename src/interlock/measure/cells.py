@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,11 +12,14 @@ import pyperf
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from interlock.analysis.verdicts import Comparison, Pair
 from interlock.catalog.variants import Gil, Surroundings, Variant
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.protocol import Ended, Installer, Network, Sandbox, Workspace
 from interlock.measure import adapters, processes
+from interlock.measure.ending import Ending
 from interlock.measure.processes import OK, all_reported, judge_process, judge_set_up, output_outcome
+from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.results.experiments import Built, Outcome, PackageSet, ProgramOutput, Settings, State, Subject
 from interlock.results.profiles import BenchmarkProfile, Probe
 
@@ -29,10 +33,19 @@ class PackageSets:
     """The package sets of an experiment, by key."""
 
     sets: Mapping[SetKey, PackageSet] = field(default_factory=dict)
+    took_s: Mapping[tuple[str, str], float] = field(default_factory=dict)  # by variant and the workload that was first
 
     def of(self, variant: str, workload: Workload, benchmark: Benchmark) -> PackageSet:
         """Return a benchmark's package set; empty if it requires nothing."""
         return self.sets.get(_key(variant, workload, benchmark), NO_PACKAGES)
+
+    def variant_s(self, variant: str, workload: Workload) -> float:
+        """Return the seconds that installing took for a variant in this workload; nothing for what was there."""
+        return self.took_s.get((variant, workload.name), 0.0)
+
+    def workload_s(self, workload: Workload) -> float:
+        """Return the same for all variants."""
+        return sum(seconds for (_, name), seconds in self.took_s.items() if name == workload.name)
 
     def of_workload(self, variant: str, workload: Workload) -> list[PackageSet]:
         """Return every package set that a cell of the workload mounts."""
@@ -43,25 +56,31 @@ class PackageSets:
 def install_required(installer: Installer, built: Sequence[Built], workloads: Sequence[Workload]) -> PackageSets:
     """Install what the workloads require for each image. What cannot be installed fails only what requires it."""
     images = {image.variant: image for image in built if image.outcome.state is State.OK}
-    keys = dict.fromkeys(_keys(list(images), workloads))
+    keys: dict[SetKey, str] = {}
+    for key, workload in _keys(list(images), workloads):
+        keys.setdefault(key, workload)
     if any(key[-1] for key in keys):
         installer.tidy()
-    sets = {}
-    for key in keys:
+    sets: dict[SetKey, PackageSet] = {}
+    took_s: dict[tuple[str, str], float] = {}
+    for key, workload in keys.items():
         variant, admitted, needs_gil, lines = key
+        start_s = time.monotonic()
         refusal = _refusal(installer.catalog.variants[variant], admitted, needs_gil)
         if refusal:
             sets[key] = PackageSet(outcome=Outcome(state=State.UNSUPPORTED, reason=refusal))
         elif lines:
             sets[key] = installer.ensure(images[variant], lines)
-    return PackageSets(sets)
+            took_s[variant, workload] = took_s.get((variant, workload), 0.0) + time.monotonic() - start_s
+    return PackageSets(sets, took_s)
 
 
-def _keys(variants: Sequence[str], workloads: Sequence[Workload]) -> Iterator[SetKey]:
+def _keys(variants: Sequence[str], workloads: Sequence[Workload]) -> Iterator[tuple[SetKey, str]]:
+    """Yield each package set with the name of a workload that needs it."""
     for workload in workloads:
         for benchmark in _benchmarks_of(workload):
             for variant in variants:
-                yield _key(variant, workload, benchmark)
+                yield _key(variant, workload, benchmark), workload.name
 
 
 def _benchmarks_of(workload: Workload) -> list[Benchmark]:
@@ -98,6 +117,16 @@ class ProgressUpdate:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What the rounds of one benchmark have shown so far; after `is_last` nothing more is measured of it."""
+
+    workload: Workload
+    benchmark: Benchmark
+    comparisons: Mapping[Pair, Comparison]
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
 class Resources:
     """What the cells of an experiment share, made once."""
 
@@ -112,6 +141,8 @@ class Resources:
     controls: Mapping[str, str] = field(
         default_factory=dict
     )  # by variant: what it is compared with besides the baseline
+    ending: Ending = field(default_factory=Ending)
+    on_look: Callable[[Look], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -121,6 +152,7 @@ class Session:
     resources: Resources
     workload: Workload
     network: Network
+    clock: Stopwatch = field(default_factory=Stopwatch)  # of the whole workload
 
     def take(self) -> Repetition:
         """Return how many warm-ups and values a process takes."""
@@ -142,6 +174,7 @@ class Cell:
     gil: Gil | None = None  # its state when programs start, as declared or proved
     limit: Limit | None = None  # what is measured instead of an interpreter
     ready: set[tuple[str, str]] = field(default_factory=set)  # (sandbox, benchmark) whose set-up has run
+    clock: Stopwatch = field(default_factory=Stopwatch)
 
     def note(self, text: str) -> None:
         """Add a note unless it is empty or already there."""
@@ -249,7 +282,8 @@ def _set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome
         return OK, NOTHING_RUN
     argv = processes.set_up_argv(benchmark, _placeholders(session, cell, benchmark))
     argv = processes.with_options(argv, cell.subject.options)
-    ended = start_in(session, cell, benchmark, argv, cell.subject.environment)
+    with session.clock.during(Phase.PREPARING), cell.clock.during(Phase.PREPARING):
+        ended = start_in(session, cell, benchmark, argv, cell.subject.environment)
     cell.ready.add(ready)
     return judge_set_up(session.workload, benchmark, ended), ended
 
@@ -267,8 +301,8 @@ def start_in(
 
 
 @contextmanager
-def open_session(resources: Resources, workload: Workload) -> Iterator[Session]:
+def open_session(resources: Resources, workload: Workload, clock: Stopwatch | None = None) -> Iterator[Session]:
     """Yield the workload's session, then close it; WorkloadError if its server or load does not start."""
     environment = None if workload.server is None else workload.server.environment
     with resources.workspace.network(environment, load=workload.load is not None) as network:
-        yield Session(resources, workload, network)
+        yield Session(resources, workload, network, clock or Stopwatch())

@@ -18,7 +18,8 @@ from interlock.engine import machine
 from interlock.engine.protocol import Engine, Needs
 from interlock.errors import UsageError, nearest
 from interlock.measure import disturbances, lock
-from interlock.measure.cells import ProgressUpdate, Resources, install_required
+from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
+from interlock.measure.ending import Ending
 from interlock.measure.profiling import best_probe
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
@@ -96,11 +97,33 @@ class Assignment:
 class Record:
     """What an experiment has measured so far."""
 
-    name: str
+    folder: Path
     started: datetime.datetime
+    ending: Ending = field(default_factory=Ending)
+    waiting_s: float = 0.0
+    set_up_s: float = 0.0
     clock_s: float = field(default_factory=time.monotonic)
     probe: Probe | None = None
     measured: dict[str, Measured] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> str:
+        """Return the name under which the engine keeps what it makes for this experiment."""
+        return f"{self.folder.name}-{self.started:%H%M%S%f}"
+
+    @property
+    def not_reached(self) -> Outcome:
+        """Return the outcome of cells that nothing was measured of."""
+        return Outcome(state=State.NOT_MEASURED, reason=f"{self.ending.reason or 'the end'} came first")
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Who is told what goes on, and who may end it."""
+
+    on_progress: Callable[[ProgressUpdate], None]
+    on_look: Callable[[Look], None] = lambda _: None
+    ending: Ending = field(default_factory=Ending)
 
 
 def choose_baseline(wanted: str | None, built: list[Built]) -> str:
@@ -116,38 +139,61 @@ def choose_baseline(wanted: str | None, built: list[Built]) -> str:
     return wanted or (DEFAULT_BASELINE if DEFAULT_BASELINE in ready else ready[0])
 
 
-def run(engine: Engine, assignment: Assignment, on_progress: Callable[[ProgressUpdate], None]) -> Path:
+def run(engine: Engine, assignment: Assignment, watching: Watching) -> Path:
     """Measure all cells while no other experiment measures on this machine; return the experiment's folder."""
-    with lock.hold(
-        f"matrix into {assignment.results}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))
-    ):
-        return _run(engine, assignment, on_progress)
+    start_s = time.monotonic()
+
+    def on_wait(text: str) -> None:
+        watching.on_progress(ProgressUpdate("preparing", text, "", 0, 1))
+
+    with lock.hold(f"matrix into {assignment.results}", on_wait), watching.ending.listening():
+        watching.ending.start()
+        return _run(engine, assignment, watching, time.monotonic() - start_s)
 
 
-def _run(engine: Engine, assignment: Assignment, on_progress: Callable[[ProgressUpdate], None]) -> Path:
+def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: float) -> Path:
     """Measure workload by workload.
 
-    If it is interrupted the complete workloads are kept, and the rest recorded as failed: interrupted; without any, no
-    folder stays. Containers, networks and volumes are removed in any case.
+    What was measured before something ended it is kept, and the rest recorded as not measured. Containers, networks and
+    volumes are removed in any case; if an error comes before anything is measured, so is the folder.
     """
     started = datetime.datetime.now(datetime.UTC)
     folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
-    record = Record(folder.name, started)
-    owner = f"{folder.name}-{started:%H%M%S%f}"
+    record = Record(folder, started, watching.ending, waited_s)
     try:
-        resources = _set_up(engine, assignment, folder, owner, on_progress)
-        record.probe = resources.probe
-        for name in assignment.settings.workloads:
-            record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
+        _measure_all(engine, assignment, watching, record)
     finally:
-        try:
-            engine.clean_up(owner)
-        finally:
-            if record.measured:
-                store.write_json(folder / store.EXPERIMENT_FILE, describe(engine, assignment, record))
-            else:
-                store.remove_folder(folder)
+        with watching.ending.shielded():
+            try:
+                engine.clean_up(record.owner)
+            finally:
+                if record.measured or watching.ending.reason:
+                    _write_record(engine, assignment, record)
+                else:
+                    store.remove_folder(folder)
     return folder
+
+
+def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, record: Record) -> None:
+    """Measure workload by workload until something ends it; the record is written after each."""
+    resources, ending, names = None, watching.ending, assignment.settings.workloads
+    with ending.kept():
+        resources = _set_up(engine, assignment, record, watching)
+    if resources is None:
+        return
+    record.probe = resources.probe
+    packages_s = sum(resources.package_sets.took_s.values())
+    record.set_up_s = time.monotonic() - record.clock_s - packages_s
+    for index, name in enumerate(names):
+        if ending.stops():
+            return
+        ending.share(len(names) - index, profiled=assignment.settings.profiled)
+        record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
+        _write_record(engine, assignment, record)
+
+
+def _write_record(engine: Engine, assignment: Assignment, record: Record) -> None:
+    store.write_json(record.folder / store.EXPERIMENT_FILE, describe(engine, assignment, record))
 
 
 def subjects(assignment: Assignment) -> list[Subject]:
@@ -175,13 +221,11 @@ def _in_mode(known: Catalog, plain: Subject, name: str | None) -> Subject:
     return plain.model_copy(update=update)
 
 
-def _set_up(
-    engine: Engine, assignment: Assignment, folder: Path, owner: str, on_progress: Callable[[ProgressUpdate], None]
-) -> Resources:
+def _set_up(engine: Engine, assignment: Assignment, record: Record, watching: Watching) -> Resources:
     """Return what all cells share: the engine's workspace, the best probe that works in it, and packages."""
 
     def on_step(variant: str, step: str) -> None:
-        on_progress(ProgressUpdate("preparing", step, variant, 0, 1))
+        watching.on_progress(ProgressUpdate("preparing", step, variant, 0, 1))
 
     on_step("", "instruments")
     workloads, programs = list(assignment.workloads.values()), programs_of(assignment.root / "workloads")
@@ -193,15 +237,17 @@ def _set_up(
         limits=any(one.limits for one in workloads),
         load=any(one.load for one in workloads),
     )
-    workspace = engine.set_up(owner, needs)
+    workspace = engine.set_up(record.owner, needs)
     installer = engine.installer(assignment.catalog, assignment.root, on_step)
     return Resources(
         workspace=workspace,
-        folder=folder,
+        folder=record.folder,
         host=host_folder(),
         probe=best_probe(workspace) if assignment.settings.profiled else None,
         settings=assignment.settings,
-        on_progress=on_progress,
+        on_progress=watching.on_progress,
+        on_look=watching.on_look,
+        ending=watching.ending,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
         controls=controls_of(assignment.catalog, assignment.built),
@@ -229,7 +275,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
     """Return the record, which is complete: a report needs no catalog."""
     built, settings, known, measured = assignment.built, assignment.settings, assignment.catalog, record.measured
     return Experiment(
-        name=record.name,
+        name=record.folder.name,
         tool_version=__version__,
         command=assignment.command,
         started=record.started.isoformat(timespec="seconds"),
@@ -241,7 +287,11 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
         conditions={key: known.conditions[key] for key in settings.conditions},
         controls=controls_of(known, built),
         facts={label: facts for one in measured.values() for label, facts in one.facts.items()},
-        cells=[cell for key in settings.workloads for cell in cells_of(key, settings, built, measured.get(key))],
+        cells=[
+            cell
+            for key in settings.workloads
+            for cell in cells_of(key, settings, built, measured.get(key), record.not_reached)
+        ],
         limits=[cell for one in measured.values() for cell in one.limits],
         left_out=assignment.left_out,
         order={key: one.order for key, one in measured.items()},
@@ -249,6 +299,10 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
         warnings=warnings_of(measured, is_elsewhere=engine.is_elsewhere),
         measuring_s=round(sum(one.spent.wall_s for one in measured.values()), 3),
         in_processes_s=round(sum(one.spent.in_processes_s for one in measured.values()), 3),
+        times={key: one.clock.times for key, one in measured.items()},
+        waiting_s=round(record.waiting_s, 3),
+        set_up_s=round(record.set_up_s, 3),
+        ended_by=record.ending.reason,
     )
 
 
@@ -259,16 +313,17 @@ def warnings_of(measured: Mapping[str, Measured], *, is_elsewhere: bool) -> list
     return [warning for one in measured.values() for warning in one.warnings]
 
 
-def cells_of(workload: str, settings: Settings, built: list[Built], measured: Measured | None) -> list[CellResult]:
+def cells_of(
+    workload: str, settings: Settings, built: list[Built], measured: Measured | None, not_reached: Outcome
+) -> list[CellResult]:
     """Return the workload's cells in the chosen order, including those without an image and those not reached."""
     done = {cell.label: cell for cell in measured.cells} if measured else {}
     conditions = [label_of(settings.baseline, name) for name in settings.conditions]
     outcomes = {image.variant: image.outcome for image in built}
-    interrupted = Outcome(state=State.FAILED, reason="interrupted before it was measured")
     planned = {}
     for label in (*settings.variants, *conditions):
         variant, mode = split_label(label)
-        outcome = outcomes[variant] if outcomes[variant].state is not State.OK else interrupted
+        outcome = outcomes[variant] if outcomes[variant].state is not State.OK else not_reached
         missing = CellResult(variant=variant, mode=mode, workload=workload, outcome=outcome)
         planned[label] = done.get(label, missing)
     return list((planned | done).values())

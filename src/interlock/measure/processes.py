@@ -359,5 +359,5 @@ def suite_of(runs: Mapping[str, Sequence[pyperf.Run]]) -> pyperf.BenchmarkSuite 
 
 def worst_outcome(outcomes: Iterable[Outcome]) -> Outcome:
     """Return the worst outcome of a cell's benchmarks, which is the cell's."""
-    rank = [State.OK, State.UNSUPPORTED, State.UNAVAILABLE, State.TIMED_OUT, State.FAILED]
+    rank = [State.OK, State.UNSUPPORTED, State.UNAVAILABLE, State.NOT_MEASURED, State.TIMED_OUT, State.FAILED]
     return max(outcomes, key=lambda outcome: rank.index(outcome.state), default=OK)

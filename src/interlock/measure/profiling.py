@@ -18,6 +18,7 @@ from interlock.measure import processes
 from interlock.measure.cells import Cell, ProgressUpdate, Session, Start, interpreter_argv, open_sandbox, run_in
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import load_fully, make_ready, running_service
+from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Instructions, Method, PhaseCounts, Probe
 
@@ -35,13 +36,16 @@ def profile_pass(session: Session, open_cells: list[Cell]) -> None:
     """Profile each benchmark that works; not the twin, which is the baseline's image."""
     profiled = [cell for cell in open_cells if cell.subject.mode != TWIN]
     for index, cell in enumerate(profiled):
+        if session.resources.ending.stops():
+            return
         session.resources.on_progress(
             ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))
         )
         for benchmark in session.workload.benchmarks:
             if benchmark.profile_metric and cell.goes_on(benchmark):
                 try:
-                    cell.profiles[benchmark.name] = _profile(session, benchmark, cell)
+                    with cell.clock.during(Phase.PROFILING):
+                        cell.profiles[benchmark.name] = _profile(session, benchmark, cell)
                 except InterlockError as error:
                     cell.profile_problem = str(error)
 

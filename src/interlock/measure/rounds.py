@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from interlock.analysis.comparison import compared_pairs
-from interlock.analysis.verdicts import LOOKS, undecided_labels
+from interlock.analysis.verdicts import LOOKS, compare_rows, last_look, open_labels
 from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
 from interlock.engine.protocol import Ended
@@ -20,6 +20,7 @@ from interlock.measure import disturbances, processes, services
 from interlock.measure.cells import (
     NOTHING_RUN,
     Cell,
+    Look,
     ProgressUpdate,
     Session,
     Start,
@@ -28,6 +29,7 @@ from interlock.measure.cells import (
     run_in,
 )
 from interlock.measure.processes import all_reported, command_run, gil_note, gil_outcome, process_figures, program_run
+from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import Outcome, State, Subject
 
 # The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
@@ -162,13 +164,28 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
     )
     order = RoundOrder()
     undecided = partial(_undecided, session, open_cells)
-    for planned in interleave(schedule, workload.benchmarks, open_cells, undecided):
-        cell, label = planned.candidate, planned.candidate.subject.label
-        order.note(planned.round, label)
-        resources.on_progress(ProgressUpdate(planned.title, workload.name, label, planned.done, planned.total))
-        if cell.goes_on(planned.task):
-            run_benchmark(session, planned.task, cell, spent, calibrate=planned.round == 0)
+    with resources.ending.kept():
+        for planned in interleave(schedule, workload.benchmarks, open_cells, undecided):
+            if resources.ending.stops_rounds():
+                break
+            cell, label = planned.candidate, planned.candidate.subject.label
+            order.note(planned.round, label)
+            resources.on_progress(ProgressUpdate(planned.title, workload.name, label, planned.done, planned.total))
+            if cell.goes_on(planned.task):
+                with cell.clock.during(Phase.MEASURING):
+                    run_benchmark(session, planned.task, cell, spent, calibrate=planned.round == 0)
+    _show_last_look(session, open_cells)
     return order.rounds
+
+
+def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:
+    """Show what the rounds have come to, decided or not, whatever ended them."""
+    settings, workload = session.resources.settings, session.workload
+    for benchmark in workload.benchmarks:
+        figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
+        pairs = compared_pairs(figures, settings.baseline, session.resources.controls)
+        found = compare_rows(figures, pairs, settings.baseline, adaptive=settings.looks, margin=workload.margin)
+        session.resources.on_look(Look(workload, benchmark, found, is_last=True))
 
 
 def _limit(session: Session) -> int:
@@ -190,7 +207,9 @@ def _undecided(
     figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
     settings, controls = session.resources.settings, session.resources.controls
     pairs = compared_pairs(figures, settings.baseline, controls)
-    needed = undecided_labels(figures, pairs, settings.baseline, margin=session.workload.margin)
+    found = last_look(figures, pairs, settings.baseline, margin=session.workload.margin)
+    session.resources.on_look(Look(session.workload, benchmark, found))
+    needed = open_labels(found, pairs, figures)
     always = {settings.baseline, label_of(settings.baseline, TWIN)}
     if not any(cell.subject.label in needed - always for cell in going_on):
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -25,9 +25,10 @@ from interlock.measure.cells import (
     packages_of,
     start_in,
 )
-from interlock.measure.processes import OK, suite_of, worst_outcome
+from interlock.measure.processes import OK, process_figures, suite_of, worst_outcome
 from interlock.measure.profiling import profile_pass
 from interlock.measure.rounds import TimeUsed, watched_rounds
+from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.results import store
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
 from interlock.results.profiles import CellProfile
@@ -50,53 +51,90 @@ class Measured:
     spent: TimeUsed
     warnings: list[str]
     workload: Workload  # with the benchmarks that were discovered
+    clock: Stopwatch
 
 
 def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> Measured:
     """Measure and profile one workload on all subjects and write their files."""
-    with ExitStack() as ends:
+    clock = Stopwatch()
+    clock.add(Phase.PREPARING, resources.package_sets.workload_s(workload))
+    with clock.during(Phase.PREPARING), ExitStack() as ends:
         try:
-            session = ends.enter_context(open_session(resources, workload))
+            session = ends.enter_context(open_session(resources, workload, clock))
         except WorkloadError as error:
             state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
-            return _unmeasured(workload, subjects, Outcome(state=state, reason=error.found))
+            return _unmeasured(workload, subjects, Outcome(state=state, reason=error.found), clock)
         return _measure_on(session, subjects)
 
 
 def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
-    resources = session.resources
+    """Measure and profile; what was measured before a budget or a signal ended it is written too."""
+    ending, clock = session.resources.ending, session.clock
     open_cells: list[Cell] = []
     open_limits: list[Cell] = []
+    facts: dict[str, Facts] = {}
     try:
-        for subject in subjects:
-            open_cells.append(Cell(subject, open_sandbox(session, subject)))
-        open_limits += rounds.open_limits(session)
-        session = discover(session, open_cells)
-        workload = session.workload
-        # The twin has the baseline's facts.
-        answers = {cell.subject.label: _ask_facts(session, cell) for cell in open_cells if cell.subject.mode != TWIN}
-        facts = {label: answer for label, answer in answers.items() if answer}
-        for cell in open_cells:
-            answer = facts.get(cell.subject.label) or facts.get(cell.subject.variant)
-            _exclude_impossible(session, cell, answer)
-            _fail_without_mode(workload, cell, facts.get(cell.subject.label))
-            cell.gil = _gil_at_start(cell.subject, facts)
+        with ending.kept():
+            open_cells.extend(_opened(session, subjects))
+            open_limits += rounds.open_limits(session)
+            session = discover(session, open_cells)
+            facts |= _make_ready(session, open_cells)
         spent = TimeUsed()
-        order, warnings = watched_rounds(session, open_cells + open_limits, spent)
-        if resources.settings.profiled:
-            profile_pass(session, open_cells)
+        with clock.during(Phase.MEASURING):
+            order, warnings = watched_rounds(session, open_cells + open_limits, spent)
+        if session.resources.settings.profiled:
+            with ending.kept(), clock.during(Phase.PROFILING):
+                profile_pass(session, open_cells)
+        for cell in open_cells + open_limits:
+            _note_unmeasured(session, cell)
         written, limits_written = ([_write(session, cell) for cell in some] for some in (open_cells, open_limits))
-        return Measured(written, limits_written, order, facts, spent, warnings, workload)
+        return Measured(written, limits_written, order, facts, spent, warnings, session.workload, clock)
     finally:
         for cell in open_cells + open_limits:
             cell.sandbox.close()
 
 
-def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome) -> Measured:
+def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
+    """Yield each subject's cell as soon as it is open; its variant's packages are of the first one's preparing."""
+    seen: set[str] = set()
+    for subject in subjects:
+        clock = Stopwatch()
+        if subject.variant not in seen:
+            clock.add(Phase.PREPARING, session.resources.package_sets.variant_s(subject.variant, session.workload))
+        seen.add(subject.variant)
+        with clock.during(Phase.PREPARING):
+            sandbox = open_sandbox(session, subject)
+        yield Cell(subject, sandbox, clock=clock)
+
+
+def _make_ready(session: Session, open_cells: Sequence[Cell]) -> dict[str, Facts]:
+    """Return the facts of the interpreters, and give an outcome to what cannot be measured."""
+    answers: dict[str, Facts | None] = {}
+    for cell in open_cells:
+        if cell.subject.mode != TWIN:  # it has the baseline's facts
+            with cell.clock.during(Phase.PREPARING):
+                answers[cell.subject.label] = _ask_facts(session, cell)
+    facts = {label: answer for label, answer in answers.items() if answer}
+    for cell in open_cells:
+        _exclude_impossible(session, cell, facts.get(cell.subject.label) or facts.get(cell.subject.variant))
+        _fail_without_mode(session.workload, cell, facts.get(cell.subject.label))
+        cell.gil = _gil_at_start(cell.subject, facts)
+    return facts
+
+
+def _note_unmeasured(session: Session, cell: Cell) -> None:
+    """Give an outcome to the benchmarks that the end of the experiment came before."""
+    reason = session.resources.ending.reason
+    for benchmark in session.workload.benchmarks if reason else []:
+        if cell.goes_on(benchmark) and not process_figures(cell.runs.get(benchmark.name, [])):
+            cell.outcomes[benchmark.name] = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first")
+
+
+def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome, clock: Stopwatch) -> Measured:
     """Return cells with one outcome for a workload that could not be prepared; the other workloads go on."""
     limited = [Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in workload.limits]
     variants, limits = ([_all_ended(workload, one, outcome) for one in some] for some in (subjects, limited))
-    return Measured(variants, limits, [], {}, TimeUsed(), [], workload)
+    return Measured(variants, limits, [], {}, TimeUsed(), [], workload, clock)
 
 
 def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellResult:
@@ -194,8 +232,9 @@ def _write(session: Session, cell: Cell) -> CellResult:
         outcome=worst_outcome(cell.outcomes.values()),
         benchmarks=cell.outcomes,
         packages=_installed(session, subject),
-        profile=_profile_outcome(resources, cell),
+        profile=_profile_outcome(session, cell),
         notes=cell.notes,
+        times=cell.clock.times,
     )
 
 
@@ -205,10 +244,16 @@ def _installed(session: Session, subject: Subject) -> dict[str, dict[str, str]]:
     return {name: versions for name, versions in found.items() if versions}
 
 
-def _profile_outcome(resources: Resources, cell: Cell) -> Outcome | None:
-    if not resources.settings.profiled or cell.subject.mode == TWIN or cell.limit is not None:
+def _profile_outcome(session: Session, cell: Cell) -> Outcome | None:
+    """Return whether the cell has its profiles; None if it is to have none."""
+    if not session.resources.settings.profiled or cell.subject.mode == TWIN or cell.limit is not None:
         return None
-    return Outcome(state=State.FAILED, reason=cell.profile_problem) if cell.profile_problem else OK
+    if cell.profile_problem:
+        return Outcome(state=State.FAILED, reason=cell.profile_problem)
+    wanted = {one.name for one in session.workload.benchmarks if one.profile_metric and cell.goes_on(one)}
+    if session.resources.ending.reason and not wanted <= cell.profiles.keys():
+        return Outcome(state=State.NOT_MEASURED, reason=f"{session.resources.ending.reason} came first")
+    return OK
 
 
 ANY = Benchmark(name="", metric=Metric(label="s", scale=1))

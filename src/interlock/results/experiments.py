@@ -23,6 +23,7 @@ class State(StrEnum):
     TIMED_OUT = "timed out"
     UNSUPPORTED = "unsupported"
     UNAVAILABLE = "unavailable"
+    NOT_MEASURED = "not measured"
 
 
 class Outcome(Data):
@@ -119,6 +120,28 @@ class ProcessCost(Data):
     signal: int
 
 
+class Times(Data):
+    """What a cell or a workload took, in seconds, each for itself.
+
+    Preparing is packages, containers, servers and set-ups; measuring is rounds with their calibration and warm-ups.
+    """
+
+    preparing_s: float = 0.0
+    measuring_s: float = 0.0
+    profiling_s: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        return self.preparing_s + self.measuring_s + self.profiling_s
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as people say it: 90 s, 12 min, 2.5 h."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
+
+
 class CellResult(Data):
     """A cell's outcome, and that of each of its benchmarks."""
 
@@ -130,6 +153,7 @@ class CellResult(Data):
     packages: dict[str, dict[str, str]] = {}  # by benchmark: installed versions by name
     profile: Outcome | None = None
     notes: list[str] = []  # what a reader must know besides the figures
+    times: Times | None = None  # None in older records
 
     @property
     def label(self) -> str:
@@ -181,6 +205,10 @@ class Experiment(Data):
     warnings: list[str] = []
     measuring_s: float = 0.0  # wall time of all rounds; the next one is the part that measured processes took
     in_processes_s: float = 0.0
+    times: dict[str, Times] = {}  # by workload, all its cells together; empty in older records
+    waiting_s: float = 0.0  # for the lock that lets one experiment at a time measure
+    set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
+    ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
 
 
 class ProgramOutput(Data):

@@ -23,7 +23,14 @@ Frame = list[Record]
 
 BASELINE = "baseline"
 # How a benchmark without a figure is written where there is no room for the word.
-CODES = {State.UNAVAILABLE: "-", State.UNSUPPORTED: "x", State.TIMED_OUT: "t/o", State.FAILED: "err", State.OK: "?"}
+CODES = {
+    State.UNAVAILABLE: "-",
+    State.UNSUPPORTED: "x",
+    State.TIMED_OUT: "t/o",
+    State.NOT_MEASURED: "...",
+    State.FAILED: "err",
+    State.OK: "?",
+}
 SHADES = {
     "faster-3": "faster, under 0.5x",
     "faster-2": "faster, 0.5x to 0.8x",

@@ -1,0 +1,104 @@
+"""Why measuring ends before all is decided, a budget, Ctrl-C or SIGTERM, and what they may interrupt."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from interlock.errors import Interrupted
+from interlock.results.experiments import duration_text
+
+# Of a workload's share of the budget the rounds may take this much where a profile follows them.
+ROUNDS_SHARE = 5 / 6
+SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+
+
+class Ending:
+    """The end of an experiment, for whoever measures to ask about.
+
+    A first signal raises Interrupted where `kept` allows it, and elsewhere is only noted, so that what was measured is
+    written. A second one raises Interrupted everywhere but in `shielded`.
+    """
+
+    def __init__(self, budget_s: float | None = None) -> None:
+        self.budget_s = budget_s
+        self.signals: list[int] = []
+        self._ends_s = float("inf")  # by time.monotonic()
+        self._rounds_end_s = float("inf")
+        self._may_interrupt = self._is_shielded = self._has_stopped = False
+
+    def start(self) -> None:
+        """Start the budget's clock."""
+        if self.budget_s is not None:
+            self._ends_s = time.monotonic() + self.budget_s
+
+    def share(self, workloads: int, *, profiled: bool) -> None:
+        """Give the next workload an equal share of what is left for this many; with a profile some of it is for that.
+
+        What a workload does not need is the next ones'.
+        """
+        now = time.monotonic()
+        self._rounds_end_s = now + (self._ends_s - now) / workloads * (ROUNDS_SHARE if profiled else 1)
+
+    def stops(self) -> bool:
+        """Return whether nothing more is to be started; who asks has more to start, and does not if it stops."""
+        return self._remember(bool(self.signals) or time.monotonic() >= self._ends_s)
+
+    def stops_rounds(self) -> bool:
+        """Return the same for the rounds of this workload, which end with its share of the budget."""
+        return self._remember(self.stops() or time.monotonic() >= self._rounds_end_s)
+
+    def _remember(self, stops: bool) -> bool:
+        self._has_stopped |= stops
+        return stops
+
+    @property
+    def reason(self) -> str:
+        """What ended something before it was done, in words; empty if nothing has."""
+        if self.signals:
+            return SIGNALS[signal.Signals(self.signals[0])]
+        return f"the budget of {duration_text(self.budget_s)}" if self.budget_s and self._has_stopped else ""
+
+    @property
+    def exit_code(self) -> int:
+        """Return what a command that ended in order leaves with: 128 and the signal, as a shell has it, else 0."""
+        return 128 + self.signals[0] if self.signals else 0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take Ctrl-C and SIGTERM in the block, and give them back after it."""
+        before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.signals.append(number)
+        if self._may_interrupt or (len(self.signals) > 1 and not self._is_shielded):
+            raise Interrupted(number)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Let a first signal leave the block at once, wherever it is, and go on after it: what it made is kept."""
+        self._may_interrupt = True
+        try:
+            yield
+        except Interrupted:
+            if len(self.signals) != 1:
+                raise
+        finally:
+            self._may_interrupt = False
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Let no signal interrupt the block: it writes, or cleans up."""
+        self._is_shielded = True
+        try:
+            yield
+        finally:
+            self._is_shielded = False

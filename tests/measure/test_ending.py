@@ -1,0 +1,124 @@
+"""What a budget and signals end, and what they may interrupt."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from interlock.errors import Interrupted
+from interlock.measure.ending import Ending
+
+
+def send(number: int = signal.SIGINT) -> None:
+    os.kill(os.getpid(), number)
+
+
+def test_without_a_budget_or_a_signal_nothing_ends() -> None:
+    ending = Ending()
+    ending.start()
+    ending.share(1, profiled=True)
+    assert not ending.stops()
+    assert not ending.stops_rounds()
+    assert (ending.reason, ending.exit_code) == ("", 0)
+
+
+def test_a_first_signal_is_noted_and_interrupts_only_what_is_kept() -> None:
+    reached = []
+    ending = Ending()
+    with ending.listening():
+        send(signal.SIGTERM)
+        reached.append("outside")
+        assert ending.stops()
+    kept = Ending()
+    with kept.listening():
+        with kept.kept():
+            send()
+            reached.append("not reached")
+        reached.append("after")
+    assert reached == ["outside", "after"]
+    assert (ending.reason, ending.exit_code) == ("SIGTERM", 143)
+    assert (kept.reason, kept.exit_code) == ("Ctrl-C", 130)
+
+
+def test_a_second_signal_interrupts_everything_but_what_is_shielded() -> None:
+    ending = Ending()
+
+    def three() -> None:
+        send()
+        with ending.shielded():
+            send(signal.SIGTERM)
+        send(signal.SIGTERM)
+
+    with pytest.raises(Interrupted) as caught, ending.listening():
+        three()
+    assert caught.value.exit_code == 143
+    assert ending.exit_code == 130
+
+
+def test_a_second_signal_leaves_even_what_is_kept() -> None:
+    def two() -> None:
+        try:
+            send()
+        finally:
+            send()
+
+    ending = Ending()
+    with pytest.raises(Interrupted), ending.listening(), ending.kept():
+        two()
+    assert len(ending.signals) == 2
+
+
+def test_the_handlers_of_before_are_back_after_the_block() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Ending().listening():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@dataclass
+class Clock:
+    """time.monotonic() as a test sets it."""
+
+    now_s: float = 0.0
+
+    def at(self, now_s: float) -> None:
+        self.now_s = now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: made.now_s)
+    return made
+
+
+def test_a_workload_gets_its_share_of_the_budget_and_a_profile_a_part_of_that(clock: Clock) -> None:
+    ending = Ending(budget_s=60)
+    ending.start()
+    ending.share(2, profiled=False)
+    for now_s, rounds_end, all_ends in ((29, False, False), (30, True, False), (59, True, False), (60, True, True)):
+        clock.at(now_s)
+        assert (ending.stops_rounds(), ending.stops()) == (rounds_end, all_ends)
+    clock.at(0)
+    ending.share(1, profiled=True)
+    for now_s, rounds_end in ((49, False), (50, True)):
+        clock.at(now_s)
+        assert ending.stops_rounds() is rounds_end
+
+
+def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
+    ending = Ending(budget_s=60)
+    ending.start()
+    ending.share(3, profiled=False)
+    clock.at(10)
+    ending.share(2, profiled=False)
+    clock.at(34)
+    assert not ending.stops_rounds()
+    assert ending.reason == ""
+    clock.at(35)
+    assert ending.stops_rounds()
+    assert "60 s" in ending.reason
