@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from interlock.analysis.history import LEVEL, find_splits
+from interlock.analysis.changes import LEVEL, find_splits
 
 Floats = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from interlock.cli import main, report
 from interlock.errors import InterlockError, KindError, StoreError, UsageError
-from interlock.report.export_tables import TABLES
+from interlock.report.export import TABLES
 from interlock.results import store
 from tests.analysis.extracts import OTHER, THIRD, write_experiment
 from tests.builders import ROOT, make_cell, make_experiment
@@ -261,12 +261,9 @@ def test_a_project_without_claims_has_a_page_without_them(
 @pytest.fixture
 def without_report_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installation as on a fleet's host: without the libraries of the extra 'report'."""
-    for name in [
-        name for name in sys.modules if name.startswith(("interlock.report.html", "interlock.report.export_f"))
-    ]:
+    for name in [name for name in sys.modules if name.startswith("interlock.report.html")]:
         monkeypatch.delitem(sys.modules, name)
-    for parent, name in (("interlock.report", "html"), ("interlock.report", "export_files")):
-        monkeypatch.delattr(f"{parent}.{name}", raising=False)
+    monkeypatch.delattr("interlock.report.html", raising=False)
     for name in ("altair", "pyarrow", "vl_convert"):
         monkeypatch.setitem(sys.modules, name, None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from interlock.analysis.changes import changes_between
+from interlock.analysis.changes import changes_between, histories
 from interlock.analysis.cohorts import kind_summaries
-from interlock.analysis.history import histories
+from interlock.errors import StoreError
 from interlock.report import comparisons
 from interlock.report.comparisons import Document, blocks
-from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract
+from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract, write_experiment
 
 
 def changed(*, times: bool = False, **after: Any) -> Document:
@@ -180,3 +181,33 @@ def test_a_history_has_each_point_with_its_image_and_each_change() -> None:
     (change,) = series["changes"]
     assert (change["since"], change["at"], change["what"]) == ("2026-11-06-a", 5, [])
     assert change["ratio"] == pytest.approx(1.5, rel=0.01)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    return [write_experiment(tmp_path / f"e{day}", {OTHER: 1.0 + day}, day) for day in range(4)]
+
+
+def test_experiments_come_back_in_their_order(folders: list[Path]) -> None:
+    found = comparisons.read_extracts(folders)
+    assert [one.name for one in found] == [f"2026-11-{day:02}-a" for day in (1, 2, 3, 4)]
+    points = [one.measured["locks", "uncontended"].points[OTHER] for one in found]
+    assert [point.ratio.estimate for point in points] == pytest.approx([1, 2, 3, 4])
+
+
+def test_on_several_cores_they_are_the_same(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = comparisons.read_extracts(folders)
+    monkeypatch.setattr(comparisons, "MIN_PER_PROCESS", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert comparisons.read_extracts(folders) == alone
+
+
+def test_a_spoilt_file_is_named_from_another_process_too(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    spoilt = folders[2] / "box" / OTHER / "locks.json"
+    spoilt.write_text("{", encoding="utf-8")
+    for fewest in (100, 2):
+        monkeypatch.setattr(comparisons, "MIN_PER_PROCESS", fewest)
+        monkeypatch.setattr("os.cpu_count", lambda: 2)
+        with pytest.raises(StoreError, match="not a pyperf file") as caught:
+            comparisons.read_extracts(folders)
+        assert caught.value.file == str(spoilt)

@@ -43,7 +43,7 @@ from interlock.fleet.running import Limits, Run, RunSettings
 from interlock.measure import experiment
 from interlock.report import comparisons
 from interlock.report import experiment as report
-from interlock.report.extracts import read_extracts
+from interlock.report.comparisons import read_extracts
 from interlock.results import store
 from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from interlock.analysis import changes, claims, cohorts, comparison, history
+from interlock.analysis import changes, claims, cohorts, comparison
 from interlock.analysis.cohorts import Extract
 from interlock.catalog import project
 from interlock.catalog.claims import Claim
@@ -34,8 +34,8 @@ from interlock.errors import UsageError, nearest
 from interlock.report import claims as findings
 from interlock.report import comparisons
 from interlock.report import experiment as report
-from interlock.report.export_tables import FORMATS, TABLES
-from interlock.report.extracts import read_extracts
+from interlock.report.comparisons import read_extracts
+from interlock.report.export import FORMATS, TABLES, rows_of_experiments, write_tables
 from interlock.results import store
 from interlock.results.experiments import Experiment
 
@@ -85,7 +85,7 @@ def history_command(
     """
     folders = experiments_named(folder, None) if folder else store.experiments_in(ProjectPaths.find().results)
     extracts = _selected(read_extracts(folders), split_names(variants), split_names(workloads))
-    found = history.histories(extracts)
+    found = changes.histories(extracts)
     if as_json:
         _write_json([comparisons.history_data(one) for one in found])
     else:
@@ -183,14 +183,12 @@ def export_command(
 
     docs/results.md explains each table and column.
     """
-    with _report_extra():
-        from interlock.report import export_files  # noqa: PLC0415  no other command has to wait for pyarrow
-
     chosen = _export_format(kind, output)
     paths = _export_paths(table, output, chosen)
     named = [one for name in folders or [] for one in experiments_named(name, results)]
     found = named or store.experiments_in(results or ProjectPaths.find().results)
-    counts = export_files.write_tables(paths, chosen, export_files.rows_of_experiments(found))
+    with _report_extra():
+        counts = write_tables(paths, chosen, rows_of_experiments(found))
     if output is None and table is None:
         store.write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
     for name, path in paths.items():

@@ -1,22 +1,39 @@
-"""Changes between experiments, histories and hosts of one kind, as text and as data for JSON. Pure."""
+"""Many experiments read to be compared; their changes, histories and hosts as text and as data for JSON."""
 
 from __future__ import annotations
 
+import gc
 import math
+import multiprocessing
+import os
+import signal
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from interlock.analysis.changes import UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
-from interlock.analysis.cohorts import Cohort, HostRow, HostTable, KindSummary
-from interlock.analysis.history import SHORTEST_INTERVAL, History, HistoryTable, Series
+from interlock.analysis import comparison
+from interlock.analysis.changes import (
+    SHORTEST_INTERVAL,
+    UNCHANGED,
+    Change,
+    ChangeTable,
+    CohortChanges,
+    ExperimentGroup,
+    History,
+    HistoryTable,
+    Series,
+)
+from interlock.analysis.cohorts import Cohort, Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.workloads import Benchmark
 from interlock.report.tables import Section, figure_text, markdown_lines, ratio_text, rich_parts
+from interlock.results import store
 
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -348,3 +365,28 @@ def _comparison_data(one: Comparison) -> Data:
 def _interval_data(one: Interval) -> Data:
     ends = {"ratio": one.estimate, "low": one.low, "high": one.high}
     return {name: end if math.isfinite(end) else None for name, end in ends.items()}
+
+
+# Starting another process takes as long as reading this many experiments.
+MIN_PER_PROCESS = 16
+
+
+def read_extract(folder: Path) -> Extract:
+    """Return the extract of one experiment; its profiles are not read, because no comparison needs them."""
+    described = store.read_experiment(folder)
+    return extract(described, comparison.tables(described, store.read_cell_values(folder, described), {}))
+
+
+def read_extracts(folders: Sequence[Path]) -> list[Extract]:
+    """Return the extracts of all experiments, in their order; StoreError for the first that cannot be read."""
+    workers = min(os.cpu_count() or 1, len(folders) // MIN_PER_PROCESS)
+    if workers < 2:
+        return [read_extract(folder) for folder in folders]
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare) as pool:
+        return list(pool.map(read_extract, folders, chunksize=4))
+
+
+def _prepare() -> None:
+    """Prepare a process: its parent handles signals, and what it reads has no cycles to collect."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()

@@ -49,7 +49,7 @@ class Distribution:
 
 
 def parse(output: str) -> list[Distribution]:
-    """Parse the output of inside/audit_distributions.py: a JSON object per line."""
+    """Parse the output of `inside/audit.py --packages`: a JSON object per line."""
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return [Distribution(one["name"], one["version"], one["files"]) for one in lines]
 
@@ -109,7 +109,7 @@ INSTALL_S, LIST_S = 900, 60
 IMPORT_S, EXTENSIONS_S = 60.0, 120.0
 JOBS = f"{AUDIT}/jobs.json"
 NORMAL_USER = 1000
-PROGRAMS = {name: f"{AUDIT}/{name}.py" for name in ("audit_distributions", "audit_imports")}
+PROGRAM = f"{AUDIT}/audit.py"
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def install(bench: Workbench, wheels: Sequence[Wheel]) -> dict[str, str]:
 
 def distributions(bench: Workbench) -> list[Distribution]:
     """Return everything that is installed now, the image's own pip included."""
-    _put_programs(bench)
-    return parse(_must(bench, ["python", PROGRAMS["audit_distributions"]], LIST_S))
+    bench.put({PROGRAM: files("interlock.engine").joinpath("inside/audit.py").read_bytes()})
+    return parse(_must(bench, ["python", PROGRAM, "--packages"], LIST_S))
 
 
 def run_jobs(bench: Workbench, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
@@ -157,7 +157,7 @@ def run_jobs(bench: Workbench, jobs: Sequence[ImportJob]) -> tuple[str | None, l
     bench.put({JOBS: json.dumps(asked).encode()})
     # A second for each process to start and end, which its deadline does not include.
     limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
-    output = _must(bench, ["python", PROGRAMS["audit_imports"], JOBS, str(NORMAL_USER)], limit_s)
+    output = _must(bench, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return lines[0]["bare"], _by_job(lines[1:], jobs)
 
@@ -174,11 +174,6 @@ def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> li
                 answers.append(ImportResult(module, line["error"], line["by"]))
         found.append(answers)
     return found
-
-
-def _put_programs(bench: Workbench) -> None:
-    inside = files("interlock.engine").joinpath("inside")
-    bench.put({place: inside.joinpath(f"{name}.py").read_bytes() for name, place in PROGRAMS.items()})
 
 
 def _must(bench: Workbench, argv: list[str], deadline_s: float) -> str:

@@ -1,18 +1,28 @@
-"""An experiment as the tables of an export: their columns, which docs/results.md shows, and their rows. Pure."""
+"""The tables of an export: columns, which docs/results.md shows, the rows of experiments, and files (Parquet, CSV)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from interlock.analysis import comparison
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.scaling import CurveGroup, curve_groups
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.types import TWIN, split_label
+from interlock.errors import StoreError
+from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Built, CellResult, Experiment, Facts, Profiles, Values
 from interlock.results.profiles import BenchmarkProfile
+
+if TYPE_CHECKING:  # pyarrow takes a second to load, and a fleet's hosts do not have it
+    import pyarrow as pa
 
 FORMATS = ("parquet", "csv")
 Type = Literal["text", "integer", "number", "yes or no"]
@@ -394,3 +404,90 @@ def _image_row(image: Built, facts: Facts | None) -> Record:
         "reused": image.reused,
         **{name: of_facts.get(name) for name in ("version", "implementation", "thread_flavour", "gil", "optimisation")},
     }
+
+
+def write_tables(
+    paths: Mapping[str, Path], kind: str, experiments: Iterable[Mapping[str, Sequence[Record]]]
+) -> dict[str, int]:
+    """Write the named tables to these paths from the rows of each experiment; return the number of rows of each table.
+
+    StoreError if a folder cannot be written; the files are then as they were.
+    """
+    schemas = {name: table_schema(name) for name in paths}
+    folder = next(iter(paths.values())).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=".export.", dir=folder))
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    try:
+        counts = _write_all({name: temporary / path.name for name, path in paths.items()}, schemas, kind, experiments)
+        for path in paths.values():
+            (temporary / path.name).replace(path)
+        return counts
+    except OSError as error:
+        raise _cannot_write(folder, error) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _cannot_write(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        file=str(folder),
+        found=f"cannot be written: {error.strerror or error}",
+        todo=f"Check permissions and free space of {folder}, or give another --output; no file was changed.",
+    )
+
+
+def _write_all(
+    paths: Mapping[str, Path],
+    schemas: Mapping[str, pa.Schema],
+    kind: str,
+    experiments: Iterable[Mapping[str, Sequence[Record]]],
+) -> dict[str, int]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    counts = dict.fromkeys(paths, 0)
+    with ExitStack() as stack:
+        writers = {name: stack.enter_context(_writer(path, kind, schemas[name])) for name, path in paths.items()}
+        for rows in experiments:
+            for name, writer in writers.items():
+                counts[name] += len(rows[name])
+                writer.write_table(pa.Table.from_pylist(list(rows[name]), schema=schemas[name]))
+    return counts
+
+
+def table_schema(table: str) -> pa.Schema:
+    """Return the columns of a table with their types."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "yes or no": pa.bool_()}
+    return pa.schema([(column.name, types[column.type]) for column in TABLES[table]])
+
+
+def _writer(path: Path, kind: str, columns: pa.Schema) -> Any:
+    import pyarrow.csv  # noqa: PLC0415
+    import pyarrow.parquet  # noqa: PLC0415
+
+    return (pyarrow.parquet.ParquetWriter if kind == "parquet" else pyarrow.csv.CSVWriter)(path, columns)
+
+
+def rows_of_experiments(folders: Sequence[Path]) -> Iterator[dict[str, list[Record]]]:
+    """Yield the rows of each experiment, once if it was named twice.
+
+    StoreError if two different experiments have the same name and host: their rows could not be told apart.
+    """
+    known: dict[tuple[str, str], tuple[Experiment, Path]] = {}
+    for folder in folders:
+        described = store.read_experiment(folder)
+        key = (described.name, described.host["folder"])
+        if key not in known:
+            known[key] = (described, folder)
+            values, profiles = store.read_cells(folder, described)
+            yield experiment_rows(described, values, profiles, comparison.tables(described, values, profiles))
+        elif known[key][0] != described:
+            raise StoreError(
+                file=str(folder),
+                found=f"another experiment has the same name and host, '{' / '.join(key)}': {known[key][1]}",
+                todo="Export each with an --output of its own.",
+            )

@@ -1,7 +1,11 @@
-"""Runs inside an image, on any interpreter from 3.6 on: imports modules in fresh processes, as another user.
+"""Runs inside an image, on any interpreter from 3.6 on: lists installed packages, and imports modules as another user.
 
-    python audit_imports.py JOBS.json UID   the file's jobs one after the other; a JSON object on a line for each module
-    python audit_imports.py --one NAME...   these modules in this very process, with what came of each
+    python audit.py --packages        what is installed beside the standard library: a JSON object on a line for each
+                                      package, with the files that its RECORD names
+    python audit.py JOBS.json UID     the file's jobs one after the other; a JSON object on a line for each module
+    python audit.py --one NAME...     these modules in this very process, with what came of each
+
+engine/packages/audit.py reads the lines.
 
 A job is {"modules": [...], "deadline_s": ...}: its modules are imported in one process, and what is left after a module that
 ended it, or that switched the GIL on, in another; all within the deadline. Of each module that was reached: `error`, and
@@ -144,7 +148,33 @@ def do(job, user):
     sys.stdout.flush()
 
 
-if sys.argv[1] == "--one":
+def read(folder, name):
+    """Empty if there is no such file."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def list_packages():
+    # Not above: a module that is imported here is not new to the modules that are tried.
+    import csv
+    import email.parser
+    import io
+
+    for place in sys.path:
+        for entry in sorted(os.listdir(place)) if os.path.isdir(place) else []:
+            if entry.endswith(".dist-info"):
+                info = os.path.join(place, entry)
+                head = email.parser.Parser().parsestr(read(info, "METADATA"), headersonly=True)
+                files = [row[0] for row in csv.reader(io.StringIO(read(info, "RECORD"))) if row]
+                print(json.dumps({"name": head["Name"], "version": head["Version"], "files": files}))
+
+
+if sys.argv[1] == "--packages":
+    list_packages()
+elif sys.argv[1] == "--one":
     import_here(sys.argv[2:])
 else:
     with open(sys.argv[1]) as file:
