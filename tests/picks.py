@@ -60,7 +60,7 @@ def make_evidence(
         for workload, cell in _cells(figures[label], label, rss_bytes or {})
     }
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
-    wanted = Criteria(weights=parse_weights(weights), **criteria)
+    wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, **criteria})
     return Evidence(recorded, values, catalog, wanted, TODAY, audits or {})
 
 

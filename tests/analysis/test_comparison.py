@@ -305,7 +305,7 @@ def test_a_variant_without_figures_has_a_summary_without_a_ratio() -> None:
 
 
 def test_what_does_not_rank_is_in_no_summary() -> None:
-    workload = make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b", ranks=False)])
+    workload = make_workload(benchmarks=[make_benchmark("a"), make_benchmark("b", counts_for="named")])
     experiment = make_experiment([BASE, OTHER], workloads={"locks": workload})
     values = {
         (BASE, "locks"): {"a": by_rounds(1, 0), "b": by_rounds(1, 0)},

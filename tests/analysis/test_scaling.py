@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from interlock.analysis.comparison import tables
-from interlock.analysis.scaling import CurveGroup, Fit, curve_groups, fit_law, peak_text
+from interlock.analysis.scaling import CurveGroup, Fit, curve_groups, fit_law, peak_text, predicted_ratio
 from interlock.results.experiments import Experiment, Values
 from tests.reports import example, scaled, scaling
 
@@ -243,3 +243,23 @@ def test_of_two_numbers_of_workers_a_peak_is_not_known() -> None:
 def test_an_experiment_without_workers_has_no_curves() -> None:
     experiment, found, _ = example()
     assert curve_groups(experiment, found) == []
+
+
+def test_a_predicted_ratio_is_that_of_the_laws_and_its_interval_holds_it() -> None:
+    random = np.random.default_rng(7)
+    curves = [
+        {n: list(rate * n / (1 + c * (n - 1)) * np.exp(random.normal(0, 0.02, 10))) for n in (1, 2)}
+        for rate, c in ((100, 0.1), (150, 0.9))
+    ]
+    mine, theirs = curves
+    true = (100 * 8 / 1.7) / (150 * 8 / 7.3)
+    found = predicted_ratio(mine, theirs, 8)
+    assert found is not None
+    assert found.low < true < found.high
+    assert found.estimate == pytest.approx(true, rel=0.2)
+
+
+def test_without_two_numbers_of_workers_or_two_rounds_nothing_is_predicted() -> None:
+    two = {1: [1.0, 1.0], 2: [2.0, 2.0]}
+    assert predicted_ratio(two, {1: [1.0, 1.0]}, 4) is None
+    assert predicted_ratio(two, {1: [1.0], 2: [2.0]}, 4) is None

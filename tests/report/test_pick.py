@@ -15,6 +15,7 @@ from interlock.results.picks import (
     Estimate,
     Exclusion,
     MachineDifference,
+    Needed,
     Pick,
     Recommendation,
     Share,
@@ -59,6 +60,8 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         "experiment": "2026-11-21-a",
         "shipped": True,
         "profile": "standard",
+        "cpus": 2,
+        "measured_cpus": 2,
         "baseline": "cpython-3.13",
         "machine": "2 cores, Example CPU 9000",
         "apart": [],
@@ -69,6 +72,8 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
             contender("cpython-3.13", 1.0, Standing.BASELINE),
         ],
         "excluded": [],
+        "not_measured": [],
+        "needed": [],
         "audits": [],
         "recommended": Recommendation(**(chosen | (changed or {}))),
         "notes": ["a note"],
@@ -185,3 +190,18 @@ def test_it_fits_eighty_columns_without_breaking_a_name() -> None:
     lines = text_of(make_pick(), width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("1.  cpython-3.14t ") for line in lines)
+
+
+def test_what_was_not_measured_has_a_line_of_its_own() -> None:
+    lines = text_of(make_pick(not_measured=["cpython-3.15", "pypy-3.11"])).splitlines()
+    assert lines[lines.index("not measured") + 1].strip() == "cpython-3.15, pypy-3.11"
+
+
+def test_more_cpus_than_the_curve_was_fitted_to_are_labelled_extrapolated() -> None:
+    def needed(cpus: int) -> str:
+        speed = Estimate(estimate=1.8, low=1.5, high=2.1)
+        one = Needed(workload="threads", curve="pure", label="x", cpus=cpus, speed=speed, fitted_to=2)
+        return next(line for line in text_of(make_pick(needed=[one])).splitlines() if line.startswith("more"))
+
+    assert "from 4 CPUs on x does 1.80 [1.50, 2.10] times" in needed(4)
+    assert ("extrapolated" in needed(4), "extrapolated" in needed(2)) == (True, False)

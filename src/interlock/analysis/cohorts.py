@@ -15,7 +15,7 @@ from interlock.analysis.comparison import BenchmarkKey, Table
 from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_over
 from interlock.analysis.verdicts import Comparison, Verdict, compared
 from interlock.catalog.types import split_label
-from interlock.catalog.workloads import Benchmark, Workload
+from interlock.catalog.workloads import Benchmark, Workload, counted
 from interlock.errors import KindError
 from interlock.results.experiments import Experiment
 
@@ -203,7 +203,7 @@ def _summary(cohort: Cohort, extracts: Sequence[Extract]) -> KindSummary:
     keys = dict.fromkeys(key for one in latest.values() for key in one.measured)
     tables = [_host_table(cohort, key, latest) for key in keys]
     filled = tuple(table for table in tables if table.rows)
-    return KindSummary(cohort, tuple(latest), len(extracts) - len(latest), filled, _means(filled))
+    return KindSummary(cohort, tuple(latest), len(extracts) - len(latest), filled, _means(filled, cohort.kind.cores))
 
 
 def _host_table(cohort: Cohort, key: BenchmarkKey, latest: Mapping[str, Extract]) -> HostTable:
@@ -239,10 +239,14 @@ def _host_row(label: str, over: Comparison, points: Mapping[str, BaselineRatio])
     return HostRow(label, over, ends[0], ends[-1], *counts)
 
 
-def _means(tables: Sequence[HostTable]) -> dict[str, Interval]:
-    """Return, by label, the geometric mean over the workloads of the means over their ranking benchmarks."""
+def _means(tables: Sequence[HostTable], cores: int) -> dict[str, Interval]:
+    """Return, by label, the geometric mean over the workloads of the means over the benchmarks that count there."""
+    benchmarks: dict[str, list[Benchmark]] = {}
+    for table in tables:
+        benchmarks.setdefault(table.workload, []).append(table.benchmark)
+    counting = {(name, one.name) for name, some in benchmarks.items() for one in counted(some, cores)}
     found: dict[str, dict[str, list[Ratio]]] = {}
-    for table in [one for one in tables if one.benchmark.ranks]:
+    for table in [one for one in tables if (one.workload, one.benchmark.name) in counting]:
         for row in table.rows:
             found.setdefault(row.label, {}).setdefault(table.workload, []).append(row.over.ratio)
     means = {label: mean_by_group(groups.values()) for label, groups in found.items()}

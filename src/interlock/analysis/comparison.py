@@ -12,7 +12,7 @@ from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
-from interlock.catalog.workloads import Benchmark, Detail, Workload
+from interlock.catalog.workloads import Benchmark, Detail, Workload, counted
 from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, Profiles, State, Values
 from interlock.results.profiles import BenchmarkProfile
 
@@ -268,12 +268,22 @@ def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:
     baseline = experiment.settings.baseline
     labels = dict.fromkeys(cell.label for cell in experiment.cells if cell.mode != TWIN and cell.label != baseline)
     found: dict[str, list[tuple[str, Comparison]]] = {label: [] for label in labels}
-    ranking = [table for table in tables if table.benchmark.ranks]
+    ranking = counting_tables(experiment, tables)
     for table in ranking:
         for row in table.rows:
             if row.to_baseline:
                 found[row.label].append((table.workload.name, row.to_baseline))
     return [_summary(label, one, len(ranking)) for label, one in found.items()]
+
+
+def counting_tables(experiment: Experiment, tables: Sequence[Table]) -> list[Table]:
+    """Return the tables of the benchmarks that count on as many CPUs as the experiment's machine has."""
+    counting = {
+        (name, one.name)
+        for name, workload in experiment.workloads.items()
+        for one in counted(workload.benchmarks, experiment.host["cores"])
+    }
+    return [table for table in tables if (table.workload.name, table.benchmark.name) in counting]
 
 
 def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks: int) -> Summary:

@@ -33,6 +33,10 @@ TRIMMED = 1 / 6
 SEED = 2015
 
 
+# Throughputs by number of workers, one for each round.
+ThroughputsByWorkers = Mapping[int, Sequence[float]]
+
+
 @dataclass(frozen=True)
 class Fit:
     """The law's three terms, the number of workers with the highest throughput, and remarks.
@@ -53,7 +57,7 @@ class Fit:
         return self.rate.estimate * workers / slowed
 
 
-def fit_law(throughputs: Mapping[int, Sequence[float]]) -> Fit | None:
+def fit_law(throughputs: ThroughputsByWorkers) -> Fit | None:
     """Fit the law to throughputs by number of workers, one for each round; None with fewer than two numbers of workers.
 
     The rounds that all numbers of workers have are resampled together, since what disturbs a round disturbs all of
@@ -77,6 +81,33 @@ def fit_law(throughputs: Mapping[int, Sequence[float]]) -> Fit | None:
     )
     known_coherence = coherence if len(known) >= FOR_COHERENCE else None
     return Fit(rate, contention, known_coherence, peak, tuple(_remarks(contention, known_coherence, peak)))
+
+
+def predicted_ratio(mine: ThroughputsByWorkers, theirs: ThroughputsByWorkers, workers: int) -> Interval | None:
+    """Return the throughput that the law predicts of `mine` divided by that of `theirs`, with its 95 % interval.
+
+    None if one of them has fewer than two numbers of workers, or one round. Both are resampled by the same rounds.
+    """
+    rounds = min((len(some) for one in (mine, theirs) for some in one.values()), default=0)
+    if min(len(mine), len(theirs)) < 2 or rounds < 2:
+        return None
+    best, resampled = (
+        _predicted(mine, rounds, workers, resample) - _predicted(theirs, rounds, workers, resample)
+        for resample in (False, True)
+    )
+    tail = (1 - _expanded_level(rounds)) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail], method="closest_observation")
+    return Interval(*(float(np.exp(one)) for one in (best[0], low, high)))
+
+
+def _predicted(throughputs: ThroughputsByWorkers, rounds: int, workers: int, resample: bool) -> Floats:
+    """Return the logarithm of the law's throughput, of the mean over the rounds or of each resample."""
+    known = sorted(throughputs.items())
+    logs = _trimmed(np.log([some[:rounds] for _, some in known]))
+    means = _resampled_means(logs) if resample else logs.mean(axis=1, keepdims=True)
+    rate, contention, coherence, _ = _terms(np.array([one for one, _ in known], dtype=np.float64), np.exp(means))
+    slowed = 1 + contention * (workers - 1) + coherence * workers * (workers - 1)
+    return np.asarray(np.log(rate * workers / slowed))
 
 
 def _trimmed(logs: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -119,9 +119,10 @@ class Benchmark(Data):
     needs_gil: str = Field(default="", description="Why it cannot run where the GIL is off.")
     cpus: Literal["all", "one"] = Field(default="all", description="CPUs that its processes may use.")
     deadline_s: float | None = Field(default=None, gt=0, description="Seconds for a run (default: the workload's).")
-    ranks: bool = Field(
-        default=True,
-        description="Whether it counts in summaries and in its workload's weight; otherwise only where it is named.",
+    counts_for: Literal["any", "one", "more", "named"] = Field(
+        default="any",
+        description="On how many CPUs it counts in summaries and in its workload's weight: any, one or more than one; "
+        "'named' counts only where it is named.",
     )
     full_only: bool = Field(default=False, description="Leave it out with --quick.")
     details: list[Detail] = Field(default=[], description="Second figures, after the workload's.")
@@ -148,6 +149,34 @@ class Benchmark(Data):
     profile_metric: Metric | None = Field(
         default=None, description="How its number of system calls is shown; without it the benchmark is not profiled."
     )
+
+
+def counted(benchmarks: Sequence[Benchmark], cpus: int, workers: int | None = None) -> list[Benchmark]:
+    """Return the benchmarks that count where a program has this many CPUs, of each curve one.
+
+    Of a curve it is the one with as many workers as CPUs, or as `workers` says: the fewest that use all, else the most.
+    Workers that wait need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts
+    for more.
+    """
+    fits = {"any", "one"} if cpus == 1 else {"any", "more"}
+    counting = [one for one in benchmarks if one.counts_for in fits]
+    counting = counting or [one for one in benchmarks if one.counts_for == "one"]
+    curves: dict[str, list[Benchmark]] = {}
+    for one in counting:
+        if one.scaling:
+            curves.setdefault(one.scaling.name, []).append(one)
+    chosen = {name: _of_curve(group, cpus, workers) for name, group in curves.items()}
+    return [one for one in counting if one.scaling is None or chosen[one.scaling.name] is one]
+
+
+def _of_curve(group: Sequence[Benchmark], cpus: int, workers: int | None) -> Benchmark | None:
+    by_workers = {one.scaling.workers: one for one in group if one.scaling}
+    if workers is None and any(one.scaling.wait for one in group if one.scaling):
+        return by_workers[max(by_workers)]
+    wanted = workers or cpus
+    if wanted == 1:  # more workers have more CPUs than one
+        return by_workers.get(1)
+    return by_workers[min((one for one in by_workers if one >= wanted), default=max(by_workers))]
 
 
 def expand_workers(data: Any) -> Any:
@@ -430,10 +459,25 @@ def _twice(items: Iterable[Item]) -> Item | None:
     return None
 
 
+def _with_counts(benchmark: Any) -> Any:
+    if not isinstance(benchmark, dict) or "ranks" not in benchmark:
+        return benchmark
+    rest = {key: value for key, value in benchmark.items() if key != "ranks"}
+    return {"counts_for": "any" if benchmark["ranks"] else "named", **rest}
+
+
 class Workload(WorkloadFile):
     """A workload with its name, which is its file's."""
 
     name: Name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_records_say_whether_it_ranks(cls, data: Any) -> Any:
+        """Read a record from when a benchmark had `ranks`; a file is checked before, and has none."""
+        if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
+            return data
+        return {**data, "benchmarks": [_with_counts(one) for one in data["benchmarks"]]}
 
     @property
     def file(self) -> str:

@@ -67,6 +67,12 @@ def pick_command(
         str | None,
         typer.Option(metavar="PHASES", help="Support phases to include: end-of-life, prerelease (default: neither)."),
     ] = None,
+    cpus: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="CPUs of the machine that the service runs on (default: this machine's)."
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Use benchmarks measured with this number of threads.")
     ] = None,
@@ -88,8 +94,10 @@ def pick_command(
 
     Prints what is excluded and why, the ranking, the FROM line, and what a switch costs and risks.
     """
+    host = machine.facts()
     criteria = Criteria(
         weights=parse_weights(workload or []),
+        cpus=cpus or host["cores"] or 1,
         max_rss_bytes=None if max_rss is None else parse_size(max_rss),
         min_python=None if min_python is None else parse_version(min_python),
         supported_until=None if supported_until is None else parse_month(supported_until),
@@ -112,7 +120,7 @@ def pick_command(
                 evidence, RequirementsTest(containers, paths, known, packages, release, display).audit
             )
     image, local_state = _image(evidence, ranked, containers)
-    picked = advice.advise(evidence, ranked, ThisMachine(machine.facts(), engine), image, local_state)
+    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, local_state)
     if as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:

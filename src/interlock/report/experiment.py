@@ -48,8 +48,9 @@ LEGEND = (
     "and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). 'undecided': "
     "neither is shown, with about how many more rounds would show one. The twin is the baseline's image measured as "
     "if it were another variant: what it shows is noise. summary: geometric mean over the workloads with a ratio, in "
-    "each over its benchmarks that rank. System calls are counted in a separate pass. A limit is what the machine "
-    "does without an interpreter; share of the limit: the best limit's time per unit of work divided by the row's."
+    "each over its benchmarks that count on as many CPUs as the machine has. System calls are counted in a separate "
+    "pass. A limit is what the machine does without an interpreter; share of the limit: the best limit's time per unit "
+    "of work divided by the row's."
 )
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.analysis.pick.advice import ratio_text
-from interlock.results.picks import Contender, Costs, Pick, Recommendation, Standing
+from interlock.results.picks import Contender, Costs, Needed, Pick, Recommendation, Standing
 
 STYLES = {
     Standing.FASTER: "green",
@@ -32,6 +32,9 @@ def terminal(pick: Pick) -> RenderableType:
         parts += [_ranking(pick), Text(LEGEND.format(baseline=pick.baseline), style="dim"), Text()]
     if pick.excluded:
         parts += [Text("excluded", style="bold"), *map(_excluded, _by_reason(pick)), Text()]
+    if pick.not_measured:
+        missing = Padding(Text(", ".join(pick.not_measured)), (0, 0, 0, 2), expand=False)
+        parts += [Text("not measured", style="bold"), missing, Text()]
     return Group(*parts, _lines(_answer(pick)))
 
 
@@ -115,8 +118,19 @@ def _answer(pick: Pick) -> Iterator[tuple[str, str]]:
     yield "answer", pick.answer
     if pick.recommended:
         yield from _recommended(pick.recommended, pick.baseline)
+    for one in pick.needed:
+        yield "more", _needed_text(one, pick.baseline)
     for note in pick.notes:
         yield "note", note
+
+
+def _needed_text(one: Needed, baseline: str) -> str:
+    """Return from how many CPUs on another image would do more, and where that is known from."""
+    label = f", extrapolated from {one.fitted_to}" if one.cpus > one.fitted_to else ""
+    return (
+        f"{one.workload} {one.curve}: from {one.cpus} CPUs on {one.label} does {ratio_text(one.speed)} times what "
+        f"{baseline} does{label}"
+    )
 
 
 def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]]:

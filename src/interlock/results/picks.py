@@ -14,6 +14,7 @@ class Decision(StrEnum):
 
     SWITCH = "switch"
     STAY = "stay"
+    MEASURE = "measure"  # what meets the constraints has no figures
     NOTHING = "nothing"  # no image meets the constraints
 
 
@@ -84,6 +85,20 @@ class Recommendation(Data):
     risks: list[str]
 
 
+class Needed(Data):
+    """From how many CPUs on a contender is predicted to do more than the baseline, by the curves of both.
+
+    `speed` is its throughput divided by the baseline's there.
+    """
+
+    workload: str
+    curve: str
+    label: Label
+    cpus: int
+    speed: Estimate
+    fitted_to: int  # workers: a larger `cpus` is extrapolated
+
+
 class MachineDifference(Data):
     """One thing in which this machine differs from the experiment's."""
 
@@ -101,12 +116,16 @@ class Pick(Data):
     experiment: str
     shipped: bool  # whether the experiment is one of results/reference
     profile: str
+    cpus: int  # of the machine that the service runs on
+    measured_cpus: int  # of the experiment's machine
     baseline: Label
     machine: str
     apart: list[MachineDifference]
     shares: list[Share]
     contenders: list[Contender]  # the fastest first, with the baseline
     excluded: list[Exclusion]
+    not_measured: list[Label]  # no figures for a workload that was asked for: nothing speaks against them
+    needed: list[Needed]
     recommended: Recommendation | None
     audits: list[VariantAudit]  # of the variants that the requirements were tried on
     notes: list[str]

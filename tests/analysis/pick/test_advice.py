@@ -29,7 +29,7 @@ from interlock.results.audits import ModuleImport, Origin, PackageAudit, Variant
 from interlock.results.experiments import Outcome, State
 from interlock.results.picks import Decision, Estimate, MachineDifference, Pick, Standing
 from tests.builders import OK, make_benchmark, make_built, make_experiment, make_settings, make_workload
-from tests.picks import SIX, Figures, make_evidence, noisy
+from tests.picks import SIX, Figures, make_evidence, noisy, times
 
 THERE: dict[str, Any] = {
     "folder": "box",
@@ -125,9 +125,56 @@ def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
     figures = {"base": SIX, "near": noisy(0.99, off=0.02), "slow": noisy(2.0)}
     pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
     assert (pick.decision, pick.recommended) == (Decision.STAY, None)
-    assert pick.answer.startswith("stay with base: ")
+    assert pick.answer.startswith("for 1 CPU: stay with base: nothing is shown")
     assert "near: 1 % more throughput" in pick.answer
     assert pick.next == ["interlock matrix --workloads locks --variants base,near"]
+
+
+def test_what_was_not_measured_is_no_reason_to_stay() -> None:
+    """A baseline that nothing else was measured beside was 'stay: nothing else meets the constraints'."""
+    evidence = make_evidence({"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}})
+    pick = advice_on(evidence)
+    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, ["x"], [])
+    assert pick.next == ["interlock matrix --workloads locks --variants base,x"]
+
+
+def test_an_answer_beside_what_was_not_measured_says_so() -> None:
+    figures: Figures = {
+        "base": {"locks/queue": SIX, "startup/pass": SIX},
+        "near": {"locks/queue": noisy(1.1), "startup/pass": SIX},
+        "x": {"startup/pass": SIX},
+    }
+    pick = advice_on(make_evidence(figures))
+    assert (pick.decision, pick.not_measured) == (Decision.STAY, ["x"])
+    assert "nothing of what was measured" in pick.answer
+
+
+def on_curve(cpus: int) -> Pick:
+    """A variant whose threads run at once, but need more time each, beside one whose threads do not."""
+    benchmarks = [make_benchmark(f"pure-{count}", scaling={"name": "pure", "workers": count}) for count in (1, 2, 4)]
+    figures: Figures = {
+        "base": {f"locks/{one.name}": times(1.0) for one in benchmarks},
+        "free": {f"locks/pure-{count}": noisy(2.5 / count) for count in (1, 2, 4)},
+    }
+    host = {**make_experiment().host, "cores": 2}
+    workloads = {"locks": make_workload("locks", benchmarks=benchmarks)}
+    return advice_on(make_evidence(figures, cpus=cpus, experiment={"host": host, "workloads": workloads}))
+
+
+def test_the_number_of_cpus_that_would_be_needed_is_extrapolated_from_the_curves() -> None:
+    pick = on_curve(2)
+    assert (pick.decision, pick.cpus, pick.measured_cpus) == (Decision.STAY, 2, 2)
+    (needed,) = pick.needed
+    assert (needed.workload, needed.curve, needed.label) == ("locks", "pure", "free")
+    assert (needed.cpus, needed.fitted_to) == (3, 2)
+    assert needed.speed.low > 1
+    assert needed.speed.estimate == pytest.approx(3 / 2.5, rel=0.02)
+
+
+def test_an_answer_for_more_cpus_than_were_measured_with_says_whose_figures_it_is_from() -> None:
+    assert on_curve(1).answer.startswith("for 1 CPU: ")
+    assert on_curve(2).answer.startswith("for 2 CPUs: ")
+    assert on_curve(8).answer.startswith("for 8 CPUs, by figures of 2: ")
 
 
 def test_what_only_seems_to_be_the_fastest_is_passed_over_and_said() -> None:
@@ -344,7 +391,7 @@ def test_ties_with_the_chosen_one_warnings_and_what_does_not_count_are_noted() -
         {label: {"locks/queue": one, "locks/extra": one} for label, one in figures.items()},
         experiment={"warnings": ["hot", "busy"]},
     )
-    today = make_workload("locks", benchmarks=[make_benchmark("queue"), make_benchmark("extra", ranks=False)])
+    today = make_workload("locks", benchmarks=[make_benchmark("queue"), make_benchmark("extra", counts_for="named")])
     evidence.catalog.workloads["locks"] = today
     notes = advice_on(evidence).notes
     assert "not shown to differ from fast: other" in notes

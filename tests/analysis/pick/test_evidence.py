@@ -32,7 +32,7 @@ KNOWN = workloads_of(FULL)
 
 
 def wanting(*weights: str, **more: Any) -> Criteria:
-    return Criteria(weights=parse_weights(weights), **more)
+    return Criteria(weights=parse_weights(weights), **{"cpus": 1, **more})
 
 
 def recorded(
@@ -68,13 +68,82 @@ def test_only_the_proportion_of_weights_counts(weights: list[float], factor: flo
 
 def test_what_does_not_rank_today_counts_only_where_it_is_named() -> None:
     """An experiment of an earlier day does not say what ranks: the project does."""
-    benchmarks = [make_benchmark("one"), make_benchmark("two", ranks=False)]
+    benchmarks = [make_benchmark("one"), make_benchmark("two", counts_for="named")]
     known = {**KNOWN, "download": make_workload("download", benchmarks=benchmarks)}
     experiment = recorded().experiment
     assert list(shares_of(experiment, wanting("download"), known)) == [("download", "one")]
     assert list(shares_of(experiment, wanting("download/two"), known)) == [("download", "two")]
     assert uncounted(experiment, wanting("download", "locks"), known) == ["download/two"]
     assert uncounted(experiment, wanting("download/one"), known) == []
+
+
+def on_cpus(cpus: int, known: list[Benchmark], *weights: str, cores: int = 2, **more: Any) -> list[str]:
+    """The benchmarks of `download` that count on this many CPUs."""
+    workloads = {"download": make_workload("download", benchmarks=known)}
+    figures = {"cpython-3.13": {f"download/{one.name}": SIX for one in known}}
+    experiment = recorded(figures, workloads=workloads).experiment
+    shares = shares_of(experiment, wanting(*(weights or ["download"]), cpus=cpus, **more), workloads)
+    return [name for _, name in shares]
+
+
+PINNED = make_benchmark("pinned", cpus="one", counts_for="one")
+UNPINNED = make_benchmark("unpinned", counts_for="more")
+
+
+def test_on_one_cpu_the_pinned_benchmarks_count_and_on_more_the_unpinned() -> None:
+    alone = make_benchmark("alone")
+    assert on_cpus(1, [PINNED, UNPINNED, alone]) == ["pinned", "alone"]
+    assert on_cpus(2, [PINNED, UNPINNED, alone]) == ["unpinned", "alone"]
+    assert on_cpus(2, [PINNED, UNPINNED, alone], "download/pinned") == ["pinned"]
+
+
+def test_what_was_measured_on_one_cpu_alone_stands_in_for_more() -> None:
+    assert on_cpus(4, [PINNED]) == ["pinned"]
+    for cpus, expected in ((1, []), (4, ["download"])):
+        evidence = make_evidence({"base": {"download/pinned": SIX}}, ["download"], cpus=cpus)
+        workloads = {"download": make_workload("download", benchmarks=[PINNED])}
+        experiment = evidence.experiment.model_copy(update={"workloads": workloads})
+        assert replace(evidence, recorded=replace(evidence.recorded, experiment=experiment)).pinned == expected
+
+
+def curve(*counts: int, wait: bool = False) -> list[Benchmark]:
+    return [
+        make_benchmark(f"pure-{count}", scaling={"name": "pure", "workers": count, "wait": wait}) for count in counts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "counts", "expected"),
+    [
+        (1, (1, 2, 4), ["pure-1"]),
+        (2, (1, 2, 4), ["pure-2"]),
+        (3, (1, 2, 4), ["pure-4"]),
+        (8, (1, 2, 4), ["pure-4"]),
+        (1, (2, 4), []),
+    ],
+)
+def test_of_a_curve_one_number_of_workers_counts(cpus: int, counts: tuple[int, ...], expected: list[str]) -> None:
+    """One thread and two were averaged: 1.03x, which is true of neither."""
+    assert on_cpus(cpus, curve(*counts)) == expected
+
+
+def test_of_workers_that_wait_the_most_count_and_of_threads_that_were_asked_for_those() -> None:
+    assert on_cpus(1, curve(1, 4, wait=True)) == ["pure-4"]
+    threads = [
+        make_benchmark(f"pure-{count}", arguments=["--threads", str(count)], scaling={"name": "pure", "workers": count})
+        for count in (1, 4)
+    ]
+    assert on_cpus(1, threads, threads=4) == ["pure-4"]
+
+
+def test_an_experiment_that_cannot_say_anything_of_that_many_cpus_is_not_chosen() -> None:
+    known = {"download": make_workload("download", benchmarks=curve(2, 4))}
+    figures = {"cpython-3.13": {f"download/{one.name}": SIX for one in known["download"].benchmarks}}
+    with pytest.raises(UsageError, match="did not measure download on one CPU"):
+        choose_experiment([recorded(figures, workloads=known)], wanting("download", cpus=1), known)
+    one = recorded(host={**recorded().experiment.host, "cores": 1})
+    with pytest.raises(UsageError, match="on a machine with 1 CPU"):
+        choose_experiment([one], wanting("locks", cpus=2), KNOWN)
 
 
 @pytest.mark.parametrize("option", ["--threads", "--readers", "--workers"])

@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from interlock.analysis.pick.exclusions import LocalImage, exclusion_reasons, image_to_name, risks_of, version_numbers
+from interlock.analysis.pick.exclusions import (
+    LocalImage,
+    elsewhere_unmeasured,
+    exclusion_reasons,
+    image_to_name,
+    risks_of,
+    unmeasured,
+    version_numbers,
+)
 from interlock.catalog.variants import SupportPhase
 from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
-from tests.builders import OK, make_built, make_cell, make_facts
+from tests.builders import OK, make_built, make_cell, make_facts, make_variant
 from tests.picks import SIX, make_evidence
 
 FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
@@ -124,14 +132,23 @@ def test_what_has_no_figure_in_a_benchmark_that_counts_is_excluded_with_its_outc
     }
     evidence = make_evidence(figures, weights=["locks", "startup"])
     assert exclusion_reasons(evidence, "half") == ["locks/alone failed: 'alone' crashed"]
-    assert exclusion_reasons(evidence, "other") == ["locks was not measured"]
+    assert exclusion_reasons(evidence, "other") == []
+    assert (unmeasured(evidence, "half"), unmeasured(evidence, "other")) == ([], ["locks"])
     assert exclusion_reasons(make_evidence(figures, weights=["locks/queue"]), "half") == []
 
 
-def test_a_cell_that_is_ok_and_has_lost_its_file_is_excluded() -> None:
+def test_a_cell_that_is_ok_and_has_lost_its_file_is_not_measured() -> None:
     evidence = make_evidence({"base": {"locks/queue": SIX}, "x": {"locks/queue": SIX}})
     lost = {key: cell for key, cell in evidence.values.items() if key[0] != "x"}
-    assert exclusion_reasons(replace(evidence, values=lost), "x") == ["locks has no figure"]
+    assert exclusion_reasons(replace(evidence, values=lost), "x") == []
+    assert unmeasured(replace(evidence, values=lost), "x") == ["locks"]
+
+
+def test_variants_of_the_project_that_the_experiment_has_not_are_named_if_they_meet_the_constraints() -> None:
+    evidence = make_evidence({"base": {"locks/queue": SIX}}, min_python=(3, 9))
+    added = {"new": make_variant("new"), "old": make_variant("old", version="3.8.1")}
+    evidence.catalog.variants.update(added)
+    assert elsewhere_unmeasured(evidence) == ["new"]
 
 
 def test_a_variant_or_mode_that_the_project_has_no_more_is_excluded() -> None:

@@ -9,7 +9,15 @@ from statistics import median
 from typing import Any
 
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
-from interlock.analysis.pick.exclusions import LocalImage, broken_imports, exclusion_reasons, risks_of
+from interlock.analysis.pick.exclusions import (
+    LocalImage,
+    broken_imports,
+    elsewhere_unmeasured,
+    exclusion_reasons,
+    risks_of,
+    unmeasured,
+)
+from interlock.analysis.pick.needed import predictions
 from interlock.analysis.pick.ranking import RankedVariant, rank
 from interlock.analysis.statistics import Interval, ratio_of
 from interlock.catalog.types import split_label
@@ -22,6 +30,7 @@ from interlock.results.picks import (
     Estimate,
     Exclusion,
     MachineDifference,
+    Needed,
     Pick,
     Recommendation,
     Share,
@@ -81,10 +90,11 @@ def _machine_facts(host: Mapping[str, Any], engine: Mapping[str, Any] | None) ->
 
 @dataclass(frozen=True)
 class Ranking:
-    """The contenders in their order, what is excluded, and the decision that follows."""
+    """The contenders in their order, what is excluded or not measured, and the decision that follows."""
 
     rows: list[RankedVariant]
     excluded: list[Exclusion]
+    not_measured: list[str]
     decision: Decision
     chosen: RankedVariant | None  # the image to switch to
 
@@ -93,17 +103,30 @@ def decide(evidence: Evidence) -> Ranking:
     """Exclude, rank, and decide whether to switch.
 
     The fastest contender that is shown to be faster than the baseline is chosen, even if another one ranks above it but
-    is not shown to be faster. If the baseline itself fails a constraint, the fastest contender is chosen.
+    is not shown to be faster. If the baseline itself fails a constraint, the fastest contender is chosen. What was not
+    measured is no reason to stay: where nothing else was, the answer is to measure.
     """
     found = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
     excluded = [Exclusion(label=label, reasons=why) for label, why in found.items() if why]
-    rows = rank(evidence, [label for label, why in found.items() if not why])
+    fit = [label for label, why in found.items() if not why]
+    lacking = {label for label in fit if unmeasured(evidence, label)}
+    rows = rank(evidence, [label for label in fit if label not in lacking])
+    not_measured = [*(label for label in fit if label in lacking), *elsewhere_unmeasured(evidence)]
+    return Ranking(rows, excluded, not_measured, *_decision(evidence, rows, not_measured))
+
+
+def _decision(
+    evidence: Evidence, rows: Sequence[RankedVariant], not_measured: Sequence[str]
+) -> tuple[Decision, RankedVariant | None]:
+    others = [row for row in rows if row.label != evidence.baseline]
+    if not rows and not set(not_measured) & set(evidence.labels):
+        return Decision.NOTHING, None
+    if not others and not_measured:
+        return Decision.MEASURE, None
     faster = next((row for row in rows if row.standing is Standing.FASTER), None)
-    if not rows:
-        return Ranking(rows, excluded, Decision.NOTHING, None)
-    if faster is None and any(row.label == evidence.baseline for row in rows):
-        return Ranking(rows, excluded, Decision.STAY, None)
-    return Ranking(rows, excluded, Decision.SWITCH, faster or rows[0])
+    if faster is None and len(others) < len(rows):
+        return Decision.STAY, None
+    return Decision.SWITCH, faster or rows[0]
 
 
 def decide_with_audits(evidence: Evidence, audit: Callable[[str], VariantAudit]) -> tuple[Evidence, Ranking]:
@@ -136,17 +159,22 @@ def advise(evidence: Evidence, ranked: Ranking, here: ThisMachine, image: Built 
         experiment=experiment.name,
         shipped=evidence.recorded.shipped,
         profile=criteria.profile,
+        cpus=criteria.cpus,
+        measured_cpus=evidence.cores,
         baseline=evidence.baseline,
         machine=machine_text(experiment.host),
         apart=apart,
         shares=[Share(workload=at[0], benchmark=at[1], share=share) for at, share in evidence.shares.items()],
         contenders=[_contender(evidence, row) for row in ranked.rows],
         excluded=ranked.excluded,
+        not_measured=ranked.not_measured,
+        needed=_needed(evidence, ranked),
         recommended=recommended,
         audits=list(evidence.audits.values()),
         notes=[*_notes(evidence, ranked), *here.notes],
         measure=measure,
-        next=_next_commands(evidence, ranked, local) or [measure] * bool(ranked.rows and again),
+        next=_next_commands(evidence, ranked, local)
+        or [measure] * bool((ranked.rows or ranked.not_measured) and again),
     )
 
 
@@ -209,10 +237,41 @@ def _costs(evidence: Evidence, label: str) -> Costs:
     )
 
 
+def _needed(evidence: Evidence, ranked: Ranking) -> list[Needed]:
+    """Return, where the answer is to stay, from how many CPUs on a contender is predicted to do more."""
+    if ranked.decision is not Decision.STAY:
+        return []
+    labels = [row.label for row in ranked.rows if row.label != evidence.baseline]
+    return [
+        Needed(
+            workload=workload,
+            curve=curve,
+            label=label,
+            cpus=cpus,
+            speed=Estimate(estimate=speed.estimate, low=speed.low, high=speed.high),
+            fitted_to=fitted_to,
+        )
+        for workload, curve, fitted_to, (label, cpus, speed) in predictions(evidence, labels)
+    ]
+
+
+def cpus_text(count: int) -> str:
+    """Return a number of CPUs in words."""
+    return f"{count} CPU{'s' if count > 1 else ''}"
+
+
 def _answer(evidence: Evidence, ranked: Ranking) -> str:
+    cpus, cores = evidence.criteria.cpus, evidence.cores
+    by = f", by figures of {cores}" if cores != cpus > 1 else ""
+    return f"for {cpus_text(cpus)}{by}: {_advice(evidence, ranked)}"
+
+
+def _advice(evidence: Evidence, ranked: Ranking) -> str:
     baseline, row = evidence.baseline, ranked.chosen
     if ranked.decision is Decision.NOTHING:
         return f"none of {len(ranked.excluded)} variants and modes meets the constraints"
+    if ranked.decision is Decision.MEASURE:
+        return f"measure first: nothing but {baseline} has figures for all that was asked for"
     if row is None:
         return f"stay with {baseline}: {_nothing_faster(evidence, ranked)}"
     gain = throughput_text(speed_of(row.ratio))
@@ -226,7 +285,8 @@ def _nothing_faster(evidence: Evidence, ranked: Ranking) -> str:
     best = next((row for row in ranked.rows if row.label != evidence.baseline), None)
     if best is None:
         return "nothing else meets the constraints"
-    return f"nothing is shown to be faster (the best, {best.label}: {throughput_text(speed_of(best.ratio))})"
+    what = "nothing of what was measured" if ranked.not_measured else "nothing"
+    return f"{what} is shown to be faster (the best, {best.label}: {throughput_text(speed_of(best.ratio))})"
 
 
 def throughput_text(speed: Estimate) -> str:
@@ -267,7 +327,10 @@ def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is"
     if left_out := uncounted(experiment, evidence.criteria, evidence.catalog.workloads):
-        yield f"no weight unless named with --workload: {', '.join(left_out)}"
+        cpus = cpus_text(evidence.criteria.cpus)
+        yield f"of no weight on {cpus}, unless named with --workload: {', '.join(left_out)}"
+    for workload in evidence.pinned:
+        yield f"{workload} was measured on one CPU only: what more CPUs gain is not in its figures"
     if experiment.warnings:
         count = f"{len(experiment.warnings)} warning{'s' if len(experiment.warnings) > 1 else ''}"
         yield f"the measurement was disturbed: `interlock report {evidence.recorded.folder}` shows {count}"
@@ -279,7 +342,8 @@ def _best(evidence: Evidence, ranked: Ranking) -> Sequence[str]:
     rows = [row for row in ranked.rows if row.standing not in {Standing.SLOWER, Standing.BASELINE}]
     chosen = [ranked.chosen.label] if ranked.chosen else []
     best = list(dict.fromkeys([*chosen, *(row.label for row in rows or ranked.rows)]))[:MEASURE_AGAIN]
-    return [evidence.baseline, *best]
+    missing = ranked.not_measured if ranked.decision is Decision.MEASURE else []
+    return [evidence.baseline, *best, *missing]
 
 
 def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage) -> list[str]:

@@ -40,6 +40,7 @@ class Criteria:
     """The constraints that an image must meet (None: no constraint), and the weights that rank it."""
 
     weights: tuple[Weight, ...]
+    cpus: int  # of the machine that the service runs on
     max_rss_bytes: int | None = None
     min_python: tuple[int, ...] | None = None
     supported_until: str | None = None  # a year, month or day in ISO 8601

@@ -13,7 +13,7 @@ from interlock.analysis.pick.criteria import Criteria, Weight
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, Variant
-from interlock.catalog.workloads import Benchmark, Workload
+from interlock.catalog.workloads import Benchmark, Workload, counted
 from interlock.errors import UsageError, nearest
 from interlock.results.audits import VariantAudit
 from interlock.results.experiments import Built, CellResult, Experiment, State, Values
@@ -86,7 +86,7 @@ def _check_threads(sets: Sequence[Workloads], criteria: Criteria, known: Workloa
     if criteria.threads is None:
         return
     counts = {
-        weight.name: {threads_of(one) for workloads in sets for one in counted_benchmarks(workloads, known, weight)}
+        weight.name: {threads_of(one) for workloads in sets for one in weighted_benchmarks(workloads, known, weight)}
         - {None}
         for weight in criteria.weights
     }
@@ -107,17 +107,28 @@ def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -
     if experiment.settings.profile != criteria.profile:
         return f"has profile {experiment.settings.profile}, not {criteria.profile}"
     missing = [
-        weight.name for weight in criteria.weights if not counted_benchmarks(experiment.workloads, known, weight)
+        weight.name for weight in criteria.weights if not weighted_benchmarks(experiment.workloads, known, weight)
     ]
     if missing:
         return f"did not measure {', '.join(missing)}"
-    return _missing_threads(experiment, criteria, known) or _missing_baseline(experiment, criteria, known)
+    return (
+        _missing_threads(experiment, criteria, known)
+        or _missing_cpus(experiment, criteria, known)
+        or _missing_baseline(experiment, criteria, known)
+    )
+
+
+def _missing_cpus(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
+    if criteria.cpus > 1 and experiment.host["cores"] == 1:
+        return "was measured on a machine with 1 CPU"
+    missing = [one.name for one in criteria.weights if not _counting(experiment, criteria, known, one)]
+    return f"did not measure {', '.join(missing)} on one CPU" if missing else ""
 
 
 def _missing_threads(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
     """Return the first workload that was measured only with other numbers of threads."""
     for weight in criteria.weights if criteria.threads is not None else ():
-        counts = {threads_of(one) for one in counted_benchmarks(experiment.workloads, known, weight)}
+        counts = {threads_of(one) for one in weighted_benchmarks(experiment.workloads, known, weight)}
         if not counts & {None, criteria.threads}:
             return f"measured {weight.name} with {_counts_text(counts)} threads only"
     return ""
@@ -150,33 +161,42 @@ def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> d
     total = sum(weight.weight for weight in criteria.weights)
     shares: dict[BenchmarkKey, float] = {}
     for weight in criteria.weights:
-        counting = [
-            one
-            for one in counted_benchmarks(experiment.workloads, known, weight)
-            if criteria.threads is None or threads_of(one) in {None, criteria.threads}
-        ]
+        counting = _counting(experiment, criteria, known, weight)
         for one in counting:
             key = (weight.workload, one.name)
             shares[key] = shares.get(key, 0.0) + weight.weight / total / len(counting)
     return shares
 
 
-def counted_benchmarks(workloads: Workloads, known: Workloads, weight: Weight) -> list[Benchmark]:
-    """Return the benchmarks that a weight counts: the one it names, or those of the workload that rank.
+def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weight: Weight) -> list[Benchmark]:
+    """Return the benchmarks that a weight counts with the wanted numbers of CPUs and of threads."""
+    found = [
+        one
+        for one in weighted_benchmarks(experiment.workloads, known, weight)
+        if criteria.threads is None or threads_of(one) in {None, criteria.threads}
+    ]
+    return found if weight.benchmark is not None else counted(found, criteria.cpus, criteria.threads)
 
-    Whether a benchmark ranks is read from the project as it is today, since older experiments did not record it.
+
+def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: Weight) -> list[Benchmark]:
+    """Return the benchmark that a weight names, or those of the workload that need not be named to count.
+
+    What a benchmark counts for is read from the project as it is today: older experiments did not record it.
     """
     workload = workloads.get(weight.workload)
     if workload is None:
         return []
     if weight.benchmark is not None:
         return [one for one in workload.benchmarks if one.name == weight.benchmark]
-    return [one for one in workload.benchmarks if _ranks(one, known.get(workload.name))]
+    found = [_as_today(one, known.get(workload.name)) for one in workload.benchmarks]
+    return [one for one in found if one.counts_for != "named"]
 
 
-def _ranks(benchmark: Benchmark, today: Workload | None) -> bool:
-    benchmarks = {one.name: one for one in today.benchmarks} if today else {}
-    return benchmarks.get(benchmark.name, benchmark).ranks
+def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
+    today = (
+        next((one for one in workload.benchmarks if one.name == benchmark.name), benchmark) if workload else benchmark
+    )
+    return benchmark.model_copy(update={"counts_for": today.counts_for, "scaling": today.scaling})
 
 
 def threads_of(benchmark: Benchmark) -> int | None:
@@ -254,6 +274,22 @@ class Evidence:
     def images(self) -> dict[str, Built]:
         """Return the images by variant."""
         return {image.variant: image for image in self.experiment.images}
+
+    @property
+    def cores(self) -> int:
+        """Return the number of CPUs that the experiment's machine has."""
+        return int(self.experiment.host["cores"])
+
+    @cached_property
+    def pinned(self) -> list[str]:
+        """Return the workloads of which only benchmarks on one CPU count, though more CPUs are asked for."""
+        if self.criteria.cpus == 1:
+            return []
+        found: dict[str, set[str]] = {}
+        for workload, name in self.shares:
+            (benchmark,) = (one for one in self.experiment.workloads[workload].benchmarks if one.name == name)
+            found.setdefault(workload, set()).add(benchmark.cpus)
+        return [workload for workload, cpus in found.items() if cpus == {"one"}]
 
     @property
     def twin(self) -> str:

@@ -11,7 +11,7 @@ from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Gil, SupportPhase, Variant
 from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import Built, Outcome, State
 
 
 def exclusion_reasons(evidence: Evidence, label: str) -> list[str]:
@@ -25,7 +25,7 @@ def exclusion_reasons(evidence: Evidence, label: str) -> list[str]:
         *_unsupported(evidence, variant),
         *_old_python(evidence, variant),
         *_measuring_mode(evidence, label),
-        *(_no_image(evidence, name) or [*_missing_figures(evidence, label), *_too_much_memory(evidence, label)]),
+        *(_no_image(evidence, name) or [*_failed_figures(evidence, label), *_too_much_memory(evidence, label)]),
         *_failed_dependencies(evidence, label),
     ]
 
@@ -71,25 +71,38 @@ def _no_image(evidence: Evidence, name: str) -> list[str]:
     return [f"{image.outcome.state.value}: {_one_line(image.outcome.reason)}"]
 
 
-def _missing_figures(evidence: Evidence, label: str) -> Iterator[str]:
-    """Yield one reason for all benchmarks that have no figure for the same cause."""
+def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
+    """Yield one reason for all benchmarks that failed for the same cause."""
     found: dict[str, list[BenchmarkKey]] = {}
     for key in evidence.shares:
-        if reason := _no_figure(evidence, label, key):
-            found.setdefault(reason, []).append(key)
+        outcome = _outcome(evidence, label, key)
+        if outcome is not None and outcome.state is not State.OK:
+            found.setdefault(f"{outcome.state.value}: {_one_line(outcome.reason)}", []).append(key)
     for reason, keys in found.items():
         yield f"{', '.join(_benchmark_names(evidence, keys))} {reason}"
 
 
-def _no_figure(evidence: Evidence, label: str, key: BenchmarkKey) -> str:
-    """Return why a benchmark has no figure; empty if it has one."""
+def unmeasured(evidence: Evidence, label: str) -> list[str]:
+    """Return the weighted benchmarks, or their workload, that a variant or mode was not measured in."""
+    keys = [key for key in evidence.shares if not evidence.medians(label, key)]
+    missing = [key for key in keys if (one := _outcome(evidence, label, key)) is None or one.state is State.OK]
+    return list(_benchmark_names(evidence, missing))
+
+
+def _outcome(evidence: Evidence, label: str, key: BenchmarkKey) -> Outcome | None:
+    """Return how a benchmark ended; None if it was not measured."""
     cell = evidence.cells.get((label, key[0]))
-    if cell is None:
-        return "was not measured"
-    outcome = cell.benchmarks.get(key[1], cell.outcome)
-    if outcome.state is not State.OK:
-        return f"{outcome.state.value}: {_one_line(outcome.reason)}"
-    return "" if evidence.medians(label, key) else "has no figure"
+    return cell.benchmarks.get(key[1], cell.outcome) if cell else None
+
+
+def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
+    """Return the variants of the project that meet the constraints and that the experiment has not at all."""
+    there = {split_label(label)[0] for label in evidence.labels} | set(evidence.images)
+    return [
+        name
+        for name, variant in evidence.catalog.variants.items()
+        if name not in there and not [*_unsupported(evidence, variant), *_old_python(evidence, variant)]
+    ]
 
 
 def _benchmark_names(evidence: Evidence, keys: list[BenchmarkKey]) -> Iterator[str]:
