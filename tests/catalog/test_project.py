@@ -12,7 +12,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Finish, Mode, Surroundings
 from interlock.errors import CatalogError, UsageError
-from tests.builders import PROMISED, ROOT, edit, make_variant
+from tests.builders import PROMISED, ROOT, edit, make_variant, make_workload
 
 PTH = "variants/cpython-2.7-pth.toml"
 CONDITIONS = "workloads/conditions.toml"
@@ -579,6 +579,31 @@ def test_a_label_of_nothing_is_answered_with_what_there_is(label: str, expected:
     with pytest.raises(UsageError) as caught:
         catalogs.select_labels(VARIANTS, [label])
     assert [text for text in expected if text not in str(caught.value)] == []
+
+
+def test_the_core_set_has_what_is_declared_so_and_no_mode_with_its_variant(project: Path) -> None:
+    known = catalogs.load(project)
+    core = catalogs.select_labels(known.variants, ["core"])
+    assert {"cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13", "debian-3.13"} <= set(core)
+    assert "cpython-2.7+pth-preload" not in core
+    assert len(core) == 13
+    assert catalogs.select_workloads(known.workloads, ["core"]) == ["download", "import-loop", "locks", "startup"]
+    quick = [
+        known.workloads[name].for_experiment(quick=True) for name in ("download", "import-loop", "locks", "startup")
+    ]
+    # Nothing has to be built by pip before the first value.
+    assert [benchmark.name for one in quick for benchmark in one.benchmarks if one.requirements_of(benchmark)] == []
+
+
+def test_without_anything_declared_the_core_set_is_everything() -> None:
+    assert catalogs.select_labels(VARIANTS, ["core"]) == ["a", "a+slow", "a+loud", "b"]
+    workloads = {name: make_workload(name=name) for name in ("x", "y")}
+    assert catalogs.select_workloads(workloads, ["core"]) == ["x", "y"]
+
+
+@pytest.mark.parametrize(("chosen", "word"), [(["a", "b"], "all"), (["b"], "core"), (["a"], ""), (["b", "a"], "")])
+def test_a_word_stands_for_all_names_or_for_the_core_set(chosen: list[str], word: str) -> None:
+    assert catalogs.word_for(chosen, ["a", "b"], ["b"]) == word
 
 
 @given(st.lists(st.sampled_from(["a", "a+slow", "a+loud", "b"]), min_size=1))

@@ -15,11 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from interlock import __version__
+from interlock.catalog import project as catalogs
 from interlock.cli import main
 from interlock.cli.main import COMMANDS, load_command
-from interlock.cli.matrix import fail_on_failed_cells
-from interlock.cli.options import split_names
+from interlock.cli.matrix import fail_on_failed_cells, read_request
+from interlock.cli.options import MatrixOptions, split_names
 from interlock.errors import WorkloadError
+from interlock.measure.experiment import Words
 from interlock.results import store
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import CellProfile
@@ -175,6 +177,17 @@ def test_an_unknown_mode_condition_or_workload_is_answered_with_those_that_exist
     code, said = run("matrix", *words)
     assert code == 2
     assert [name for name in named if name not in said] == []
+
+
+def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() -> None:
+    known = catalogs.load(ROOT)
+    core = read_request(known, MatrixOptions())
+    assert core.words == Words("core", "core")
+    assert core.labels == catalogs.select_labels(known.variants, ["core"])
+    everything = read_request(known, MatrixOptions(variants="all", workloads="all"))
+    assert everything.words == Words("all", "all")
+    assert set(core.workloads) < set(everything.workloads) == set(known.workloads)
+    assert read_request(known, MatrixOptions(variants="cpython-3.13", workloads="locks")).words == Words()
 
 
 @pytest.mark.parametrize("words", [["matrix", "--rounds", "1"], ["matrix", "--speed"], ["no-such-command"]])

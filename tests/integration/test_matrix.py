@@ -33,6 +33,9 @@ profile_metric = {{ label = "futex", scale = 1 }}
 """
 GOOD = 'print(\'{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}\')\n'
 
+# Whatever of a small project is of the core set.
+ALL = ("--variants", "all", "--workloads", "all")
+
 pytestmark = pytest.mark.usefixtures("nothing_left", "quick")
 
 
@@ -130,7 +133,7 @@ def add_workload(project: Path, name: str, program: str, deadline_s: float = 30)
 
 
 def run_small(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return interlock(project, "matrix", "--quick", "--rounds", "2", "--no-profile", *options)
+    return interlock(project, "matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", *options)
 
 
 def test_a_workload_that_hangs_is_timed_out_and_the_rest_goes_on(small: Path) -> None:
@@ -215,7 +218,7 @@ def test_ctrl_c_before_anything_is_whole_leaves_no_folder(small: Path) -> None:
 
 def _interrupt_when(project: Path, reached: Any) -> int:
     with subprocess.Popen(
-        command("matrix", "--quick", "--rounds", "2", "--no-profile"),
+        command("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile"),
         cwd=project,
         env={**os.environ, "COLUMNS": "200"},
         stdout=subprocess.PIPE,
@@ -241,7 +244,7 @@ def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small: Path, tm
     tiny, kept = tmp_path / "tiny", tmp_path / "kept"
     tiny.mkdir()
     kept.mkdir()
-    matrix = command("matrix", "--quick", "--rounds", "2", "--no-profile", "--results", str(tiny))
+    matrix = command("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", "--results", str(tiny))
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_TINY_DISK, "sh", str(tiny), str(kept), *matrix],
         cwd=small,

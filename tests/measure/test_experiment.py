@@ -11,6 +11,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.errors import UsageError
 from interlock.measure import disturbances, experiment
+from interlock.measure.experiment import Words
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import Measured
@@ -195,7 +196,8 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
     adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
     assert "--rounds" not in experiment.repeat_command(adaptive)
-    assert " --variants all --workloads" in experiment.repeat_command(adaptive, everything=True)
+    assert " --variants all --workloads" in experiment.repeat_command(adaptive, Words("all"))
+    assert " --variants core --workloads core " in experiment.repeat_command(adaptive, Words("core", "core"))
     changes = {"quick": False, "profiled": False, "profile": "release"}
     other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
     assert other.endswith(" --seed 7 --no-profile --release")

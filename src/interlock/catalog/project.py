@@ -125,6 +125,8 @@ FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "f
 CLAIMS = "workloads/claims.toml"
 # Stands for all names.
 EVERYTHING = "all"
+# Stands for the names that are declared `core`.
+CORE = "core"
 NO_WORKLOADS = ("claims", "conditions")
 
 
@@ -219,6 +221,9 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
 
     Raises UsageError for a variant or a mode that does not exist.
     """
+    every = [label for variant in variants.values() for label in variant.labels]
+    if wanted == [CORE]:
+        return [label for variant in variants.values() for label in variant.core_labels] or every
     wanted = None if wanted == [EVERYTHING] else wanted
     for label in wanted or []:
         name, mode = split_label(label)
@@ -228,8 +233,19 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
             raise UsageError(
                 found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
             )
-    every = [label for variant in variants.values() for label in variant.labels]
     return list(dict.fromkeys(wanted or every))
+
+
+def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None) -> list[str]:
+    """Return the names of the wanted workloads in the order given; UsageError for one that does not exist."""
+    if wanted == [CORE]:
+        wanted = [name for name, one in workloads.items() if one.core]
+    return select_names(workloads, wanted, "workload")
+
+
+def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
+    """Return the word that stands for these names; empty if none does."""
+    return EVERYTHING if chosen == every else CORE if chosen == core else ""
 
 
 def _name(root: Path, path: Path) -> str:

@@ -207,6 +207,7 @@ class Mode(Data):
     environment: dict[EnvironmentName, str] = Field(default={}, description="Environment variables of the interpreter.")
     options: list[str] = Field(default=[], description="Options of the interpreter, before its arguments.")
     gil: Gil | None = Field(default=None, description="State of the GIL in this mode (default: as without it).")
+    core: bool = Field(default=False, description="Whether the core set has it, which `matrix` takes by default.")
 
 
 class Surroundings(Data):
@@ -259,6 +260,9 @@ class VariantFile(Data):
     base: Name = Field(description="The parent image: a table of variants/bases.toml.")
     tag: Name = Field(description="First part of the image's tag, which ends in the base: 3.14t -> 3.14t-trixie.")
     family: Name = Field(description="The section of docs/variants.md: a table of variants/families.toml.")
+    core: bool = Field(
+        default=False, description="Whether the core set has it, without its modes, which `matrix` takes by default."
+    )
     control: Name | None = Field(
         default=None, description="The variant that differs from this one only in the thing under study."
     )
@@ -361,6 +365,12 @@ class Variant(VariantFile):
     def labels(self) -> list[str]:
         """Return the variant and each VARIANT+MODE, as orders name them."""
         return [self.name, *(label_of(self.name, mode.name) for mode in self.modes)]
+
+    @property
+    def core_labels(self) -> list[str]:
+        """Return those of them that the core set has."""
+        modes = [label_of(self.name, mode.name) for mode in self.modes if mode.core]
+        return [*([self.name] if self.core else []), *modes]
 
     @property
     def profiles(self) -> list[str]:

@@ -291,6 +291,7 @@ class WorkloadFile(Data):
     """One file workloads/NAME.toml; its JSON Schema is workloads/workload.schema.json."""
 
     summary: str = Field(description="What is measured, in one line.")
+    core: bool = Field(default=False, description="Whether the core set has it, which `matrix` takes by default.")
     kind: Kind = Field(
         default="program",
         description="program: speaks Interlock's protocol (docs/workloads.md); command: whole command lines; service: "

@@ -209,7 +209,7 @@ def _resumed_request(request: MatrixRequest, settings: Settings) -> MatrixReques
     return replace(
         request,
         labels=settings.variants,
-        everything=False,
+        words=experiment.NAMED,
         workloads=settings.workloads,
         conditions=settings.conditions,
         quick=settings.quick,
@@ -248,7 +248,7 @@ def _record(
         return _resumed_record(before, builds, hosts)
     settings = request.settings(builds.built)
     kinds = {host: kind.name for host, kind in hosts.kinds.items()}
-    command = experiment.repeat_command(settings, request.everything, builds.engine)
+    command = experiment.repeat_command(settings, request.words, builds.engine)
     guesses_s = {name: BENCHMARK_S * len(known.workloads[name].benchmarks) for name in settings.workloads}
     expected_s = dispatch.expectations(guesses_s, earlier_durations_s(results, settings))
     return FleetRecord(

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from interlock.analysis import durations
 from interlock.catalog import project
-from interlock.catalog.project import Catalog
+from interlock.catalog.project import CORE, EVERYTHING, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
@@ -25,10 +27,13 @@ from interlock.cli.options import (
     takes_matrix_options,
 )
 from interlock.cli.report import write_report
+from interlock.engine.protocol import Engine
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure import experiment
+from interlock.measure.experiment import Words
 from interlock.report.experiment import failed_cells
-from interlock.results.experiments import Built, EngineName, Experiment, Settings
+from interlock.results import store
+from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class MatrixRequest:
     """What the options of `matrix` or `fleet` ask for; all names in it exist."""
 
     labels: list[str]
-    everything: bool
+    words: Words
     workloads: list[str]
     conditions: list[str]
     quick: bool
@@ -78,15 +83,16 @@ class MatrixRequest:
 
 def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
     """Return the request that the options make; UsageError for a name that does not exist."""
-    labels = project.select_labels(known.variants, split_names(options.variants))
-    everything = labels == project.select_labels(known.variants, None)
+    labels = project.select_labels(known.variants, split_names(options.variants) or [CORE])
+    workloads = project.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
+    words = _words(known, labels, workloads)
     if options.baseline is not None:
         labels += project.select_names(known.variants, [options.baseline], "variant")
     under = split_names(options.conditions)
     return MatrixRequest(
         labels=labels,
-        everything=everything,
-        workloads=project.select_names(known.workloads, split_names(options.workloads), "workload"),
+        words=words,
+        workloads=workloads,
         conditions=project.select_names(known.conditions, under, "condition") if under else [],
         quick=options.quick,
         rounds=options.rounds,
@@ -95,6 +101,13 @@ def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
         profiled=options.profile,
         release=options.release,
     )
+
+
+def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Words:
+    """Return the words that stand for these names, so that the command to repeat an experiment is short."""
+    every, core = (project.select_labels(known.variants, [word]) for word in (EVERYTHING, CORE))
+    every_workload, core_workloads = (project.select_workloads(known.workloads, [word]) for word in (EVERYTHING, CORE))
+    return Words(project.word_for(labels, every, core), project.word_for(workloads, every_workload, core_workloads))
 
 
 @takes_matrix_options
@@ -115,12 +128,13 @@ def matrix(
     request.require_possible(options.engine)
     with ready_machine(paths, known, options.profile, agreed=yes, engine=options.engine) as machine:
         write_generated(paths, known)
+        print_estimate(machine, paths, known, request)
         built = build_variants(machine, known, request.variants, build_options(paths, options.release))
         settings = request.settings(built)
         with progress.Display(console) as display:
             on_progress = progress.MeasureProgress(display, len(settings.workloads))
             command = experiment.repeat_command(
-                settings, request.everything, _engine_to_repeat(machine.name, options.engine)
+                settings, request.words, _engine_to_repeat(machine.name, options.engine)
             )
             into = results or paths.results
             assignment = experiment.Assignment(known, paths.root, into, built, settings, command, name)
@@ -128,6 +142,23 @@ def matrix(
     described = write_report(folder)
     fail_on_failed_builds(built)
     fail_on_failed_cells(folder, described)
+
+
+def print_estimate(machine: Engine, paths: ProjectPaths, known: Catalog, request: MatrixRequest) -> None:
+    """Print how long it will take, as far as earlier builds and experiments tell."""
+    options = build_options(paths, request.release)
+    there = machine.look_up(known, request.variants, options)
+    missing = [one.variant for one in there if one.outcome.state is not State.OK]
+    usual_s = store.read_durations(paths.cache, options.profile)
+    recorded = store.latest_builds(paths.results / "reference", options.profile)
+    folders = store.experiments_below(paths.results)
+    cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
+    building = durations.of_builds(missing, usual_s, recorded)
+    measuring = durations.of_measuring(
+        request.workloads, cells, [store.read_experiment(one) for one in folders], quick=request.quick
+    )
+    size = f"{cells} rows of {len(request.workloads)} workloads"
+    console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)
 
 
 def _engine_to_repeat(used: EngineName, engine: EngineName | None) -> EngineName | None:

@@ -49,9 +49,11 @@ class MatrixOptions:
 
     variants: Annotated[
         str | None,
-        typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode (default: all variants in all modes)."),
+        typer.Option(metavar="A,B+MODE", help="Variants, plain or in a mode, or `all` in all modes (default: `core`)."),
     ] = None
-    workloads: WorkloadNames = None
+    workloads: Annotated[
+        str | None, typer.Option(metavar="X,Y", help="Names of workloads, or `all` (default: `core`).")
+    ] = None
     conditions: Annotated[
         str | None,
         typer.Option(metavar="C,D", help="Conditions in which the baseline is measured too (default: none)."),

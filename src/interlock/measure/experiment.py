@@ -11,7 +11,7 @@ from pathlib import Path
 
 from interlock import __version__
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
-from interlock.catalog.project import EVERYTHING, Catalog
+from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
@@ -48,14 +48,24 @@ def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
     return QUICK if quick else FULL
 
 
-def repeat_command(settings: Settings, everything: bool = False, engine: EngineName | None = None) -> str:
+@dataclass(frozen=True)
+class Words:
+    """The words `core` and `all` for variants and workloads; empty where each is named."""
+
+    variants: str = ""
+    workloads: str = ""
+
+
+NAMED = Words()
+
+
+def repeat_command(settings: Settings, words_for: Words = NAMED, engine: EngineName | None = None) -> str:
     """Return the command that repeats an experiment, with its defaults written out.
 
-    Except the number of rounds, which the verdicts decide again, and the list of variants if it is `everything`.
+    Except the number of rounds, which the verdicts decide again, and lists of names that a word stands for.
     """
-    variants = EVERYTHING if everything else ",".join(settings.variants)
-    words = ["nox", "-s", "matrix", "--", "--variants", variants]
-    words += ["--workloads", ",".join(settings.workloads)]
+    words = ["nox", "-s", "matrix", "--", "--variants", words_for.variants or ",".join(settings.variants)]
+    words += ["--workloads", words_for.workloads or ",".join(settings.workloads)]
     words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
     words += ["--quick"] if settings.quick else []
     words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []

@@ -241,10 +241,11 @@ def latest_experiment(results: Path) -> Path:
 
 def has_several_experiments(folder: Path) -> bool:
     """Return whether this is a folder of experiments rather than one."""
-    return folder.is_dir() and not (folder / EXPERIMENT_FILE).is_file() and bool(_below(folder))
+    return folder.is_dir() and not (folder / EXPERIMENT_FILE).is_file() and bool(experiments_below(folder))
 
 
-def _below(folder: Path) -> list[Path]:
+def experiments_below(folder: Path) -> list[Path]:
+    """Return the folders of experiments at most two levels below this one; none if there are none."""
     return sorted(path.parent for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{EXPERIMENT_FILE}"))
 
 
@@ -252,7 +253,7 @@ def experiments_in(folder: Path) -> list[Path]:
     """Return the folder if it is an experiment, or else those at most two levels below it; StoreError for none."""
     if (folder / EXPERIMENT_FILE).is_file():
         return [folder]
-    found = _below(folder)
+    found = experiments_below(folder)
     if not found:
         raise StoreError(
             file=str(folder),

@@ -1,0 +1,65 @@
+"""How long an experiment will take, from what was recorded of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from interlock.results.experiments import BuildRecord, Experiment, duration_text
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that something takes in all, the records that say so, and the names that no record has."""
+
+    what: str
+    seconds: float
+    sources: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Return it as a sentence's part: 'measuring about 80 min (as in 2026-11-21-b), unknown for write'."""
+        known = f" about {duration_text(self.seconds)} (as in {', '.join(self.sources)})" if self.sources else ""
+        separator = "," if known else ""
+        unknown = f"{separator} unknown for {', '.join(self.unknown)}" if self.unknown else ""
+        return f"{self.what}{known}{unknown}" if known or unknown else f"{self.what} nothing"
+
+
+def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: BuildRecord | None) -> Estimate:
+    """Return how long these variants take to build, side by side as in the record.
+
+    A variant takes what its last build on this machine did (`usual_s`), else what the record says.
+    """
+    recorded_s = {one.variant: one.duration_s for one in record.builds if not one.reused} if record else {}
+    factor = record.duration_s / sum(recorded_s.values()) if record and any(recorded_s.values()) else 1.0
+    known_s = {name: usual_s.get(name, recorded_s.get(name)) for name in variants}
+    sources = ["earlier builds here"] if set(variants) & set(usual_s) else []
+    if record and set(variants) & (set(recorded_s) - set(usual_s)):
+        sources.append(record.name)
+    total_s = factor * sum(seconds for seconds in known_s.values() if seconds is not None)
+    unknown = tuple(name for name, seconds in known_s.items() if seconds is None)
+    return Estimate("building", total_s, tuple(sources), unknown)
+
+
+def of_measuring(workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool) -> Estimate:
+    """Return how long these workloads take with this many cells each, with profiles and all that comes before.
+
+    A workload's cell takes what it did in the latest experiment that has it and was as quick.
+    """
+    latest: dict[str, Experiment] = {}
+    for one in sorted(experiments, key=lambda one: one.started):
+        if one.settings.quick is quick and not one.ended_by:
+            latest |= dict.fromkeys(one.settings.workloads, one)
+    taken = {name: latest[name] for name in workloads if name in latest}
+    total_s = sum(cells * _cell_s(one, name) for name, one in taken.items())
+    sources = dict.fromkeys(one.name for one in taken.values())
+    return Estimate("measuring", total_s, tuple(sources), tuple(name for name in workloads if name not in taken))
+
+
+def _cell_s(experiment: Experiment, workload: str) -> float:
+    """Return what a cell of the workload took; where that is not recorded, what one of the whole experiment did."""
+    times = experiment.times.get(workload)
+    if times is None:
+        return experiment.duration_s / max(1, len(experiment.cells))
+    return times.total_s / max(1, sum(cell.workload == workload for cell in experiment.cells))

@@ -1,0 +1,53 @@
+"""How long it will take, from what was recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.analysis import durations
+from interlock.results.experiments import BuildRecord, Experiment, Times
+from tests.builders import make_built, make_cell, make_experiment, make_settings, make_workload
+
+
+def record(**seconds: float) -> BuildRecord:
+    builds = [make_built(name).model_copy(update={"duration_s": one}) for name, one in seconds.items()]
+    return BuildRecord(
+        name="2026-11-21-b", tool_version="0", command="", started="", duration_s=50, profile="standard",
+        side_by_side=2, host={}, builds=builds,
+    )  # fmt: skip
+
+
+def test_builds_take_what_they_took_here_or_in_the_record_side_by_side_as_there() -> None:
+    found = durations.of_builds(["a", "b", "new"], {"a": 30.0}, record(a=60, b=40))
+    assert found.seconds == pytest.approx(0.5 * (30 + 40))
+    assert found.sources == ("earlier builds here", "2026-11-21-b")
+    assert found.unknown == ("new",)
+    assert "unknown for new" in found.words
+
+
+def test_what_need_not_be_built_takes_nothing_and_without_a_record_all_is_unknown() -> None:
+    assert durations.of_builds([], {}, record(a=60)).words == "building nothing"
+    found = durations.of_builds(["a"], {}, None)
+    assert (found.seconds, found.sources, found.unknown) == (0, (), ("a",))
+    assert found.words == "building unknown for a"
+
+
+def experiment(name: str, started: str, **changes: Any) -> Experiment:
+    settings = make_settings(["base", "a"]).model_copy(update={"workloads": ["locks", "write"]})
+    cells = [make_cell(label, workload) for workload in ("locks", "write") for label in ("base", "a")]
+    parts = {"settings": settings, "cells": cells, "duration_s": 400.0, "name": name, "started": started}
+    workloads = {one: make_workload(name=one) for one in ("locks", "write")}
+    return make_experiment(["base", "a"], **{**parts, "workloads": workloads, **changes})
+
+
+def test_a_workload_takes_what_its_cells_took_in_the_latest_experiment_that_was_as_quick() -> None:
+    times = {"locks": Times(preparing_s=4, measuring_s=10, profiling_s=6)}
+    old, new = experiment("old", "2026-01"), experiment("new", "2026-02", times=times)
+    full = experiment("full", "2026-03", settings=old.settings.model_copy(update={"quick": False}))
+    cut = experiment("cut", "2026-04", ended_by="Ctrl-C")
+    found = durations.of_measuring(["locks", "gone"], 5, [full, cut, new, old], quick=True)
+    assert (found.seconds, found.sources, found.unknown) == (5 * 20 / 2, ("new",), ("gone",))
+    # Where times are not recorded by workload, the whole experiment's cells say it.
+    assert durations.of_measuring(["write"], 5, [old], quick=True).seconds == 5 * 400 / 4
