@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from interlock.engine.host.cells import MEMORY
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
-from tests.integration.toys import ANSWERS, copy_project, toy_tarball, toy_variant
+from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball, toy_variant
 
 # A toy without pip that runs the workload's program with the Python of this test: its build takes a second.
 VARIANT = "toy-here"
@@ -31,34 +29,31 @@ def project(root: Path, home: Path) -> Path:
     return project
 
 
-def interlock(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """As somebody whose engine does not answer."""
-    settings = {
+def without_engine(home: Path) -> dict[str, str]:
+    """The environment of somebody whose engine does not answer, with a cache and a mirror of their own."""
+    return {
         "XDG_CACHE_HOME": str(home / "cache"),
         "DOCKER_HOST": f"unix://{home}/none.sock",
         "INTERLOCK_SOURCE_MIRROR": str(home / "mirror"),
     }
-    return subprocess.run(
-        [sys.executable, "-c", "from interlock.cli.main import main; main()", *words],
-        cwd=home / "project",
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+
+def measured_without_engine(root: Path, home: Path, variant: str, workloads: str) -> tuple[Path, Experiment]:
+    """Build a variant from its source on this machine, measure it in two rounds, and return the experiment."""
+    done = interlock(
+        root, "matrix", "--engine", "host", "--variants", variant, "--workloads", workloads,
+        "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"),
+        environment=without_engine(home),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = store.latest_experiment(home / "results")
+    return folder, store.read_experiment(folder)
 
 
 @pytest.fixture(scope="module")
 def measured(home: Path, project: Path) -> tuple[Path, Experiment]:
     """Two workloads on a toy, built from its source by its build.sh."""
-    assert project.is_dir()
-    done = interlock(
-        home, "matrix", "--engine", "host", "--variants", VARIANT, "--workloads", "import-loop,service",
-        "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = store.latest_experiment(home / "results")
-    return folder, store.read_experiment(folder)
+    return measured_without_engine(project, home, VARIANT, "import-loop,service")
 
 
 def test_a_variant_is_built_by_its_own_build_script_and_measured(measured: tuple[Path, Experiment]) -> None:
@@ -86,15 +81,14 @@ def test_nothing_of_a_run_stays_but_its_prefix_and_its_results(home: Path, measu
     assert [path.name[: len(VARIANT)] for path in (home / "cache/interlock/prefixes").iterdir()] == [VARIANT]
 
 
-def test_what_is_unchanged_is_not_built_again(home: Path, measured: tuple[Path, Experiment]) -> None:
+def test_what_is_unchanged_is_not_built_again(home: Path, project: Path, measured: tuple[Path, Experiment]) -> None:
     assert measured[0].is_dir()
-    done = interlock(home, "build", VARIANT, "--engine", "host")
+    done = interlock(project, "build", VARIANT, "--engine", "host", environment=without_engine(home))
     assert done.returncode == 0, done.stderr
     assert "unchanged" in done.stdout
 
 
 def test_what_only_images_have_is_refused(home: Path, project: Path) -> None:
-    assert project.is_dir()
-    done = interlock(home, "build", VARIANT, "--engine", "host", "--verify")
+    done = interlock(project, "build", VARIANT, "--engine", "host", "--verify", environment=without_engine(home))
     assert done.returncode == 2
     assert "--verify" in done.stderr
