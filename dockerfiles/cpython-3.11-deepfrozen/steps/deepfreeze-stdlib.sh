@@ -12,3 +12,8 @@ count=$(grep -c 'GET_CODE(.*)},$' Python/frozen.c)
 echo "interlock: $count entries in the table of frozen modules"
 # Stock has 28: as few mean that the patch is missing, and the image would only look deep-frozen.
 [ "$count" -gt 100 ] || { echo "interlock: deepfreeze-stdlib.sh: the source tree lacks its patch" >&2; exit 65; }
+
+# The build silences Lib/compileall.py while it installs: with this dependency make would freeze the silenced one, and
+# `python -m compileall` would do nothing.
+sed -i 's|^\(Python/frozen_modules/compileall\.h:\) Lib/compileall\.py |\1 |' Makefile.pre.in
+grep -q '^Python/frozen_modules/compileall\.h: \$(FREEZE_MODULE_DEPS)$' Makefile.pre.in

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.packages.installer import planned, versions_of
+from interlock.engine.packages.installer import COMPILE, planned, versions_of
 
 LINES = st.lists(st.text(min_size=1), min_size=1, unique=True)
 
@@ -33,3 +38,46 @@ def test_a_cell_finds_modules_below_the_place() -> None:
     found = planned("sha256:1", ["six"])
     assert found.site == f"{found.mount_path}/site"
     assert found.mount_path.startswith("/packages/")
+
+
+def compiled(site: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", COMPILE, str(site)], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Packages as pip leaves them, with a file for another version of Python."""
+    (tmp_path / "package").mkdir()
+    files = {"one.py": "x = 1\n", "package/__init__.py": "", "package/old.py": "print 'two'\n", "data.txt": "x"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_every_module_gets_its_byte_code_but_for_those_of_other_versions(site: Path) -> None:
+    assert compiled(site).returncode == 0
+    tag = sys.implementation.cache_tag
+    assert {str(path.relative_to(site)) for path in site.rglob("*.pyc")} == {
+        f"__pycache__/one.{tag}.pyc",
+        f"package/__pycache__/__init__.{tag}.pyc",
+    }
+
+
+def test_byte_code_that_cannot_be_stored_is_an_error(site: Path) -> None:
+    (site / "package/__pycache__").write_text("in the way")
+    done = compiled(site)
+    assert done.returncode != 0
+    assert "__pycache__" in done.stderr
+
+
+def test_byte_code_that_is_not_where_it_was_stored_is_an_error(site: Path) -> None:
+    program = "import py_compile; py_compile.compile = lambda path, doraise: path + 'c'\n" + COMPILE
+    done = subprocess.run([sys.executable, "-c", program, str(site)], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"no byte code of {site}")
+
+
+def test_byte_code_is_made_by_every_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(COMPILE)
+    argv = ["-c", "from vermin import main; main()", "--no-tips", "-t=2.5-", "-t=3.0-", str(tmp_path / "program.py")]
+    assert subprocess.run([sys.executable, *argv], check=False).returncode == 0

@@ -39,9 +39,21 @@ ASK_S, FILL_S, INSTALL_S = 300, 3600, 900
 GETS_WHEEL_ITSELF = (23, 1)
 # Another process may have installed the same packages meanwhile; then its files stay.
 MOVE = 'mv -T "$1" "$2" 2>/dev/null || { test -d "$2" && rm -rf "$1"; }'
-# Compiled at the path that cells see: byte code with another path is patched at every import. Some packages have
-# files for other versions of Python, which do not compile.
-COMPILE = 'python -m compileall -q "$1" >/dev/null 2>&1; chmod -R a+rX "$1"'
+# Runs on any interpreter from 2.5 to 3.15. Compiled at the path that cells see: byte code with another path is patched
+# at every import. Some packages have files for other versions of Python, which do not compile. Without its byte code a
+# module would be compiled at each start of a cell's process, because cells cannot write it: that is an error. Not by
+# `-m compileall`, which ends with 0 whatever it could write, and did nothing at all on a variant that has it frozen.
+COMPILE = """\
+import os, py_compile, sys
+for folder, _, names in os.walk(sys.argv[1]):
+    for path in [os.path.join(folder, name) for name in names if name.endswith(".py")]:
+        try:
+            stored = py_compile.compile(path, doraise=True) or path + "c"
+        except py_compile.PyCompileError:
+            continue
+        if not os.path.isfile(stored):
+            sys.exit("no byte code of " + path)
+"""
 
 
 @dataclass(frozen=True)
@@ -183,7 +195,8 @@ def _install_offline(own: Workbench, wheels: Sequence[str], packages: PackageSet
     else:
         _must(own, ["mkdir", new])
     _must(own, ["sh", "-c", MOVE, "sh", new, packages.site])
-    _must(own, ["sh", "-c", COMPILE, "sh", packages.site])
+    _must(own, ["python", "-c", COMPILE, packages.site])
+    _must(own, ["chmod", "-R", "a+rX", packages.site])
     versions = versions_of(wheels)
     own.put({f"{packages.mount_path}/.{owner}.json": json.dumps(versions).encode()})
     _must(own, ["mv", f"{packages.mount_path}/.{owner}.json", _record(packages)])
