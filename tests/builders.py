@@ -204,7 +204,7 @@ def make_ended(stdout: str = "", stderr: str = "", exit_code: int | None = 0, *,
     return Ended(exit_code, stdout, stderr, timed_out)
 
 
-def make_built(variant: str, outcome: Outcome = OK) -> Built:
+def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | None = None) -> Built:
     if outcome.state is not State.OK:
         return Built(variant=variant, profile="standard", outcome=outcome)
     return Built(
@@ -216,6 +216,7 @@ def make_built(variant: str, outcome: Outcome = OK) -> Built:
         size_bytes=150_000_000,
         base=BaseImage(reference="trixie", origin="mmdebstrap", image_id="sha256:base"),
         duration_s=61.0,
+        optimisations=optimisations,
     )
 
 

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Proof, SourceKind, VariantFile
 from tests.builders import (
     FROM_IMAGE,
     FROM_PACKAGES,
     FROM_PREFIX,
+    ROOT,
     make_download,
     make_source,
     make_variant,
@@ -151,3 +153,18 @@ def test_a_variant_is_ordered_plain_and_in_each_of_its_modes() -> None:
 def test_the_name_of_a_mode_is_a_folder_name_without_a_plus(name: str) -> None:
     with pytest.raises(ValidationError, match="String should match"):
         make_variant(modes=[{"name": name, "summary": "a mode"}])
+
+
+def test_what_optimised_an_interpreter_is_its_builds_or_what_its_file_says_of_others() -> None:
+    known = catalogs.load(ROOT).variants
+    assert known["cpython-3.13"].optimisations("standard") == []
+    assert known["cpython-3.13"].optimisations("release") == ["PGO", "LTO"]
+    assert known["cpython-3.13-zip"].optimisations("standard") == []
+    for name in ("debian-3.13", "official-3.13"):
+        assert known[name].optimisations("standard") == ["PGO", "LTO"]
+    assert known["pypy-3.11"].optimisations("standard") is None
+
+
+def test_what_is_built_here_cannot_say_how_others_built_it() -> None:
+    with pytest.raises(ValueError, match="optimised_by"):
+        make_variant(optimised_by=["PGO"])

@@ -34,6 +34,7 @@ def contender(label: str, speed: float, standing: Standing, tied_with: str | Non
         max_rss_bytes=25_000_000,
         start_s=0.0108,
         image_bytes=134_000_000,
+        built_otherwise="",
     )
 
 

@@ -251,7 +251,8 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
 def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | None) -> tuple[str, ...]:
     """Return remarks on a cell, above all that the GIL came back on during the work."""
     facts = experiment.facts.get(cell.label)
-    notes = []
+    otherwise = built_otherwise(experiment, cell.label, experiment.settings.baseline) if mine else ""
+    notes = [f"built otherwise: {otherwise}"] if otherwise else []
     if facts and mine and mine.gil_after is not None and Gil.OFF in {facts.gil, mine.gil_after}:
         notes.append(
             "GIL off before and after"
@@ -261,6 +262,28 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
     if cell.profile and cell.profile.state is not State.OK:
         notes.append("no profile")
     return (*notes, *cell.notes)
+
+
+def built_otherwise(experiment: Experiment, label: str, other: str) -> str:
+    """Return how two interpreters were built, as '-O2 + PGO + LTO beside -O3', if they differ; empty if not.
+
+    What is not known of one of them counts as no difference.
+    """
+    mine, theirs = (_build_of(experiment, one) for one in (label, other))
+    same = all(None in pair or pair[0] == pair[1] for pair in zip(mine, theirs, strict=True))
+    return "" if same else f"{_build_text(*mine)} beside {_build_text(*theirs)}"
+
+
+def _build_of(experiment: Experiment, label: str) -> tuple[str | None, tuple[str, ...] | None]:
+    """Return the -O option and what optimised besides; None where it is not known."""
+    facts = experiment.facts.get(label) or experiment.facts.get(split_label(label)[0])
+    level = facts.optimisation if facts and facts.optimisation != "unknown" else None
+    image = next((one for one in experiment.images if one.variant == split_label(label)[0]), None)
+    return level, None if image is None or image.optimisations is None else tuple(image.optimisations)
+
+
+def _build_text(level: str | None, besides: tuple[str, ...] | None) -> str:
+    return " + ".join([level or "-O unknown", *(besides or ())])
 
 
 def summaries(experiment: Experiment, tables: Sequence[Table]) -> list[Summary]:

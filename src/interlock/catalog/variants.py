@@ -284,6 +284,11 @@ class VariantFile(Data):
     release: ProfileFlags | None = Field(
         default=None, description="What --release adds to this build; without it the variant has no release profile."
     )
+    optimised_by: list[Literal["PGO", "LTO"]] | None = Field(
+        default=None,
+        description="Profile-guided (PGO) and link-time optimisation of an interpreter that others built; left out "
+        "where it is not known. What is built here says so by its profile.",
+    )
     keeps: list[Name] = Field(
         default=[], description="Differences of its kind of source (variants/differences.toml) that it does not have."
     )
@@ -312,6 +317,8 @@ class VariantFile(Data):
             for key in only:
                 if getattr(self, key):
                     raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {found[0]}")
+        if self.optimised_by is not None and found[0] in {"interpreter", "build_of"}:
+            raise ValueError(f"optimised_by is of interpreters that others built, this one has {found[0]}")
         if self.build_of is not None and self.finish is None:
             raise ValueError("build_of needs [finish]: the steps that make it differ from that variant")
         return self
@@ -376,6 +383,17 @@ class Variant(VariantFile):
     def profiles(self) -> list[str]:
         """Return the optimisation profiles that this variant has."""
         return ["standard"] if self.release is None else ["standard", "release"]
+
+    def optimisations(self, profile: str) -> list[str] | None:
+        """Return what optimised the interpreter besides -O in a profile, PGO and LTO; None if it is not known."""
+        if self.interpreter is None:
+            return None if self.optimised_by is None else [*self.optimised_by]
+        words = [
+            *self.interpreter.configure,
+            *(self.release.configure if self.release and profile != "standard" else []),
+        ]
+        found = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
+        return [name for name, option in found.items() if any(word.startswith(option) for word in words)]
 
     def image_tag(self, profile: str) -> str:
         """Return the image's name and tag in an optimisation profile."""

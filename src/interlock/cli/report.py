@@ -297,9 +297,26 @@ ReportData = tuple[Experiment, list[comparison.Table], list[claims.Finding]]
 
 def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table]]:
     """Return an experiment and its tables."""
-    described = store.read_experiment(folder)
+    described = _with_builds(store.read_experiment(folder))
     values, profiles = store.read_cells(folder, described)
     return described, comparison.tables(described, values, profiles)
+
+
+def _with_builds(described: Experiment) -> Experiment:
+    """Return an experiment with what an older record lacks: how its images were optimised, by the project around."""
+    if all(image.optimisations is not None for image in described.images):
+        return described
+    try:
+        variants = project.load(ProjectPaths.find().root).variants
+    except UsageError:
+        return described
+    images = [
+        image.model_copy(update={"optimisations": variants[image.variant].optimisations(image.profile)})
+        if image.optimisations is None and image.variant in variants
+        else image
+        for image in described.images
+    ]
+    return described.model_copy(update={"images": images})
 
 
 def write_report(folder: Path) -> Experiment:
@@ -360,7 +377,7 @@ def _published_claims() -> list[Claim]:
 
 def _report_data(folder: Path) -> ReportData:
     """Return an experiment, its tables, and its verdicts on the claims of the project."""
-    described = store.read_experiment(folder)
+    described = _with_builds(store.read_experiment(folder))
     values, profiles = store.read_cells(folder, described)
     found = claims.evaluate(_published_claims(), described, values, profiles)
     return described, comparison.tables(described, values, profiles), found

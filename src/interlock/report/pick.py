@@ -97,7 +97,7 @@ def _row(one: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
         f"{one.max_rss_bytes / 1e6:.0f}",
         "-" if one.start_s is None else f"{one.start_s * 1e3:.1f}",
         f"{one.image_bytes / 1e6:.0f}",
-        f"{one.standing.value}{tie}",
+        f"{one.standing.value}{tie}{', built otherwise' if one.built_otherwise else ''}",
     )
 
 

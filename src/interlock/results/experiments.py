@@ -58,6 +58,7 @@ class Built(Data):
     duration_s: float = 0.0
     reused: bool = False
     pulled_from: str | None = None  # the registry that this run took it from instead of building it
+    optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known, and in older records
 
     @property
     def reference(self) -> str:

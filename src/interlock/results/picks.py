@@ -54,6 +54,7 @@ class Contender(Data):
     max_rss_bytes: int  # of one process, the most in the ranked benchmarks
     start_s: float | None  # `python -c pass`, if the experiment has it
     image_bytes: int
+    built_otherwise: str  # what optimised it and what the baseline, if not the same
 
 
 class Exclusion(Data):

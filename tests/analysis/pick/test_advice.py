@@ -423,3 +423,23 @@ def test_an_unavailable_variant_is_excluded_not_ranked() -> None:
     ranked = decide(material_of(experiment={"images": images}))
     assert ranked.decision is Decision.STAY
     assert [(one.label, one.reasons) for one in ranked.excluded] == [("fast", ["unavailable: no source"])]
+
+
+def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
+    packages = {"interpreter": None, "packages": {"names": ["python3"], "python": "/usr/bin/python3"}}
+    theirs = {**packages, "optimised_by": ["PGO", "LTO"]}
+    figures: Figures = {
+        "base": {"locks/queue": SIX},
+        "theirs": {"locks/queue": noisy(0.5)},
+        "alike": {"locks/queue": noisy(0.8)},
+        "unknown": {"locks/queue": noisy(1.5)},
+    }
+    pick = advice_on(make_evidence(figures, variants={"theirs": theirs, "unknown": packages}))
+    assert pick.recommended is not None
+    assert pick.recommended.label == "alike"
+    assert {one.label: one.built_otherwise for one in pick.contenders if one.built_otherwise} == {
+        "theirs": "PGO and LTO beside neither PGO nor LTO"
+    }
+    assert [note for note in pick.notes if "not like compared with like" in note and ": theirs (" in note]
+    alone = {label: figures[label] for label in ("base", "theirs")}
+    assert advice_on(make_evidence(alone, variants={"theirs": theirs})).decision is Decision.STAY

@@ -103,8 +103,9 @@ def decide(evidence: Evidence) -> Ranking:
     """Exclude, rank, and decide whether to switch.
 
     The fastest contender that is shown to be faster than the baseline is chosen, even if another one ranks above it but
-    is not shown to be faster. If the baseline itself fails a constraint, the fastest contender is chosen. What was not
-    measured is no reason to stay: where nothing else was, the answer is to measure.
+    is not shown to be faster. One that is optimised otherwise is compared with what it is not like: it is not chosen,
+    unless nothing else meets the constraints. If the baseline itself fails a constraint, the fastest contender is
+    chosen. What was not measured is no reason to stay: where nothing else was, the answer is to measure.
     """
     found = {label: exclusion_reasons(evidence, label) for label in evidence.labels}
     excluded = [Exclusion(label=label, reasons=why) for label, why in found.items() if why]
@@ -123,10 +124,11 @@ def _decision(
         return Decision.NOTHING, None
     if not others and not_measured:
         return Decision.MEASURE, None
-    faster = next((row for row in rows if row.standing is Standing.FASTER), None)
+    alike = [row for row in rows if not evidence.built_otherwise(row.label)]
+    faster = next((row for row in alike if row.standing is Standing.FASTER), None)
     if faster is None and len(others) < len(rows):
         return Decision.STAY, None
-    return Decision.SWITCH, faster or rows[0]
+    return Decision.SWITCH, faster or (alike or rows)[0]
 
 
 def decide_with_audits(evidence: Evidence, audit: Callable[[str], VariantAudit]) -> tuple[Evidence, Ranking]:
@@ -198,6 +200,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
         max_rss_bytes=evidence.max_rss_bytes(row.label),
         start_s=_start_s(evidence, row.label),
         image_bytes=_image_bytes(evidence, row.label),
+        built_otherwise=evidence.built_otherwise(row.label),
     )
 
 
@@ -324,6 +327,9 @@ def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
             yield f"ranked higher, but not shown to be faster than {evidence.baseline}: {', '.join(seeming)}"
         if tied := [row.label for row in ranked.rows if row.tied_with == chosen.label]:
             yield f"not shown to differ from {chosen.label}: {', '.join(tied)}"
+    if odd := [row.label for row in ranked.rows if evidence.built_otherwise(row.label)]:
+        like = evidence.built_otherwise(odd[0])
+        yield f"not like compared with like, so not chosen: {', '.join(odd)} ({like}); figures with --release may be"
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is"
     if left_out := uncounted(experiment, evidence.criteria, evidence.catalog.workloads):

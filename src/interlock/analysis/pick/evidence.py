@@ -304,6 +304,17 @@ class Evidence:
         variant, name = self.variant(label), split_label(label)[1]
         return next((mode for mode in variant.modes if mode.name == name), None) if variant else None
 
+    def built_otherwise(self, label: str) -> str:
+        """Return what optimised a label's interpreter and what the baseline's, if not the same; empty if alike.
+
+        The -O option does not count: some variants are there to show what it is worth.
+        """
+        variants = self.variant(label), self.variant(self.baseline)
+        mine, theirs = (one.optimisations(self.criteria.profile) if one else None for one in variants)
+        if mine is None or theirs is None or mine == theirs:
+            return ""
+        return " beside ".join(" and ".join(one) or "neither PGO nor LTO" for one in (mine, theirs))
+
     def gil(self, label: str) -> Gil | None:
         """Return the GIL state that the variant or mode declares."""
         variant, mode = self.variant(label), self.mode(label)

@@ -311,6 +311,7 @@ def describe_image(
         duration_s=duration_s,
         reused=reused,
         pulled_from=pulled_from,
+        optimisations=plan.variant.optimisations(plan.profile),
     )
 
 

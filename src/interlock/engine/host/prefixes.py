@@ -239,6 +239,7 @@ def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
         content_hash=plan.content_hash,
         size_bytes=sum(path.lstat().st_size for path in plan.prefix.rglob("*")),
         reused=reused,
+        optimisations=plan.variant.optimisations(plan.profile),
     )
 
 
