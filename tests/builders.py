@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,7 +24,9 @@ from interlock.catalog.variants import (
     Variant,
 )
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
+from interlock.engine.agent import Agent
 from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, Ended
+from interlock.measure import processes
 from interlock.measure.cells import Resources
 from interlock.results.experiments import (
     BaseImage,
@@ -266,6 +269,59 @@ def make_settings(variants: Sequence[str]) -> Settings:
     )
 
 
+class ScriptedChannel:
+    """An agent in a sandbox, whose processes end as the sandbox answers; one with --slices repeats its first value."""
+
+    def __init__(self, sandbox: ScriptedSandbox) -> None:
+        self._sandbox = sandbox
+        self._answers = bytearray()
+        self._ends: dict[str, tuple[Ended, int]] = {}
+
+    def send(self, data: bytes) -> None:
+        head, _, rest = data.partition(b"\n")
+        what, number, _ = head.decode().split()
+        if what == "start":
+            words = [word.decode() for word in rest.split(b"\0")[:-1]]
+            ended = self._sandbox.run(words[words.index("--") + 1 :], 0)
+            self._ends[number] = ended, 0
+            report = processes.printed_lines(ended.stdout)
+            if "--slices" not in words or ended.took_sandbox or not report or not json.loads(report[-1]).get("values"):
+                self._end(number)
+            else:
+                self._say("out", number, "ready\n")
+        elif what == "tell":
+            ended, slices = self._ends[number]
+            self._ends[number] = ended, slices + 1
+            value = json.loads(processes.printed_lines(ended.stdout)[-1])["values"][0]
+            self._say("out", number, f"{value} {value}\n")
+        elif number in self._ends:
+            self._end(number)
+
+    def receive(self, limit_s: float) -> bytes:
+        if not self._answers:
+            raise TimeoutError
+        received = bytes(self._answers)
+        self._answers.clear()
+        return received
+
+    def _say(self, what: str, number: str, text: str) -> None:
+        data = text.encode()
+        self._answers += f"{what} {number} {len(data)}\n".encode() + data
+
+    def _end(self, number: str) -> None:
+        ended, slices = self._ends.pop(number)
+        if ended.timed_out:
+            return
+        report = ended.stdout.partition(processes.PROCESS_LINE)[0]
+        if slices:
+            found = json.loads(report)
+            report = json.dumps(found | {"values": found["values"][:1] * slices, "cpu": found["values"][:1] * slices})
+        usage = make_cost(1.5).model_copy(update={"exit_code": ended.exit_code})
+        self._say("out", number, report)
+        self._say("err", number, ended.stderr)
+        self._say("end", number, json.dumps({"interlock_process": usage.model_dump()}) + "\n")
+
+
 @dataclass
 class ScriptedSandbox:
     """A sandbox whose processes end as `answer` says of their command line; everything else is not asked of it."""
@@ -277,6 +333,12 @@ class ScriptedSandbox:
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         self.environment = environment
         return self.answer(self, argv)
+
+    def start_agent(self, launcher: str) -> Agent:
+        return Agent(ScriptedChannel(self))
+
+    def has_no_memory_left(self) -> bool:
+        return False
 
     def count(self, method: Method) -> AbstractContextManager[Counting]:
         raise NotImplementedError

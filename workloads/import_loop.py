@@ -4,9 +4,10 @@ import os as expected_module
 
 import protocol
 
-IMPORTS_PER_LOOP = 1000000
+# Ten of these are the million of the post; one is less than a slice.
+IMPORTS_PER_LOOP = 100000
 # Threads that wait for each other's import lock on 2.x need ten times as long.
-CONTENDED_IMPORTS_PER_LOOP = 100000
+CONTENDED_IMPORTS_PER_LOOP = 10000
 
 MODULE_LEVEL = compile("for _ in repeats:\n    import os\n", "module_level", "exec")
 

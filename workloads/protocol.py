@@ -17,6 +17,9 @@ PROTOCOL_VERSION = 1
 PHASE_MARK = 0x7FFF0000
 WARMUP, WORK, END = 2, 3, 4
 
+# Of a line that asks for a slice; one is asked for at a time.
+REQUEST_BYTES = 64
+
 
 def ask_gil():
     """True or False, or None of an interpreter that has no such question."""
@@ -42,6 +45,9 @@ except ImportError:  # not every interpreter is built with it
 # only wall clock with microseconds (time.clock counts CPU time on Unix: it misses every moment that
 # a thread waits).
 timer = getattr(time, "perf_counter", time.time)
+
+# What all threads of the process together compute. Until 3.3 time.clock has it, on Unix.
+cpu_timer = getattr(time, "process_time", None) or time.clock  # novm: until 3.12
 
 # A range of a million items must not become a list of a million items, as 2.x's range does.
 try:
@@ -186,7 +192,13 @@ def new_parser(description):
     )
     parser.add_option("--warmups", type="int", default=1, help="timings before the values")
     parser.add_option("--values", type="int", default=3)
-    parser.add_option("--min-time", dest="min_time_s", type="float", default=0.1, metavar="SECONDS")
+    parser.add_option(
+        "--slices",
+        action="store_true",
+        default=False,
+        help="one value for each line on stdin, until its end, in place of --values",
+    )
+    parser.add_option("--min-time", dest="min_time_s", type="float", default=0.05, metavar="SECONDS")
     return parser
 
 
@@ -242,8 +254,34 @@ def begin(phase):
         pass
 
 
+def take(work, loops):
+    """Seconds of a value by the clock, and of CPU time without what was set aside."""
+    aside_s = _cpu_set_aside()
+    start_s = cpu_timer()
+    wall_s = work.timed(loops)
+    return wall_s, max(cpu_timer() - start_s - (_cpu_set_aside() - aside_s), 0.0)
+
+
+def _cpu_set_aside():
+    return _set_aside.get("work_user_s", 0.0) + _set_aside.get("work_sys_s", 0.0)
+
+
+def slices(work, loops):
+    """A value for each line on stdin: others take theirs in between, at the same speed of the machine."""
+    _say("ready")
+    while os.read(0, REQUEST_BYTES):
+        wall_s, cpu_s = take(work, loops)
+        yield wall_s, cpu_s
+        _say("%r %r" % (wall_s, cpu_s))
+
+
+def _say(text):
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
 def measure(work, loops, warmups, values, min_time_s):
-    """What the process reports; ``loops`` None asks for a calibration first."""
+    """What the process reports; ``loops`` None asks for a calibration first, ``values`` None for slices."""
     begin(WARMUP)
     calibration = []
     if loops is None:
@@ -251,6 +289,7 @@ def measure(work, loops, warmups, values, min_time_s):
         loops = calibration[-1][0]
     report = {
         "interlock": PROTOCOL_VERSION,
+        "slices": True,
         "loops": loops,
         "inner_loops": work.inner_loops,
         "calibration": calibration,
@@ -260,8 +299,13 @@ def measure(work, loops, warmups, values, min_time_s):
     # Asked outside of the marks: a profile of the work has no call of this in it.
     before = usage()
     begin(WORK)
-    report["values"] = [work.timed(loops) for _ in range(values)]
+    if values is None:
+        taken = list(slices(work, loops))
+    else:
+        taken = [take(work, loops) for _ in range(values)]
     begin(END)
+    report["values"] = [wall_s for wall_s, _ in taken]
+    report["cpu"] = [cpu_s for _, cpu_s in taken]
     used = differences(before, usage())
     for key in _set_aside:
         used[key] -= _set_aside[key]
@@ -306,7 +350,10 @@ def run(prepare, options):
     """Measure what ``prepare(options)`` returns and print the report."""
     try:
         work = prepare(options)
-        report = measure(work, options.loops, options.warmups, options.values, options.min_time_s)
+        values = options.values
+        if options.slices:
+            values = None
+        report = measure(work, options.loops, options.warmups, values, options.min_time_s)
     except Unsupported:
         report = {"interlock": PROTOCOL_VERSION, "unsupported": str(sys.exc_info()[1])}
     except Exception:

@@ -254,7 +254,7 @@ def test_a_claim_of_hardly_any_effect_is_confirmed_by_no_effect() -> None:
 def test_the_ratio_is_that_of_the_workloads_table() -> None:
     values = by_round(0.7, 0.8, 0.75, 0.72, 0.79) | {"a+slow": make_values([3.0], [3.2], [3.1], [3.0], [3.3])}
     finding = judge(make_claim(), values)
-    rows = {label: one.medians for label, one in values.items()}
+    rows = {label: one.figures for label, one in values.items()}
     assert finding.ratio == compare_rows(rows, [("a", "b")], "b", adaptive=False)["a", "b"].ratio
 
 

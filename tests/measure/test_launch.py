@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "dockerfiles" / "instruments"
-SOURCES = [FOLDER / "launch.c", FOLDER / "evict.c"]
+SOURCES = [FOLDER / name for name in ("launch.c", "agent.c", "batch.c", "evict.c")]
 MIB = 1024 * 1024
 # Two clocks, or a sum of rounded times, may differ by this much from what was asked for: 0.2 s is read as 0.199999.
 CLOCK_S = 0.002

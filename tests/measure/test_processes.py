@@ -14,7 +14,7 @@ from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
 from interlock.measure import processes
-from interlock.results.experiments import Outcome, ProcessCost, ProgramOutput, State
+from interlock.results.experiments import Estimator, Outcome, ProcessCost, ProgramOutput, State
 from tests.builders import OK, make_benchmark, make_cost, make_ended, make_workload
 
 WORKLOAD = make_workload(deadline_s=20)
@@ -266,14 +266,16 @@ def test_a_state_of_the_gil_that_is_as_declared_or_unknown_is_ok(
     assert processes.gil_outcome(PROGRAM, declared, output) == OK
 
 
-def test_the_figure_of_a_process_is_the_median_of_its_values_and_a_calibration_has_none() -> None:
+def test_the_figure_of_a_process_is_that_of_its_values_and_a_calibration_has_none() -> None:
     calibration = ProgramOutput(interlock=1, loops=1, calibration=[(1, 0.1)])
     outputs = [
         calibration,
         *(ProgramOutput(interlock=1, loops=2, values=values) for values in ([2.0, 8.0, 4.0], [6.0])),
     ]
-    found = [processes.program_run(WORKLOAD, PROGRAM, output, make_cost()) for output in outputs]
-    assert processes.process_figures(found) == [2.0, 3.0]
+    runs = [processes.program_run(WORKLOAD, PROGRAM, output, make_cost()) for output in outputs]
+    found = [processes.in_block(run, number, Estimator.MEDIAN) for number, run in enumerate(runs)]
+    assert processes.block_figures(found, Estimator.MEDIAN) == [2.0, 3.0]
+    assert processes.block_figures(found, Estimator.LOWER_QUARTILE) == [1.5, 3.0]
 
 
 def test_the_worst_outcome_is_the_cells() -> None:

@@ -19,13 +19,13 @@ from interlock.analysis.verdicts import Verdict
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Workload
 from interlock.engine.protocol import Ended
-from interlock.measure import disturbances, processes, rounds, stopwatch
+from interlock.measure import blocks, disturbances, processes, rounds, stopwatch
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Session
 from interlock.measure.ending import Ending
-from interlock.measure.processes import process_figures
+from interlock.measure.processes import block_figures
 from interlock.measure.rounds import TimeUsed
-from interlock.results.experiments import Outcome, State, Subject
+from interlock.results.experiments import Estimator, Outcome, State, Subject
 from tests.builders import (
     OK,
     ScriptedSandbox,
@@ -56,7 +56,8 @@ def test_where_most_cells_were_disturbed_a_few_are_named() -> None:
 
 def printed(value_s: float, loops: str, **metadata: bool) -> str:
     """What the launcher and a program print for one process."""
-    report: dict[str, Any] = {"interlock": 1, "loops": 1, "inner_loops": 1, "values": [value_s], "metadata": metadata}
+    report: dict[str, Any] = {"interlock": 1, "slices": True, "loops": 1, "inner_loops": 1}
+    report |= {"values": [value_s], "metadata": metadata}
     if loops == "auto":
         report |= {"values": [], "calibration": [[1, value_s]]}
     return json.dumps(report) + "\n" + json.dumps({"interlock_process": make_cost(1.5).model_dump()}) + "\n"
@@ -135,7 +136,8 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
 def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=unsteady)
     rounds._rounds(engine.session(rounds=3, rounds_limit=6), engine.cells(), TimeUsed())
-    assert engine.started == {"base": 1 + 6, "a": 1 + 3, "b": 1 + 6}
+    # A block of three rows has the baseline twice.
+    assert engine.started == {"base": 1 + 2 * 3 + 3, "a": 1 + 3, "b": 1 + 6}
     assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 4
     assert [look.is_last for look in engine.looks] == [False, False, False, True]
     assert {look.comparisons["a", "base"].verdict for look in engine.looks} == {Verdict.SLOWER}
@@ -159,7 +161,7 @@ def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_bef
         order = rounds._rounds(session, open_cells, TimeUsed())
     assert session.resources.ending.exit_code == 130
     assert len(order) == 1 + 3
-    assert [len(process_figures(cell.runs["uncontended"])) for cell in open_cells][1] == 2
+    assert [len(block_figures(cell.runs["uncontended"], Estimator.MEDIAN)) for cell in open_cells][1] == 2
     assert engine.looks[-1].is_last
 
 
@@ -179,10 +181,13 @@ def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatc
     seconds = itertools.count()
     engine = Engine(base=steady, a=steady)
     open_cells, session = engine.cells(), engine.session(rounds=3)
-    # A start and an end of each process, a second apart; nothing else is the cell's.
-    monkeypatch.setattr(stopwatch, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
+    # Each look at the clock is a second after the one before; nothing else is the cell's.
+    for module in (stopwatch, blocks):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     rounds._rounds(session, open_cells, TimeUsed())
-    assert [cell.clock.times.measuring_s for cell in open_cells] == [1 + 3, 1 + 3]
+    # The calibration, and of each block the start, the slices and the end.
+    each = 1 + 3 * (1 + session.take().values + 1)
+    assert [cell.clock.times.measuring_s for cell in open_cells] == [each, each]
 
 
 def test_a_cell_that_timed_out_is_not_waited_for() -> None:
@@ -211,7 +216,9 @@ def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> No
     engine = Engine(base=steady, a=crash)
     spent = TimeUsed()
     rounds._rounds(engine.session(rounds=2), engine.cells(), spent)
-    assert (spent.in_processes_s, spent.cpu_s) == (1.5 * 4, 0.75 * 4)
+    # What takes turns is timed by our own clock: only the two calibrations have what the launcher says.
+    assert spent.in_processes_s == pytest.approx(1.5 * 2, abs=0.1)
+    assert spent.cpu_s == 0.75 * 4
 
 
 def test_a_program_that_starts_with_another_gil_than_the_image_fails_and_is_not_started_again() -> None:
@@ -337,7 +344,7 @@ def test_each_limit_has_a_cell_in_the_image_of_limits_that_goes_on_in_its_benchm
 def run_once(session: Session, *, calibrate: bool = False) -> tuple[Cell, Benchmark]:
     (cell,) = rounds.open_limits(session)
     benchmark = session.workload.benchmarks[0]
-    rounds.run_limit(session, benchmark, cell, Limit.model_validate(LIMIT), calibrate=calibrate)
+    rounds.run_limit(session, benchmark, cell, Limit.model_validate(LIMIT), 0 if calibrate else 1)
     return cell, benchmark
 
 

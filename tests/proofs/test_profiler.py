@@ -23,7 +23,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     mode = mode_named(catalog, WAKING, "waking-sem-post")
     cell = open_cell(client, built, volume, WAKING)
     argv = ["python", "/interlock/workloads/import_loop.py", "--where", "function"]
-    argv += ["--loops", "1", "--warmups", "1", "--values", "1"]
+    argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
         with workspace.counting(client, image_id, OWNER, cell, Method.BPF) as counting:

@@ -25,12 +25,12 @@ time.perf_counter = perf_counter
 
 
 @pytest.mark.parametrize("where", ["function", "module", "from"])
-def test_one_loop_is_a_million_imports(report: Report, where: str) -> None:
+def test_ten_loops_are_a_million_imports(report: Report, where: str) -> None:
     found = report("import_loop.py", "--where", where, *ONCE)
-    assert found["inner_loops"] == 1_000_000
+    assert 10 * found["inner_loops"] == 1_000_000
     assert len(found["values"]) == 1
     # A nanosecond each is less than any interpreter needs: a loop that is not run shows.
-    assert found["values"][0] > 1e-3
+    assert found["values"][0] > 1e-4
 
 
 @pytest.mark.parametrize("where", ["function", "module", "from"])
@@ -65,9 +65,9 @@ def test_the_process_never_loads_threads(report: Callable[..., dict[str, Any]]) 
 
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("where", ["function", "module", "from"])
-def test_threads_share_a_hundred_thousand_imports(report: Report, where: str, threads: int) -> None:
+def test_threads_share_ten_thousand_imports(report: Report, where: str, threads: int) -> None:
     found = report("import_loop.py", "--where", where, "--threads", str(threads), *ONCE)
-    assert (found["inner_loops"], found["metadata"]["threads"]) == (100_000, threads)
+    assert (found["inner_loops"], found["metadata"]["threads"]) == (10_000, threads)
     assert found["values"][0] > 1e-4
 
 

@@ -20,6 +20,7 @@ from interlock.results.experiments import (
     Profiles,
     State,
     Values,
+    by_block,
 )
 
 # A kernel that counts CPU time in clock ticks (250 Hz by default) reports 0 s for what fits between two ticks.
@@ -224,21 +225,22 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
 def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values) -> dict[str, list[float]]:
     """Return the figures of all rows of a side's table, by subject, one for each process."""
     return {
-        str(replace(side, label=label)): _by_process(metric, cell[side.benchmark])
+        str(replace(side, label=label)): _by_block(metric, cell[side.benchmark])
         for (label, workload), cell in values.items()
         if workload == side.workload and side.benchmark in cell
     }
 
 
-def _by_process(metric: ClaimMetric, values: BenchmarkValues) -> list[float]:
-    """Return one figure for each process; CPU time is of the whole process and is divided by all its work."""
+def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> list[float]:
+    """Return one figure for each block; CPU time is of the whole process and is divided by all its work."""
     if metric is ClaimMetric.TIME:
-        return values.medians
+        return values.figures
     cpu = [(user or TICK_S, system or TICK_S) for user, system in zip(values.user_s, values.sys_s, strict=True)]
     if metric is ClaimMetric.SYS_SHARE:
-        return [system / (user + system) for user, system in cpu]
+        return by_block([system / (user + system) for user, system in cpu], values.blocks)
     which = 0 if metric is ClaimMetric.USER else 1
-    return [one[which] / units for one, units in zip(cpu, values.units, strict=True)]
+    figures = [one[which] / units for one, units in zip(cpu, values.units, strict=True)]
+    return by_block(figures, values.blocks)
 
 
 def _count(claim: Claim, evidence: _Evidence) -> float | _Judgement:

@@ -70,7 +70,7 @@ class Row:
     profile: BenchmarkProfile | None
     max_rss_bytes: int | None
     notes: tuple[str, ...]
-    medians: tuple[float, ...] = ()  # of each process, in the order of the rounds
+    figures: tuple[float, ...] = ()  # of each block, in their order
     details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's own
     share: Interval | None = None  # throughput divided by the best limit's
 
@@ -118,10 +118,10 @@ class _ExperimentData:
         return self.values.get((label, workload), {}).get(benchmark)
 
     @cached_property
-    def medians(self) -> dict[tuple[str, str, str], list[float]]:
-        """Return one figure for each process, by workload, benchmark and label."""
+    def figures(self) -> dict[tuple[str, str, str], list[float]]:
+        """Return one figure for each block, by workload, benchmark and label."""
         return {
-            (workload, benchmark, label): one.medians
+            (workload, benchmark, label): one.figures
             for (label, workload), cell in self.values.items()
             for benchmark, one in cell.items()
         }
@@ -135,9 +135,9 @@ class _Comparisons:
     twins: Mapping[BenchmarkKey, Ratio]
 
 
-def spread_of(medians: Sequence[float]) -> float:
-    """Return half the range of the processes' medians, divided by their median."""
-    return (max(medians) - min(medians)) / 2 / median(medians)
+def spread_of(figures: Sequence[float]) -> float:
+    """Return half the range of the blocks' figures, divided by their median."""
+    return (max(figures) - min(figures)) / 2 / median(figures)
 
 
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
@@ -157,8 +157,8 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
     experiment = recorded.experiment
     baseline, adaptive = experiment.settings.baseline, experiment.settings.looks
     figures: dict[BenchmarkKey, dict[str, list[float]]] = {}
-    for (workload, benchmark, label), medians in recorded.medians.items():
-        figures.setdefault((workload, benchmark), {})[label] = medians
+    for (workload, benchmark, label), row in recorded.figures.items():
+        figures.setdefault((workload, benchmark), {})[label] = row
     comparisons: dict[ComparedPair, Comparison] = {}
     twins: dict[BenchmarkKey, Ratio] = {}
     for key, rows in figures.items():
@@ -204,7 +204,7 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
         workload=workload,
         benchmark=benchmark,
         baseline=recorded.experiment.settings.baseline,
-        rounds=max((len(recorded.medians.get((*key, cell.label), [])) for cell in cells), default=0),
+        rounds=max((len(recorded.figures.get((*key, cell.label), [])) for cell in cells), default=0),
         twin=compared.twins.get(key),
         rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
         limits=tuple(limits),
@@ -220,7 +220,7 @@ def _with_shares(recorded: _ExperimentData, table: Table) -> Table:
     key = (table.workload.name, table.benchmark.name)
 
     def share(row: Row) -> Row:
-        theirs, mine = (recorded.medians.get((*key, label), []) for label in (best.label, row.label))
+        theirs, mine = (recorded.figures.get((*key, label), []) for label in (best.label, row.label))
         return replace(row, share=ratio_of(theirs, mine))
 
     return replace(table, rows=tuple(map(share, table.rows)), limits=tuple(map(share, table.limits)))
@@ -231,20 +231,20 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
     experiment, key = recorded.experiment, (cell.workload, benchmark, cell.label)
     mine = recorded.of(cell.label, cell.workload, benchmark)
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
-    medians = recorded.medians.get(key)
+    figures = recorded.figures.get(key)
     control = control_of(cell.label, experiment.controls)
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
-        seconds=median(medians) if medians else None,
-        spread=spread_of(medians) if medians else None,
+        seconds=median(figures) if figures else None,
+        spread=spread_of(figures) if figures else None,
         to_baseline=compared.comparisons.get((*key, experiment.settings.baseline)),
         to_control=compared.comparisons.get((*key, control)) if control else None,
         profile=profile,
         max_rss_bytes=mine.max_rss_bytes if mine else None,
         notes=_notes(experiment, cell, mine),
         details=details_of(experiment.workloads[cell.workload], asked, mine),
-        medians=tuple(medians or ()),
+        figures=tuple(figures or ()),
     )
 
 

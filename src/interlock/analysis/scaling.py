@@ -283,7 +283,7 @@ def _workers(benchmark: Benchmark) -> int:
 
 def _rows(tables: dict[int, Table], label: str) -> dict[int, Row | None]:
     rows = {workers: next((row for row in table.rows if row.label == label), None) for workers, table in tables.items()}
-    return {workers: row for workers, row in rows.items() if row and row.medians}
+    return {workers: row for workers, row in rows.items() if row and row.figures}
 
 
 def _curve(label: str, rows: dict[int, Row | None], any_table: Table, fitted_to: int) -> Curve:
@@ -296,14 +296,14 @@ def _curve(label: str, rows: dict[int, Row | None], any_table: Table, fitted_to:
 
 
 def _points(rows: dict[int, Row | None], any_table: Table) -> tuple[ThroughputPoint, ...]:
-    measured = {workers: _throughputs(row, any_table) for workers, row in rows.items() if row and row.medians}
+    measured = {workers: _throughputs(row, any_table) for workers, row in rows.items() if row and row.figures}
     return tuple(ThroughputPoint(workers, ratio_over(some)) for workers, some in measured.items())
 
 
 def _throughputs(row: Row, any_table: Table) -> list[float]:
     """Return a throughput for each round, in the metric's unit if that is one of throughput, else in units of work."""
     metric = any_table.benchmark.metric
-    return [metric.shown(seconds) if metric.inverse else 1 / seconds for seconds in row.medians]
+    return [metric.shown(seconds) if metric.inverse else 1 / seconds for seconds in row.figures]
 
 
 def peak_text(found: Fit, of: CurveGroup) -> str:

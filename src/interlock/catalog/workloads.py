@@ -118,6 +118,16 @@ class Benchmark(Data):
     )
     needs_gil: str = Field(default="", description="Why it cannot run where the GIL is off.")
     cpus: Literal["all", "one"] = Field(default="all", description="CPUs that its processes may use.")
+    threads: Literal["one", "many"] = Field(
+        default="many",
+        description="one: a single thread works and never waits for another; its fast values tell what it costs, and "
+        "values that were disturbed are taken again.",
+    )
+    clock: Literal["wall", "cpu"] = Field(
+        default="wall",
+        description="cpu: decided by CPU time, which no neighbour on the machine changes; only for one thread that "
+        "never waits. The other clock's time is recorded too.",
+    )
     deadline_s: float | None = Field(default=None, gt=0, description="Seconds for a run (default: the workload's).")
     counts_for: Literal["any", "one", "more", "named"] = Field(
         default="any",
@@ -343,6 +353,8 @@ class WorkloadFile(Data):
                 )
             if benchmark.expected and benchmark.command is None and self.kind != "service":
                 raise ValueError(f"benchmark '{benchmark.name}' has 'expected', but no command that prints something")
+            if benchmark.clock == "cpu" and benchmark.threads != "one":
+                raise ValueError(f"benchmark '{benchmark.name}' has clock = 'cpu', which needs threads = 'one'")
             if benchmark.parallel > 1 and benchmark.command is None:
                 raise ValueError(f"benchmark '{benchmark.name}' has no command that could start in parallel")
         return self

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.agent import Agent
 from interlock.engine.registry.names import Registry
 from interlock.results.experiments import Built, EngineName, PackageSet
 from interlock.results.profiles import Method
@@ -114,6 +115,14 @@ class Sandbox(Protocol):
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         """Run a command line to its end or the deadline. A process that had to be killed takes the sandbox with it."""
+        ...
+
+    def start_agent(self, launcher: str) -> Agent:
+        """Start the launcher as the agent that starts and feeds processes here until the sandbox is closed."""
+        ...
+
+    def has_no_memory_left(self) -> bool:
+        """Whether the kernel killed one of its processes for want of memory."""
         ...
 
     def count(self, method: Method) -> AbstractContextManager[Counting]:

@@ -15,6 +15,7 @@ from packaging.version import Version
 from interlock.analysis.verdicts import Comparison, Pair
 from interlock.catalog.variants import Gil, Surroundings, Variant
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
+from interlock.engine.agent import Agent
 from interlock.engine.protocol import Ended, Installer, Network, Sandbox, Workspace
 from interlock.measure import adapters, processes
 from interlock.measure.ending import Ending
@@ -175,6 +176,8 @@ class Cell:
     limit: Limit | None = None  # what is measured instead of an interpreter
     ready: set[tuple[str, str]] = field(default_factory=set)  # (sandbox, benchmark) whose set-up has run
     clock: Stopwatch = field(default_factory=Stopwatch)
+    takes_slices: set[str] = field(default_factory=set)  # benchmarks whose program said so when it calibrated
+    agent: Agent | None = None  # of the sandbox, once one is needed
 
     def note(self, text: str) -> None:
         """Add a note unless it is empty or already there."""
@@ -263,7 +266,7 @@ def run_in(
         count=start.count_instructions,
         keep_output=start.checks_output,
     )
-    outcome, ended = _set_up(session, cell, benchmark)
+    outcome, ended = set_up(session, cell, benchmark)
     if outcome.state is not State.OK:
         return outcome, None, ended
     ended = start_in(session, cell, benchmark, argv, start.environment)
@@ -275,7 +278,7 @@ def run_in(
     return outcome, output, ended
 
 
-def _set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome, Ended]:
+def set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome, Ended]:
     """Run the benchmark's set-up, once in each sandbox; it is not measured."""
     ready = (cell.sandbox.id, benchmark.name)
     if not benchmark.set_up or ready in cell.ready:
@@ -296,8 +299,26 @@ def start_in(
         argv, session.workload.deadline_of(benchmark), _surrounded(session, cell, benchmark, environment)
     )
     if ended.took_sandbox:
-        cell.sandbox = open_sandbox(session, cell.subject)
+        replace_sandbox(session, cell)
     return ended
+
+
+def replace_sandbox(session: Session, cell: Cell) -> None:
+    """Close the sandbox of a process that had to be killed, with all that runs in it, and open a new one."""
+    cell.sandbox.close()
+    cell.sandbox, cell.agent = open_sandbox(session, cell.subject), None
+
+
+def agent_of(cell: Cell) -> Agent:
+    """Return the agent of the cell's sandbox, started now if it was not."""
+    if cell.agent is None:
+        cell.agent = cell.sandbox.start_agent(processes.LAUNCH)
+    return cell.agent
+
+
+def environment_of(session: Session, cell: Cell, benchmark: Benchmark) -> Mapping[str, str]:
+    """Return the environment of a benchmark's processes in a cell."""
+    return _surrounded(session, cell, benchmark, cell.subject.environment)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,16 @@ from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.protocol import MEMORY_BYTES, Ended
 from interlock.errors import WorkloadError
 from interlock.measure import adapters
-from interlock.results.experiments import Outcome, ProcessCost, ProgramOutput, State
+from interlock.results.experiments import (
+    BLOCK,
+    ESTIMATOR,
+    Estimator,
+    Outcome,
+    ProcessCost,
+    ProgramOutput,
+    State,
+    by_block,
+)
 
 LAUNCH = f"{MOUNT}/launch"
 # How each line of the launcher begins.
@@ -113,16 +121,22 @@ def launch_argv(  # noqa: PLR0913  each is an option of the launcher
     count: bool = False,
     keep_output: bool = False,
 ) -> list[str]:
-    """Return the command line under the launcher; with `count` it counts instructions.
+    """Return the command line under the launcher; with `count` it counts instructions."""
+    counting = ["--count-instructions"] if count else []
+    options = launch_options(benchmark, parallel, keep_output=keep_output)
+    return [LAUNCH, "--repeat", str(repeat), *options, *counting, "--", *argv]
+
+
+def launch_options(benchmark: Benchmark, parallel: int = 1, *, keep_output: bool = False) -> list[str]:
+    """Return the launcher's options for a benchmark.
 
     A command's output is discarded unless `keep_output`: reading it would be part of its time.
     """
     at_once = ["--parallel", str(parallel)] if parallel > 1 else []
-    evicted = ["--evict", PREFIX] if benchmark.cold else []
     pin = ["--cpu", "last"] if benchmark.cpus == "one" else []
+    evicted = ["--evict", PREFIX] if benchmark.cold else []
     discard = ["--discard-stdout"] if benchmark.command is not None and not keep_output else []
-    counting = ["--count-instructions"] if count else []
-    return [LAUNCH, "--repeat", str(repeat), *at_once, *pin, *evicted, *discard, *counting, "--", *argv]
+    return [*at_once, *pin, *evicted, *discard]
 
 
 def parse_costs(stdout: str) -> list[ProcessCost]:
@@ -299,12 +313,23 @@ def program_run(workload: Workload, benchmark: Benchmark, output: ProgramOutput,
     """Return a pyperf run of a program: seconds per unit of work, as pyperf stores them."""
     metadata = _metadata(workload, benchmark, output.loops, output.inner_loops) | _cost_metadata([cost])
     metadata |= {f"interlock_{key}": _plain(value) for key, value in output.metadata.items()}
+    metadata |= _clock_metadata(benchmark, output)
     warmups = [(output.loops, _per_unit(raw, output.loops, output)) for raw in output.warmups]
     if output.calibration:
         metadata["calibrate_loops"] = output.loops
         warmups = [(loops, _per_unit(raw, loops, output)) for loops, raw in output.calibration] + warmups
-    values = [_per_unit(raw, output.loops, output) for raw in output.values]
+    decisive = output.cpu if benchmark.clock == "cpu" else output.values
+    values = [_per_unit(raw, output.loops, output) for raw in decisive]
     return pyperf.Run(values, warmups=warmups, metadata=metadata, collect_metadata=False)
+
+
+def _clock_metadata(benchmark: Benchmark, output: ProgramOutput) -> dict[str, Any]:
+    """Return what all values took by the other clock too, in seconds; each value by it, of loops, as one text."""
+    if not output.values or len(output.cpu) != len(output.values):
+        return {}
+    other, raw = ("wall", output.values) if benchmark.clock == "cpu" else ("cpu", output.cpu)
+    sums = {"interlock_work_wall_s": sum(output.values), "interlock_work_cpu_s": sum(output.cpu)}
+    return {**sums, f"interlock_{other}_values_s": " ".join(f"{one:.9f}" for one in raw)}
 
 
 def _per_unit(raw_s: float, loops: int, output: ProgramOutput) -> float:
@@ -346,9 +371,21 @@ def _work_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
     return {f"interlock_work_{key}": sum(getattr(cost, key) for cost in costs) for key in keys}
 
 
-def process_figures(runs: Sequence[pyperf.Run]) -> list[float]:
-    """Return seconds per unit of work, one for each process that has values: the median of them."""
-    return [statistics.median(run.values) for run in runs if run.values]
+def block_figures(runs: Sequence[pyperf.Run], estimator: Estimator) -> list[float]:
+    """Return seconds per unit of work, one for each block that has values."""
+    taken = [run for run in runs if run.values]
+    return by_block([estimator.of(run.values) for run in taken], [run._metadata[BLOCK] for run in taken])
+
+
+def estimator_of(benchmark: Benchmark) -> Estimator:
+    """Return how the figure of a benchmark's process is found."""
+    return Estimator.LOWER_QUARTILE if benchmark.threads == "one" else Estimator.MEDIAN
+
+
+def in_block(run: pyperf.Run, number: int, estimator: Estimator) -> pyperf.Run:
+    """Return the run with the number of its block and with how its figure is found."""
+    run._metadata |= {BLOCK: number, ESTIMATOR: str(estimator)}
+    return run
 
 
 def suite_of(runs: Mapping[str, Sequence[pyperf.Run]]) -> pyperf.BenchmarkSuite | None:

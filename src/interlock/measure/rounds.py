@@ -16,7 +16,7 @@ from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
 from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError
-from interlock.measure import disturbances, processes, services
+from interlock.measure import blocks, disturbances, processes, services
 from interlock.measure.cells import (
     NOTHING_RUN,
     Cell,
@@ -28,9 +28,18 @@ from interlock.measure.cells import (
     open_sandbox,
     run_in,
 )
-from interlock.measure.processes import all_reported, command_run, gil_note, gil_outcome, process_figures, program_run
+from interlock.measure.processes import (
+    all_reported,
+    block_figures,
+    command_run,
+    estimator_of,
+    gil_note,
+    gil_outcome,
+    in_block,
+    program_run,
+)
 from interlock.measure.stopwatch import Phase
-from interlock.results.experiments import Outcome, State, Subject
+from interlock.results.experiments import Outcome, ProgramOutput, State, Subject
 
 # The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
 UNSTEADY = 1 / 6
@@ -54,24 +63,24 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class PlannedRun(Generic[Task, Candidate]):
-    """One task of one candidate in a round; `done` of at most `total` runs came before it."""
+class PlannedBlock(Generic[Task, Candidate]):
+    """One task of all candidates that go on with it, in a round; `done` of at most `total` runs came before it."""
 
     round: int
     title: str
     task: Task
-    candidate: Candidate
+    candidates: Sequence[Candidate]
     done: int
     total: int
 
 
-def interleave(
+def planned_blocks(
     schedule: Schedule,
     tasks: Sequence[Task],
     candidates: Sequence[Candidate],
     undecided: Callable[[Task, Sequence[Candidate]], Sequence[Candidate]],
-) -> Iterator[PlannedRun[Task, Candidate]]:
-    """Yield the runs of all rounds; in each round all candidates in a random order, one task after the other.
+) -> Iterator[PlannedBlock[Task, Candidate]]:
+    """Yield the blocks of all rounds; in each round all candidates in a random order, one task after the other.
 
     Candidates of one task run as close together in time as they can, in an order of each round's own, as Google
     Benchmark's random interleaving does (https://github.com/google/benchmark/blob/main/docs/random_interleaving.md).
@@ -92,9 +101,33 @@ def interleave(
         more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
         title = f"round {number} of {schedule.least}{more}"
         for task, some in going_on:
-            for candidate in [one for one in ordered if one in some]:
-                yield PlannedRun(number, title, task, candidate, done, total)
-                done += 1
+            block = [one for one in ordered if one in some]
+            yield PlannedBlock(number, title, task, block, done, total)
+            done += len(block)
+
+
+@dataclass(frozen=True)
+class PlannedRun(Generic[Task, Candidate]):
+    """One task of one candidate in a round; `done` of at most `total` runs came before it."""
+
+    round: int
+    title: str
+    task: Task
+    candidate: Candidate
+    done: int
+    total: int
+
+
+def interleave(
+    schedule: Schedule,
+    tasks: Sequence[Task],
+    candidates: Sequence[Candidate],
+    undecided: Callable[[Task, Sequence[Candidate]], Sequence[Candidate]],
+) -> Iterator[PlannedRun[Task, Candidate]]:
+    """Yield the runs of `planned_blocks` one after the other."""
+    for block in planned_blocks(schedule, tasks, candidates, undecided):
+        for place, candidate in enumerate(block.candidates):
+            yield PlannedRun(block.round, block.title, block.task, candidate, block.done + place, block.total)
 
 
 class RoundOrder:
@@ -129,7 +162,7 @@ def watched_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) ->
 def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[float]]:
     """Return the seconds per unit of work of each process, by label, of the cells that go on in this benchmark."""
     return {
-        cell.subject.label: process_figures(cell.runs.get(benchmark.name, []))
+        cell.subject.label: block_figures(cell.runs.get(benchmark.name, []), estimator_of(benchmark))
         for cell in open_cells
         if cell.goes_on(benchmark)
     }
@@ -165,15 +198,12 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
     order = RoundOrder()
     undecided = partial(_undecided, session, open_cells)
     with resources.ending.kept():
-        for planned in interleave(schedule, workload.benchmarks, open_cells, undecided):
+        for planned in planned_blocks(schedule, workload.benchmarks, open_cells, undecided):
             if resources.ending.stops_rounds():
                 break
-            cell, label = planned.candidate, planned.candidate.subject.label
-            order.note(planned.round, label)
-            resources.on_progress(ProgressUpdate(planned.title, workload.name, label, planned.done, planned.total))
-            if cell.goes_on(planned.task):
-                with cell.clock.during(Phase.MEASURING):
-                    run_benchmark(session, planned.task, cell, spent, calibrate=planned.round == 0)
+            for cell in planned.candidates:
+                order.note(planned.round, cell.subject.label)
+            _run_block(session, planned, spent)
     _show_last_look(session, open_cells)
     return order.rounds
 
@@ -186,6 +216,64 @@ def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:
         pairs = compared_pairs(figures, settings.baseline, session.resources.controls)
         found = compare_rows(figures, pairs, settings.baseline, adaptive=settings.looks, margin=workload.margin)
         session.resources.on_look(Look(workload, benchmark, found, is_last=True))
+
+
+def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: TimeUsed) -> None:
+    """Measure one benchmark on its cells: in turns where it can, otherwise one cell after the other."""
+    benchmark, number = planned.task, planned.round
+    cells = [cell for cell in planned.candidates if cell.goes_on(benchmark)]
+    in_turns = [cell for cell in cells if number > 0 and _takes_turns(session, benchmark, cell)]
+    visited = [cell for cell in cells if cell not in in_turns]
+    started: dict[str, None] = {}
+
+    def on_start(cell: Cell) -> None:
+        started[cell.subject.label] = None
+        update = ProgressUpdate(
+            planned.title, session.workload.name, cell.subject.label, planned.done + len(started) - 1, planned.total
+        )
+        session.resources.on_progress(update)
+
+    for cell in visited:
+        on_start(cell)
+        with cell.clock.during(Phase.MEASURING):
+            run_benchmark(session, benchmark, cell, spent, number)
+    run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
+    for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
+        _keep(session, benchmark, taken, spent, number)
+
+
+def _takes_turns(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
+    """Return whether a cell takes slices or starts in turns; a program of somebody else's may not know slices."""
+    if cell.limit is not None:
+        return False
+    if blocks.takes_starts(benchmark):
+        return True
+    return blocks.takes_slices(session.workload, benchmark) and benchmark.name in cell.takes_slices
+
+
+def _keep(session: Session, benchmark: Benchmark, taken: blocks.Taken, spent: TimeUsed, number: int) -> None:
+    """Add what a process of a block has yielded to its cell, as a pyperf run or as an outcome."""
+    spent.add(taken.ended, session.workload.deadline_of(benchmark), taken.busy_s)
+    taken.cell.clock.add(Phase.MEASURING, taken.busy_s)
+    outcome = _noted(benchmark, taken.cell, taken.outcome, taken.output, taken.ended)
+    if outcome.state is not State.OK:
+        return
+    costs = processes.parse_costs(taken.ended.stdout)
+    if taken.output is None:
+        run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
+    else:
+        run = program_run(session.workload, benchmark, taken.output, costs[-1])
+    taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
+
+
+def _noted(benchmark: Benchmark, cell: Cell, outcome: Outcome, output: ProgramOutput | None, ended: Ended) -> Outcome:
+    """Return a process's outcome, and note in its cell what it said; an outcome that is not ok stays."""
+    cell.note(gil_note(output, ended.stderr))
+    if outcome.state is State.OK:
+        outcome = gil_outcome(benchmark, cell.gil, output)
+    if cell.goes_on(benchmark):
+        cell.outcomes[benchmark.name] = outcome
+    return outcome
 
 
 def _limit(session: Session) -> int:
@@ -227,22 +315,26 @@ class TimeUsed:
     in_processes_s: float = 0.0
     cpu_s: float | None = 0.0  # None once a process was killed: its CPU time is unknown
 
-    def add(self, ended: Ended, deadline_s: float) -> None:
-        """Add a process; one that was killed at its deadline took that long."""
+    def add(self, ended: Ended, deadline_s: float, busy_s: float | None = None) -> None:
+        """Add a process; one that was killed at its deadline took that long, one that waited for its turns `busy_s`."""
         if ended.timed_out:
             self.in_processes_s += deadline_s
             self.cpu_s = None
             return
         costs = processes.parse_costs(ended.stdout)
-        self.in_processes_s += sum(cost.wall_s for cost in costs)
+        self.in_processes_s += sum(cost.wall_s for cost in costs) if busy_s is None else busy_s
         if self.cpu_s is not None:
             self.cpu_s += sum(cost.user_s + cost.sys_s for cost in costs)
 
 
-def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: TimeUsed, *, calibrate: bool) -> None:
-    """Run one process (of a command: one row) and add it to the cell as a pyperf run, or as a bad outcome."""
+def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: TimeUsed, number: int) -> None:
+    """Run one process (of a command: one row) and add it to the cell as a pyperf run, or as a bad outcome.
+
+    Round number 0 calibrates.
+    """
+    calibrate = number == 0
     if cell.limit is not None:
-        ended = run_limit(session, benchmark, cell, cell.limit, calibrate=calibrate)
+        ended = run_limit(session, benchmark, cell, cell.limit, number)
         spent.add(ended, session.workload.deadline_of(benchmark))
         return
     served = session.workload.load is not None
@@ -251,35 +343,28 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
     else:
         outcome, output, ended = run_in(session, cell, benchmark, _process(session, benchmark, cell, calibrate))
     spent.add(ended, session.workload.deadline_of(benchmark))
-    cell.note(gil_note(output, ended.stderr))
-    if outcome.state is State.OK:
-        outcome = gil_outcome(benchmark, cell.gil, output)
-    cell.outcomes[benchmark.name] = outcome
-    if outcome.state is not State.OK or (served and calibrate):
-        return
-    costs = processes.parse_costs(ended.stdout)
-    if output is None:
-        if not calibrate:
-            run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
-            cell.add(benchmark, run)
+    outcome = _noted(benchmark, cell, outcome, output, ended)
+    if outcome.state is not State.OK or output is None or (served and calibrate):
         return
     if calibrate:
         cell.loops[benchmark.name] = output.loops
-    cell.add(benchmark, program_run(session.workload, benchmark, output, costs[-1]))
+        if output.slices:
+            cell.takes_slices.add(benchmark.name)
+    run = program_run(session.workload, benchmark, output, processes.parse_costs(ended.stdout)[-1])
+    cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
 
 
 def _process(session: Session, benchmark: Benchmark, cell: Cell, calibrate: bool) -> Start:
-    """Return what to start and how often.
+    """Return what to start.
 
     A command is not calibrated: round 0 only shows that it runs, and fills the page cache.
     """
-    take, environment = session.take(), cell.subject.environment
+    environment = cell.subject.environment
     if benchmark.command is not None:
         argv = interpreter_argv(session, cell, benchmark, "1", None)
-        repeat = 1 if calibrate else take.warmups + take.values
-        return Start(argv, environment, repeat=repeat, parallel=benchmark.parallel, checks_output=calibrate)
+        return Start(argv, environment, parallel=benchmark.parallel, checks_output=True)
     loops = "auto" if calibrate else str(cell.loops[benchmark.name])
-    planned = None if calibrate else take
+    planned = None if calibrate else session.take()
     return Start(interpreter_argv(session, cell, benchmark, loops, planned), environment)
 
 
@@ -292,12 +377,12 @@ def open_limits(session: Session) -> list[Cell]:
     return opened
 
 
-def run_limit(session: Session, benchmark: Benchmark, cell: Cell, limit: Limit, *, calibrate: bool) -> Ended:
+def run_limit(session: Session, benchmark: Benchmark, cell: Cell, limit: Limit, number: int) -> Ended:
     """Run a row of processes of a limit, pinned as the benchmark is, and add it as a pyperf run or an outcome.
 
-    As for any command, the first round only shows that it runs.
+    As for any command, round 0 only shows that it runs.
     """
-    take = session.take()
+    take, calibrate = session.take(), number == 0
     argv = processes.limit_argv(limit, session.network.url)
     command = Benchmark(
         name=benchmark.name,
@@ -317,5 +402,6 @@ def run_limit(session: Session, benchmark: Benchmark, cell: Cell, limit: Limit, 
     cell.outcomes[benchmark.name] = outcome
     if outcome.state is State.OK and not calibrate:
         costs = processes.parse_costs(ended.stdout)
-        cell.add(benchmark, command_run(session.workload, benchmark, costs, take, limit.unit_count))
+        run = command_run(session.workload, benchmark, costs, take, limit.unit_count)
+        cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
     return ended

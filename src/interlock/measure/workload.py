@@ -25,7 +25,7 @@ from interlock.measure.cells import (
     packages_of,
     start_in,
 )
-from interlock.measure.processes import OK, process_figures, suite_of, worst_outcome
+from interlock.measure.processes import OK, suite_of, worst_outcome
 from interlock.measure.profiling import profile_pass
 from interlock.measure.rounds import TimeUsed, watched_rounds
 from interlock.measure.stopwatch import Phase, Stopwatch
@@ -126,7 +126,7 @@ def _note_unmeasured(session: Session, cell: Cell) -> None:
     """Give an outcome to the benchmarks that the end of the experiment came before."""
     reason = session.resources.ending.reason
     for benchmark in session.workload.benchmarks if reason else []:
-        if cell.goes_on(benchmark) and not process_figures(cell.runs.get(benchmark.name, [])):
+        if cell.goes_on(benchmark) and not any(run.values for run in cell.runs.get(benchmark.name, [])):
             cell.outcomes[benchmark.name] = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first")
 
 

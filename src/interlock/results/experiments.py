@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from statistics import median
+from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -217,11 +217,13 @@ class ProgramOutput(Data):
 
     interlock: Literal[1]
     unsupported: str | None = None
+    slices: bool = False  # whether it takes --slices
     loops: Annotated[int, Field(ge=0)] = 0
     inner_loops: Annotated[int, Field(ge=1)] = 1
     calibration: list[tuple[Annotated[int, Field(ge=1)], Seconds]] = []
     warmups: list[Seconds] = []
     values: list[Seconds] = []
+    cpu: list[Seconds] = []  # CPU time of each value; programs of others do not report it
     metadata: dict[str, int | float | str | bool] = {}
 
     @model_validator(mode="after")
@@ -251,10 +253,49 @@ class Subject(Data):
         return label_of(self.variant, self.mode)
 
 
+# Our own keys in the metadata of a pyperf run: its block, and how its figure is found.
+BLOCK, ESTIMATOR = "interlock_block", "interlock_estimator"
+
+
+class Estimator(StrEnum):
+    """Which of a process's values is its figure.
+
+    A slow value of one thread is a disturbance, so its figure is a fast one; the minimum would be off by a state of the
+    machine that another process never met. Threads that wait for each other are slow for reasons of their own.
+    """
+
+    MEDIAN = "median"
+    LOWER_QUARTILE = "lower-quartile"
+
+    def of(self, values: Sequence[float]) -> float:
+        """Return the figure of values, of which there is one at least."""
+        if self is Estimator.MEDIAN or len(values) == 1:
+            return median(values)
+        return quantiles(values, n=4, method="inclusive")[0]
+
+
+def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
+    """Return the mean of the figures of each block, in which a baseline has several; without blocks all of them."""
+    if not blocks:
+        return list(figures)
+    found: dict[int, list[float]] = {}
+    for number, figure in zip(blocks, figures, strict=True):
+        found.setdefault(number, []).append(figure)
+    return [_mean(some) for some in found.values()]
+
+
+def _mean(figures: Sequence[float]) -> float:
+    if len(figures) == 1:
+        return figures[0]
+    return geometric_mean(figures) if min(figures) > 0 else fmean(figures)
+
+
 class BenchmarkValues(Data):
-    """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the rounds."""
+    """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the blocks."""
 
     processes: list[list[float]]
+    blocks: list[int] = []  # of each process; of old files nothing, where each process is a round
+    estimator: Estimator = Estimator.MEDIAN
     user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
     sys_s: list[float] = []
     units: list[int] = []  # of work within one value, one for each process
@@ -263,9 +304,9 @@ class BenchmarkValues(Data):
     gil_after: Gil | None = None
 
     @property
-    def medians(self) -> list[float]:
-        """Return one figure for each process: values within a process are not independent of each other."""
-        return [median(process) for process in self.processes]
+    def figures(self) -> list[float]:
+        """Return one figure for each block: values within a process are not independent of each other."""
+        return by_block([self.estimator.of(process) for process in self.processes], self.blocks)
 
 
 # What an experiment's files hold, by variant[+mode] and workload, and then by benchmark.

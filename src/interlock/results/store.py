@@ -16,7 +16,17 @@ from pydantic_core import from_json
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Gil
 from interlock.errors import StoreError
-from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
+from interlock.results.experiments import (
+    BLOCK,
+    ESTIMATOR,
+    BenchmarkValues,
+    BuildRecord,
+    CellKey,
+    Estimator,
+    Experiment,
+    Profiles,
+    Values,
+)
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 
 Item = TypeVar("Item", bound=BaseModel)
@@ -304,6 +314,8 @@ def _benchmark(
         sys_s=_column(figures, shared, "interlock_process_sys_s"),
         reported=_reported(figures, shared, reported.get(name, ())),
         units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
+        blocks=_column(figures, shared, BLOCK) if any(BLOCK in one for one in (shared, *figures)) else [],
+        estimator=figures[-1].get(ESTIMATOR, shared.get(ESTIMATOR, Estimator.MEDIAN)),
         max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
         gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
     )

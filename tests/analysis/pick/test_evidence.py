@@ -297,6 +297,6 @@ def test_a_mode_has_its_variants_gil_unless_it_declares_another(label: str, gil:
 
 def test_what_was_not_measured_has_no_medians() -> None:
     evidence = make_evidence({"base": {"locks/queue": SIX}})
-    assert evidence.medians("base", ("locks", "queue")) == list(SIX)
-    assert evidence.medians("base", ("startup", "pass")) == []
-    assert evidence.medians("x", ("locks", "queue")) == []
+    assert evidence.figures("base", ("locks", "queue")) == list(SIX)
+    assert evidence.figures("base", ("startup", "pass")) == []
+    assert evidence.figures("x", ("locks", "queue")) == []

@@ -205,7 +205,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
 
 
 def _start_s(evidence: Evidence, label: str) -> float | None:
-    figures = evidence.medians(label, START_UP)
+    figures = evidence.figures(label, START_UP)
     return median(figures) if figures else None
 
 
@@ -231,7 +231,7 @@ def _recommendation(evidence: Evidence, row: RankedVariant, image: Built, local:
 def _costs(evidence: Evidence, label: str) -> Costs:
     baseline = evidence.baseline
     mine, theirs = _start_s(evidence, label), _start_s(evidence, baseline)
-    ratio = ratio_of(evidence.medians(label, START_UP), evidence.medians(baseline, START_UP))
+    ratio = ratio_of(evidence.figures(label, START_UP), evidence.figures(baseline, START_UP))
     return Costs(
         max_rss_bytes=evidence.max_rss_bytes(label) - evidence.max_rss_bytes(baseline),
         image_bytes=_image_bytes(evidence, label) - _image_bytes(evidence, baseline),

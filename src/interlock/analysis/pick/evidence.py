@@ -320,10 +320,10 @@ class Evidence:
         variant, mode = self.variant(label), self.mode(label)
         return (mode.gil if mode else None) or (variant.proof.gil if variant else None)
 
-    def medians(self, label: str, key: BenchmarkKey) -> Sequence[float]:
+    def figures(self, label: str, key: BenchmarkKey) -> Sequence[float]:
         """Return one figure in seconds for each round; empty if it was not measured."""
         values = self.values.get((label, key[0]), {}).get(key[1])
-        return values.medians if values else []
+        return values.figures if values else []
 
     def max_rss_bytes(self, label: str) -> int:
         """Return the largest memory of one process in the weighted benchmarks, in bytes."""

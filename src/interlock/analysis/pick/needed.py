@@ -53,6 +53,6 @@ def _throughputs(
 ) -> ThroughputsByWorkers:
     """Return units of work in a second by number of workers, one for each round."""
     found: Mapping[int, Sequence[float]] = {
-        workers: [1 / seconds for seconds in evidence.medians(label, (workload, one.name))] for workers, one in group
+        workers: [1 / seconds for seconds in evidence.figures(label, (workload, one.name))] for workers, one in group
     }
     return {workers: some for workers, some in found.items() if some}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import select
 import shutil
 import socket
 import subprocess
@@ -18,11 +19,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import psutil
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.agent import Agent
 from interlock.engine.host import toolchain
 from interlock.engine.host.prefixes import LOCALE, environment_of
 from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended
@@ -43,6 +46,7 @@ TLS_PORT = 8443
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 SERVER_STOP_S = 5
 ADDRESS_TRIES = 20
+RECEIVE_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,20 @@ class HostSandbox:
         home = {"HOME": str(self.folder), "TMPDIR": self.places[SCRATCH]}
         return own | home | {name: translated_list(value, self.places) for name, value in more.items()}
 
+    def start_agent(self, launcher: str) -> Agent:
+        channel = ProcessChannel(
+            [translated(launcher, self.places), "--agent"], self._environment(NOTHING), self.folder
+        )
+        return Agent(
+            channel,
+            lambda word: translated(word, self.places),
+            lambda setting: translated_list(setting, self.places),
+        )
+
+    def has_no_memory_left(self) -> bool:
+        """Return no: only a container's memory is limited."""
+        return False
+
     def count(self, method: Method) -> AbstractContextManager[Counting]:
         raise unsupported("the profiler runs in a container")
 
@@ -95,7 +113,8 @@ class HostSandbox:
         raise unsupported("services run in containers")
 
     def close(self) -> None:
-        """Remove all that its processes wrote."""
+        """Kill what an agent has started, and remove all that processes wrote."""
+        end_all_in(self.folder)
         for folder in (self.folder, Path(self.places[DISK])):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -174,6 +193,39 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
         end_all_of(owner)
     code = None if late else _as_engines_say(process.returncode)
     return Ended(code, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"), late)
+
+
+class ProcessChannel:
+    """The stdin and the stdout of a process of this machine."""
+
+    def __init__(self, argv: list[str], environment: Mapping[str, str], folder: Path) -> None:
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                env=dict(environment),
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            found = f"a cell's agent could not be started: {error}"
+            raise EngineError(found=found, todo="Run `interlock doctor`: it names what is missing.") from None
+        self._input, self._output = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
+
+    def send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._input.write(view) :]
+
+    def receive(self, limit_s: float) -> bytes:
+        """Return the next bytes of its stdout, nothing once it has ended. TimeoutError after so many seconds."""
+        ready, _, _ = select.select([self._output], [], [], limit_s)
+        if not ready:
+            raise TimeoutError
+        return os.read(self._output.fileno(), RECEIVE_BYTES)
 
 
 def end_all_of(owner: str) -> None:

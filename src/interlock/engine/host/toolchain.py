@@ -18,6 +18,7 @@ from interlock.errors import EngineError, last_line
 
 # An ordinary user's PATH may lack where administrators' programs are.
 SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
+LAUNCHER = ("launch.c", "agent.c", "batch.c", "evict.c")
 COMPILE_PROGRAM = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
 SOURCE_UNAVAILABLE = 69
@@ -129,7 +130,7 @@ def ensure_instruments(root: Path, cache: Path) -> Path:
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     try:
-        _compile([*COMPILE_PROGRAM, str(making / "launch"), *(str(source / name) for name in ("launch.c", "evict.c"))])
+        _compile([*COMPILE_PROGRAM, str(making / "launch"), *(str(source / name) for name in LAUNCHER)])
         _compile([*COMPILE_LIBRARY, str(making / "waking_sem_post.so"), str(source / "waking_sem_post.c")])
         _make_pth(source, making)
         _copy_strace(making / "strace")

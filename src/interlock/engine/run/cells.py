@@ -42,6 +42,7 @@ REMOVAL_S = 30
 # A frame of the engine's output: the stream, and how many bytes of it follow.
 HEADER = struct.Struct(">BxxxL")
 STDOUT, STDERR = 1, 2
+RECEIVE_BYTES = 1 << 16
 LAST_LINES = 3
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
@@ -263,13 +264,13 @@ def run_process(
         done = Done(None, "", "")
     finally:
         timer.cancel()
-    starved = not late.is_set() and done.exit_code != 0 and _ran_out_of_memory(container)
+    starved = not late.is_set() and done.exit_code != 0 and ran_out_of_memory(container)
     if late.is_set() or starved:
         remove(container)
     return Ended(done.exit_code, done.stdout, done.stderr, late.is_set(), starved)
 
 
-def _ran_out_of_memory(container: Container) -> bool:
+def ran_out_of_memory(container: Container) -> bool:
     """Whether the kernel killed a process of the container for lack of memory; False if the container is gone."""
     try:
         counted = run_in(container, ["sh", "-c", OUT_OF_MEMORY])
@@ -383,6 +384,53 @@ def run_to_end(client: DockerClient, execution: str) -> tuple[bytes, bytes]:
         return demultiplexed(answer.raw.read())
     except HTTPError as error:
         raise DockerException(f"the output ended too early: {error}") from None
+
+
+class ExecutionChannel:
+    """The stdin and the stdout of a process in a container, by the connection that the engine gives away for it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        # docker returns the socket inside a file object, or the socket itself.
+        self._socket = getattr(stream, "_sock", stream)
+        self._received = bytearray()
+
+    def send(self, data: bytes) -> None:
+        self._socket.settimeout(None)
+        self._socket.sendall(data)
+
+    def receive(self, limit_s: float) -> bytes:
+        """Return the next bytes of its stdout, nothing once it has ended. TimeoutError after so many seconds."""
+        limit = time.monotonic() + limit_s
+        while True:
+            data = self._stdout()
+            if data:
+                return data
+            self._socket.settimeout(max(limit - time.monotonic(), 1e-3))
+            received = self._socket.recv(RECEIVE_BYTES)
+            if not received:
+                return b""
+            self._received += received
+
+    def _stdout(self) -> bytes:
+        """Take the complete frames that have come; those of stderr are left out."""
+        found = bytearray()
+        while len(self._received) >= HEADER.size:
+            stream, length = HEADER.unpack_from(self._received)
+            stop = HEADER.size + length
+            if len(self._received) < stop:
+                break
+            if stream == STDOUT:
+                found += self._received[HEADER.size : stop]
+            del self._received[:stop]
+        return bytes(found)
+
+
+def open_channel(client: DockerClient, container: Container, argv: Sequence[str]) -> ExecutionChannel:
+    """Start a process in a container and return its stdin and stdout; EngineError if the engine cannot."""
+    with engine_errors("the engine cannot start a cell's agent"):
+        execution = client.api.exec_create(container.id, list(argv), stdin=True)["Id"]
+        return ExecutionChannel(client.api.exec_start(execution, socket=True))
 
 
 def demultiplexed(frames: bytes) -> tuple[bytes, bytes]:

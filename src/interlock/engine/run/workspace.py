@@ -16,6 +16,7 @@ from requests.exceptions import RequestException
 
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.agent import Agent
 from interlock.engine.client import OWNER_LABEL, engine_errors
 from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended
 from interlock.engine.run import cells
@@ -55,6 +56,12 @@ class ContainerSandbox:
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
         return cells.run_process(self.client, self.container, argv, deadline_s, environment)
+
+    def start_agent(self, launcher: str) -> Agent:
+        return Agent(cells.open_channel(self.client, self.container, [launcher, "--agent"]))
+
+    def has_no_memory_left(self) -> bool:
+        return cells.ran_out_of_memory(self.container)
 
     def count(self, method: Method) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:

@@ -1,0 +1,128 @@
+"""The launcher as a sandbox's agent: processes are started, fed and reaped without the engine in between.
+
+The requests and answers are those of dockerfiles/instruments/agent.h.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from interlock.errors import EngineError
+
+MOST_PROCESSES = 256
+
+
+class Channel(Protocol):
+    """The stdin and the stdout of a running agent."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self, limit_s: float) -> bytes:
+        """Return what came, a byte at least; nothing once the agent has ended. TimeoutError after so many seconds."""
+        ...
+
+
+class LateError(Exception):
+    """A process did not answer, or did not end, in time."""
+
+
+@dataclass(eq=False)
+class Process:
+    """A process that an agent has started; `cost` is the launcher's line about it, once it has ended."""
+
+    agent: Agent
+    number: int
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    cost: str = ""
+    read: int = 0  # bytes of stdout that were returned as lines
+
+    def tell(self, line: str) -> None:
+        """Send a line to its stdin."""
+        self.agent.ask("tell", self.number, f"{line}\n".encode())
+
+    def line(self, limit_s: float) -> str | None:
+        """Return the next line that it prints; None if it ends without one. LateError after so many seconds."""
+        self.agent.wait(lambda: bool(self.cost) or b"\n" in self.stdout[self.read :], limit_s)
+        end = self.stdout.find(b"\n", self.read)
+        if end < 0:
+            return None
+        line = bytes(self.stdout[self.read : end])
+        self.read = end + 1
+        return line.decode("utf-8", "replace")
+
+    def end(self, limit_s: float) -> None:
+        """Close its stdin and wait for its end; LateError after so many seconds."""
+        if not self.cost:
+            self.agent.ask("close", self.number)
+        self.wait(limit_s)
+
+    def wait(self, limit_s: float) -> None:
+        """Wait for its end; LateError after so many seconds."""
+        self.agent.wait(lambda: bool(self.cost), limit_s)
+
+
+class Agent:
+    """Speaks with the launcher in one sandbox. EngineError once it is gone."""
+
+    def __init__(self, channel: Channel, word: Callable[[str], str] = str, setting: Callable[[str], str] = str) -> None:
+        """`word` and `setting` return a word of a command line and a value of an environment as the sandbox has it."""
+        self._channel, self._word, self._setting = channel, word, setting
+        self._received = bytearray()
+        self._processes: dict[int, Process] = {}
+
+    def start(self, options: Sequence[str], argv: Sequence[str], environment: Mapping[str, str]) -> Process:
+        """Start a program with the launcher's options."""
+        number = next(one for one in range(MOST_PROCESSES) if one not in self._processes)
+        settings = [f"{name}={self._setting(value)}" for name, value in environment.items()]
+        words = [*settings, *(self._word(word) for word in (*options, "--", *argv))]
+        self._processes[number] = process = Process(self, number)
+        self.ask("start", number, b"".join(word.encode() + b"\0" for word in words))
+        return process
+
+    def ask(self, what: str, number: int, data: bytes = b"") -> None:
+        """Send a request; EngineError if nobody is there."""
+        try:
+            self._channel.send(f"{what} {number} {len(data)}\n".encode() + data)
+        except OSError:
+            raise _gone() from None
+
+    def wait(self, until: Callable[[], bool], limit_s: float) -> None:
+        """Take answers until it is so; LateError after so many seconds."""
+        end = time.monotonic() + limit_s
+        while not until():
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                raise LateError
+            try:
+                received = self._channel.receive(left_s)
+            except TimeoutError:
+                raise LateError from None
+            if not received:
+                raise _gone()
+            self._received += received
+            self._take_answers()
+
+    def _take_answers(self) -> None:
+        while (end := self._received.find(b"\n")) >= 0:
+            what, number, count = self._received[:end].decode().split()
+            stop = end + 1 + int(count)
+            if len(self._received) < stop:
+                return
+            self._take(what, int(number), bytes(self._received[end + 1 : stop]))
+            del self._received[:stop]
+
+    def _take(self, what: str, number: int, data: bytes) -> None:
+        process = self._processes[number]
+        if what == "end":
+            process.cost = data.decode()
+            del self._processes[number]
+        else:
+            {"out": process.stdout, "err": process.stderr}[what].extend(data)
+
+
+def _gone() -> EngineError:
+    return EngineError(found="the agent of a cell is gone", todo="Look for the cause in the engine's log.")

@@ -1,0 +1,290 @@
+"""Blocks: in each a process per row is alive, and they take turns at slices of work; then fresh ones replace them.
+
+Partners are less than a second apart, so that a state of the machine that lasts for seconds is in all of them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from interlock.catalog.types import TWIN, label_of
+from interlock.catalog.workloads import Benchmark, Workload
+from interlock.engine.agent import LateError, Process
+from interlock.engine.protocol import Ended
+from interlock.measure import processes
+from interlock.measure.cells import (
+    NOTHING_RUN,
+    Cell,
+    Session,
+    agent_of,
+    environment_of,
+    interpreter_argv,
+    replace_sandbox,
+    set_up,
+)
+from interlock.measure.processes import OK, all_reported, judge_process
+from interlock.results.experiments import Outcome, ProgramOutput, State
+
+# Above this number of rows a block is split, so that the slices of partners stay close to each other in time.
+MOST_ROWS = 15
+# A slice of one thread that got less of its CPU than this is repeated, at most so many times.
+LEAST_CPU_SHARE, REPEATS = 0.9, 3
+SLICE = "slice"
+
+
+def takes_slices(workload: Workload, benchmark: Benchmark) -> bool:
+    """Return whether the benchmark's program lives for a block and is asked for slices.
+
+    A service, another tool's program and one whose files must be dropped from the page cache before it starts are not.
+    """
+    return workload.kind == "program" and benchmark.command is None and not benchmark.cold
+
+
+def takes_starts(benchmark: Benchmark) -> bool:
+    """Return whether a whole process is what is timed: its starts take turns."""
+    return benchmark.command is not None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Seconds of a slice by the clock and of CPU time; `kept` unless it was repeated."""
+
+    wall_s: float
+    cpu_s: float
+    kept: bool = True
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How a process of a block, or a row's starts, ended; times are in seconds.
+
+    `busy_s` is what its start, its warm-ups and its slices took: the rest of its life it waited for its turn.
+    """
+
+    cell: Cell
+    outcome: Outcome
+    output: ProgramOutput | None
+    ended: Ended
+    busy_s: float
+
+
+@dataclass
+class Worker:
+    """A process of a block that waits for its turn."""
+
+    cell: Cell
+    process: Process
+    deadline_s: float
+    busy_s: float = 0.0
+    slices: list[Slice] = field(default_factory=list)
+    ended: Ended | None = None
+
+    def begin(self) -> None:
+        """Wait until it has warmed up; it has ended if it cannot do the work."""
+        if self._asked(lambda: self.process.line(self.deadline_s)) != "ready":
+            self.finish()
+
+    def take(self, repeats: int) -> None:
+        """Take a slice, and again as often as `repeats` allows while it gets too little of its CPU."""
+        for left in range(repeats, -1, -1):
+            found = self._slice()
+            if found is None:
+                self.finish()
+                return
+            disturbed = found.cpu_s < LEAST_CPU_SHARE * found.wall_s
+            self.slices.append(Slice(found.wall_s, found.cpu_s, kept=not (disturbed and left)))
+            if not disturbed:
+                return
+
+    def _slice(self) -> Slice | None:
+        self.process.tell(SLICE)
+        line = self._asked(lambda: self.process.line(self.deadline_s))
+        words = (line or "").split()
+        return Slice(float(words[0]), float(words[1])) if len(words) == 2 else None
+
+    def finish(self) -> None:
+        """Let it report and end, unless it has ended."""
+        if self.ended is None:
+            self._asked(lambda: self.process.end(self.deadline_s))
+        if self.ended is None:
+            self.ended = ended_of(self.cell, self.process)
+
+    def _asked(self, ask: Callable[[], str | None]) -> str | None:
+        """Return its answer; without one in time it has ended, and with it all others of its sandbox."""
+        if self.ended is not None:
+            return None
+        start_s = time.monotonic()
+        try:
+            return ask()
+        except LateError:
+            self.ended = Ended(None, text_of(self.process.stdout), text_of(self.process.stderr), True)
+            return None
+        finally:
+            self.busy_s += time.monotonic() - start_s
+
+
+def text_of(data: bytearray) -> str:
+    """Return what was printed as text, whatever its bytes."""
+    return data.decode("utf-8", "replace")
+
+
+def ended_of(cell: Cell, process: Process) -> Ended:
+    """Return how a process ended, as the launcher says it."""
+    stdout = text_of(process.stdout) + process.cost
+    code = processes.parse_costs(process.cost)[0].exit_code
+    starved = code != 0 and cell.sandbox.has_no_memory_left()
+    return Ended(code, stdout, text_of(process.stderr), False, starved)
+
+
+def run_slices(
+    session: Session, benchmark: Benchmark, cells: Sequence[Cell], number: int, on_start: Callable[[Cell], None]
+) -> Iterator[Taken]:
+    """Run a block of a program: yield how each process ended, a process per cell and several of the baseline."""
+    rng = _order(session, benchmark, number)
+    for group in groups_of(cells, session.resources.settings.baseline, rng):
+        turns = Turns(session, benchmark)
+        for cell in group:
+            on_start(cell)
+            failed = turns.start(cell)
+            if failed:
+                yield failed
+        try:
+            for _ in range(session.take().values):
+                for worker in rng.sample(turns.workers, len(turns.workers)):
+                    turns.do(worker, partial(worker.take, _repeats(benchmark)))
+        finally:
+            # Also if somebody ends the rounds: what was measured is kept.
+            yield from [turns.end(worker) for worker in turns.workers]
+
+
+def _order(session: Session, benchmark: Benchmark, number: int) -> random.Random:
+    seed = f"{session.resources.settings.seed}/{session.workload.name}/{benchmark.name}/{number}"
+    return random.Random(seed)  # noqa: S311  an order, not a secret
+
+
+def _repeats(benchmark: Benchmark) -> int:
+    """Return how often a disturbed slice may be repeated: CPU time is not disturbed, and what waits has less of it."""
+    return REPEATS if benchmark.threads == "one" and benchmark.clock == "wall" else 0
+
+
+def groups_of(cells: Sequence[Cell], baseline: str, rng: random.Random) -> list[list[Cell]]:
+    """Return groups of at most about 15 cells in a random order.
+
+    The baseline and its twin are in a block about as often as the square root of its rows says, and the baseline is in
+    each group: all others are compared with it, and its error is in all ratios.
+    """
+    repeated = {baseline, label_of(baseline, TWIN)}
+    several = [cell for cell in cells if cell.subject.label in repeated]
+    others = rng.sample(list(cells), len(cells))
+    others = [cell for cell in others if cell not in several]
+    count = max(1, -(-len(cells) // MOST_ROWS))
+    times = max(count, round(len(cells) ** 0.5)) if others else 1
+    groups = [others[place::count] for place in range(count)]
+    for turn in range(times):
+        groups[turn % count] += several
+    return [rng.sample(group, len(group)) for group in groups]
+
+
+@dataclass
+class Turns:
+    """The processes of one group of a block."""
+
+    session: Session
+    benchmark: Benchmark
+    workers: list[Worker] = field(default_factory=list)
+
+    def start(self, cell: Cell) -> Taken | None:
+        """Start a process and wait until it is ready; return how its set-up failed, if it did."""
+        session, benchmark = self.session, self.benchmark
+        outcome, ended = set_up(session, cell, benchmark)
+        if outcome.state is not State.OK:
+            return Taken(cell, outcome, None, ended, 0.0)
+        argv = interpreter_argv(session, cell, benchmark, str(cell.loops[benchmark.name]), session.take())
+        process = agent_of(cell).start(
+            ["--feed", *processes.launch_options(benchmark)],
+            [*argv, "--slices"],
+            environment_of(session, cell, benchmark),
+        )
+        self.workers.append(Worker(cell, process, session.workload.deadline_of(benchmark)))
+        self.do(self.workers[-1], self.workers[-1].begin)
+        return None
+
+    def do(self, worker: Worker, step: Callable[[], None]) -> None:
+        """Do a step unless the process has ended. If it had to be killed, so have the others of its sandbox."""
+        if worker.ended is not None:
+            return
+        step()
+        if worker.ended is not None and worker.ended.took_sandbox:
+            replace_sandbox(self.session, worker.cell)
+            for other in self.workers:
+                if other.cell is worker.cell and other.ended is None:
+                    other.ended = worker.ended
+
+    def end(self, worker: Worker) -> Taken:
+        """Let a process report, and return how it ended."""
+        self.do(worker, worker.finish)
+        ended = worker.ended or NOTHING_RUN
+        outcome, output = judge_process(self.session.workload, self.benchmark, ended)
+        if output is not None and outcome.state is State.OK:
+            output = without_repeated(output, worker.slices)
+        return Taken(worker.cell, outcome, output, ended, worker.busy_s)
+
+
+def without_repeated(output: ProgramOutput, slices: Sequence[Slice]) -> ProgramOutput:
+    """Return a report without the slices that were repeated, which its metadata keeps, in seconds of loops."""
+    if all(one.kept for one in slices):
+        return output
+    repeated = " ".join(f"{one.wall_s:.9f}" for one in slices if not one.kept)
+    update = {
+        "values": [value for value, one in zip(output.values, slices, strict=True) if one.kept],
+        "cpu": [value for value, one in zip(output.cpu, slices, strict=True) if one.kept],
+        "metadata": output.metadata | {"repeated_slices_s": repeated},
+    }
+    return output.model_copy(update=update)
+
+
+def run_starts(
+    session: Session, benchmark: Benchmark, cells: Sequence[Cell], number: int, on_start: Callable[[Cell], None]
+) -> Iterator[Taken]:
+    """Run a block of a command: yield how each row of starts ended, of which the first ones are warm-ups."""
+    rng, take = _order(session, benchmark, number), session.take()
+    going_on = {cell.subject.label: cell for cell in cells}
+    printed = {label: Ended(0, "", "", False) for label in going_on}
+    for _ in range(take.warmups + take.values):
+        for label in rng.sample(sorted(going_on), len(going_on)):
+            cell = going_on[label]
+            on_start(cell)
+            outcome, ended = _start_once(session, benchmark, cell)
+            if outcome.state is not State.OK:
+                del going_on[label]
+                yield Taken(cell, outcome, None, ended, 0.0)
+            printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr, False)
+    for label, cell in going_on.items():
+        busy_s = sum(cost.wall_s for cost in processes.parse_costs(printed[label].stdout))
+        yield Taken(cell, OK, None, printed[label], busy_s)
+
+
+def _start_once(session: Session, benchmark: Benchmark, cell: Cell) -> tuple[Outcome, Ended]:
+    """Start a command and wait for its end. One that was disturbed is not repeated: a start waits for its files too."""
+    outcome, ended = set_up(session, cell, benchmark)
+    if outcome.state is not State.OK:
+        return outcome, ended
+    argv = interpreter_argv(session, cell, benchmark, "1", None)
+    process = agent_of(cell).start(
+        processes.launch_options(benchmark, benchmark.parallel), argv, environment_of(session, cell, benchmark)
+    )
+    try:
+        process.wait(session.workload.deadline_of(benchmark))
+        ended = ended_of(cell, process)
+    except LateError:
+        ended = Ended(None, text_of(process.stdout), text_of(process.stderr), True)
+    if ended.took_sandbox:
+        replace_sandbox(session, cell)
+    outcome, _ = judge_process(session.workload, benchmark, ended)
+    if outcome.state is State.OK:
+        outcome = all_reported(benchmark, ended, 1)
+    return outcome, ended

@@ -1,0 +1,148 @@
+"""Who is in a block, in which order rows take their turns, which slices are repeated, and what ends a process."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from interlock.engine.agent import Agent, LateError, Process
+from interlock.engine.protocol import Ended
+from interlock.measure import blocks
+from interlock.measure.blocks import Slice, Worker
+from interlock.measure.cells import Cell
+from interlock.results.experiments import BenchmarkValues, Estimator, ProgramOutput, Subject, by_block
+from tests.builders import ScriptedChannel, ScriptedSandbox, make_benchmark, make_ended, make_workload
+
+
+def cell_of(label: str, answer: Callable[[ScriptedSandbox, list[str]], Ended] = lambda *_: make_ended()) -> Cell:
+    variant, _, mode = label.partition("+")
+    return Cell(Subject(variant=variant, image_id="i", mode=mode or None), ScriptedSandbox(label, answer))
+
+
+def labels_of(groups: list[list[Cell]]) -> list[list[str]]:
+    return [[cell.subject.label for cell in group] for group in groups]
+
+
+def test_up_to_fifteen_rows_are_one_block_with_the_baseline_as_often_as_their_root() -> None:
+    cells = [cell_of(label) for label in ("base", "base+twin", *(f"v{number}" for number in range(8)))]
+    (group,) = labels_of(blocks.groups_of(cells, "base", random.Random(1)))
+    assert Counter(group) == {"base": 3, "base+twin": 3} | {f"v{number}": 1 for number in range(8)}
+
+
+def test_more_rows_are_split_and_the_baseline_is_in_each_group() -> None:
+    cells = [cell_of(label) for label in ("base", "base+twin", *(f"v{number}" for number in range(55)))]
+    groups = labels_of(blocks.groups_of(cells, "base", random.Random(1)))
+    assert len(groups) == 4
+    assert all("base" in group for group in groups)
+    count = Counter(label for group in groups for label in group)
+    assert (count["base"], count["base+twin"]) == (8, 8)
+    assert {count[f"v{number}"] for number in range(55)} == {1}
+    assert max(len(group) - 2 * group.count("base") for group in groups) <= 15
+
+
+def test_the_baseline_alone_is_measured_once() -> None:
+    groups = labels_of(blocks.groups_of([cell_of("base"), cell_of("base+twin")], "base", random.Random(1)))
+    assert sorted(groups[0]) == ["base", "base+twin"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "slices", "starts"),
+    [
+        ("program", {}, True, False),
+        ("program", {"cold": True}, False, False),
+        ("program", {"command": ["-c", "pass"]}, False, True),
+        ("service", {}, False, False),
+    ],
+)
+def test_programs_take_slices_and_commands_starts(kind: str, changes: dict, slices: bool, starts: bool) -> None:  # type: ignore[type-arg]
+    workload = make_workload().model_copy(update={"kind": kind})
+    benchmark = make_benchmark("x", **changes)
+    assert (blocks.takes_slices(workload, benchmark), blocks.takes_starts(benchmark)) == (slices, starts)
+
+
+class Answers:
+    """A process that answers each request with the next of these lines."""
+
+    def __init__(self, *lines: str | None) -> None:
+        self.lines = list(lines)
+        self.asked = 0
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self.cost = '{"interlock_process": {"wall_s": 1, "user_s": 1, "sys_s": 0, "max_rss_bytes": 1, '
+        self.cost += '"voluntary_switches": 0, "involuntary_switches": 0, "exit_code": 1, "signal": 0}}'
+
+    def tell(self, _line: str) -> None:
+        self.asked += 1
+
+    def line(self, _limit_s: float) -> str | None:
+        return self.lines.pop(0)
+
+    def end(self, _limit_s: float) -> None:
+        pass
+
+
+def worker_of(*lines: str | None) -> Worker:
+    return Worker(cell_of("a"), Answers(*lines), 5)  # type: ignore[arg-type]
+
+
+def test_a_slice_that_got_its_cpu_is_taken_once() -> None:
+    worker = worker_of("0.1 0.095", "0.1 0.01")
+    worker.take(repeats=3)
+    assert worker.slices == [Slice(0.1, 0.095)]
+
+
+def test_a_disturbed_slice_is_taken_again_and_the_last_one_counts_whatever_it_got() -> None:
+    worker = worker_of("0.3 0.1", "0.2 0.1", "0.1 0.1")
+    worker.take(repeats=3)
+    assert [one.kept for one in worker.slices] == [False, False, True]
+    worker = worker_of(*["0.3 0.1"] * 9)
+    worker.take(repeats=3)
+    assert [one.kept for one in worker.slices] == [False, False, False, True]
+
+
+def test_work_that_waits_is_never_repeated() -> None:
+    assert blocks._repeats(make_benchmark("x")) == 0
+    assert blocks._repeats(make_benchmark("x", threads="one", clock="cpu")) == 0
+    assert blocks._repeats(make_benchmark("x", threads="one")) == blocks.REPEATS
+
+
+def test_repeated_slices_are_no_values_and_are_kept_beside_them() -> None:
+    output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
+    slices = [Slice(0.3, 0.1, kept=False), Slice(0.1, 0.1), Slice(0.2, 0.2)]
+    found = blocks.without_repeated(output, slices)
+    assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
+    assert str(found.metadata["repeated_slices_s"]).split() == ["0.300000000"]
+
+
+def test_a_process_that_ends_instead_of_an_answer_has_its_exit_code() -> None:
+    worker = worker_of(None)
+    worker.take(repeats=0)
+    assert worker.ended is not None
+    assert (worker.ended.exit_code, worker.ended.timed_out, worker.slices) == (1, False, [])
+
+
+def test_a_process_that_does_not_answer_has_timed_out() -> None:
+    agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended(timed_out=True))))
+    worker = Worker(cell_of("a"), Process(agent, 0), 0.01)
+    worker.begin()
+    assert worker.ended is not None
+    assert worker.ended.timed_out
+    with pytest.raises(LateError):
+        worker.process.wait(0.01)
+
+
+def test_the_figure_of_a_block_is_the_mean_of_its_processes() -> None:
+    values = BenchmarkValues(
+        processes=[[1.0], [4.0], [3.0]], blocks=[1, 1, 2], estimator=Estimator.MEDIAN, max_rss_bytes=1
+    )
+    assert values.figures == [pytest.approx(2.0), 3.0]
+    assert by_block([1.0, 2.0], []) == [1.0, 2.0]
+    assert by_block([0.0, 2.0], [1, 1]) == [1.0]
+
+
+def test_the_lower_quartile_is_not_moved_by_one_slow_value() -> None:
+    assert Estimator.LOWER_QUARTILE.of([1.0, 1.0, 1.0, 9.0]) == 1.0
+    assert Estimator.MEDIAN.of([1.0, 3.0]) == 2.0
+    assert Estimator.LOWER_QUARTILE.of([5.0]) == 5.0
