@@ -12,7 +12,7 @@ from interlock.analysis.pick.evidence import Evidence, RecordedExperiment
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.catalog.workloads import Workload
-from interlock.results.audits import VariantAudit
+from interlock.results.answers import VariantAudit
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
 from tests.builders import (
     OK,

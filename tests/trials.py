@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.measure.processes import OK
-from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
+from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 
 HOST = {
     "cores": 2,

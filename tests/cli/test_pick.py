@@ -16,8 +16,8 @@ from interlock.cli import main
 from interlock.cli import pick as command
 from interlock.measure import processes
 from interlock.results import store
+from interlock.results.answers import Pick
 from interlock.results.experiments import Experiment, ProgramOutput
-from interlock.results.picks import Pick
 from tests.builders import ROOT, make_cost
 from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
 

@@ -22,7 +22,7 @@ from interlock.catalog.variants import Gil
 from interlock.engine.packages import audit, requirements
 from interlock.engine.packages.workbench import CACHE_VOLUME
 from interlock.errors import EngineError
-from interlock.results.audits import Origin, PackageAudit, VariantAudit
+from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
 from tests.integration import wheelhouse
 from tests.integration.conftest import leftovers

@@ -19,7 +19,7 @@ import pytest
 from docker.errors import DockerException
 
 from interlock.engine.client import OWNER_LABEL
-from interlock.results.trials import Trial
+from interlock.results.answers import Trial
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.toys import command, interlock, toy_tarball, toy_variant
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.results.trials import Trial
+from interlock.results.answers import Trial
 from tests.integration.images import Images
 from tests.integration.toys import interlock
 

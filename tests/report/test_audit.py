@@ -13,7 +13,7 @@ from interlock.catalog.variants import Gil
 from interlock.errors import AuditError
 from interlock.report import audit as audits
 from interlock.report.audit import GIL_SWITCHED_ON, NOT_AUDITED, NOT_IMPORTABLE, NOT_INSTALLABLE
-from interlock.results.audits import Audit, ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import Audit, ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Outcome, State
 from tests.builders import OK, ROOT
 

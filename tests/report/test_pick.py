@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from interlock.report.pick import closing, terminal
-from interlock.results.picks import (
+from interlock.results.answers import (
     Contender,
     Costs,
     Decision,

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from interlock.catalog.variants import Gil
 from interlock.measure.profiling import profile_by_phases
+from interlock.results.answers import CommandRun, Figure, GilStates, Trial
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import CallCounts, FutexCounts, Method, PhaseCounts
-from interlock.results.trials import CommandRun, Figure, GilStates, Trial
 from interlock.trial.tables import as_json, call_section, conclusion, figure_section, markdown, notes, terminal
 from interlock.trial.verdicts import judge
 from tests.trials import around, make_candidate, make_trial, make_trial_settings

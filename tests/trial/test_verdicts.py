@@ -9,8 +9,8 @@ import pytest
 from interlock.analysis.statistics import Interval
 from interlock.catalog.variants import Gil
 from interlock.measure.processes import OK
+from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
 from interlock.results.experiments import Outcome, State
-from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
 from interlock.trial.verdicts import (
     JudgedCandidate,
     TrialVerdict,

@@ -21,7 +21,7 @@ from interlock.engine.docker import connect
 from interlock.engine.packages import audit, requirements
 from interlock.errors import BuildError, missing_option
 from interlock.report import audit as audits
-from interlock.results.audits import Audit
+from interlock.results.answers import Audit
 from interlock.results.experiments import Built, State
 
 

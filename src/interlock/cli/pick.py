@@ -36,9 +36,8 @@ from interlock.engine.registry.names import find_tagged
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
-from interlock.results.audits import VariantAudit
+from interlock.results.answers import Decision, VariantAudit
 from interlock.results.experiments import Built, Values
-from interlock.results.picks import Decision
 
 
 def pick_command(

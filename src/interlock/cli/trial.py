@@ -33,8 +33,8 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.run.trials import DOCKERFILE, Recipe, require_memory, require_network
 from interlock.errors import UsageError, nearest
 from interlock.results import store
+from interlock.results.answers import Trial, TrialSettings
 from interlock.results.experiments import Built, Outcome, State
-from interlock.results.trials import Trial, TrialSettings
 from interlock.swap import files
 from interlock.trial import options as trial_options
 from interlock.trial import tables

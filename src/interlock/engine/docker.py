@@ -24,8 +24,8 @@ from interlock.engine.run import cells, trials
 from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
+from interlock.results.answers import TrialSettings
 from interlock.results.experiments import BaseImage, Built, EngineName
-from interlock.results.trials import TrialSettings
 
 INSTRUMENTS, HELPERS = "instruments", ("server", "limits", "load")
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from interlock.catalog.variants import Gil
 from interlock.errors import AuditError
-from interlock.results.audits import Audit, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import Audit, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import State
 
 NOT_AUDITED, NOT_INSTALLABLE, NOT_IMPORTABLE = "Not audited", "Not installable", "Not importable"

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.analysis.pick.advice import ratio_text
-from interlock.results.picks import Contender, Costs, Needed, Pick, Recommendation, Standing
+from interlock.results.answers import Contender, Costs, Needed, Pick, Recommendation, Standing
 
 STYLES = {
     Standing.FASTER: "green",

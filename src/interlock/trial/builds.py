@@ -13,8 +13,8 @@ from interlock.engine.run import trials
 from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
+from interlock.results.answers import OWN, OWN_TWIN, Candidate
 from interlock.results.experiments import Built, Outcome, State
-from interlock.results.trials import OWN, OWN_TWIN, Candidate
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import new_image
 from interlock.trial.rounds import Entry

@@ -19,9 +19,9 @@ from interlock.measure.processes import LAUNCH
 from interlock.measure.profiling import profile_while, require_watching
 from interlock.measure.rounds import RoundOrder, Schedule, interleave, unsteady
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
+from interlock.results.answers import OWN, OWN_TWIN, Candidate, CommandRun, Figure, TrialSettings
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import BenchmarkProfile, Method, Probe
-from interlock.results.trials import OWN, OWN_TWIN, Candidate, CommandRun, Figure, TrialSettings
 from interlock.trial import verdicts
 from interlock.trial.options import Address, is_wrk, with_url
 from interlock.trial.verdicts import DECIDING

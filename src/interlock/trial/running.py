@@ -22,8 +22,8 @@ from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.profiling import best_probe
 from interlock.results import store
+from interlock.results.answers import OWN_TWIN, Candidate, Trial, TrialSettings
 from interlock.results.experiments import BaseImage
-from interlock.results.trials import OWN_TWIN, Candidate, Trial, TrialSettings
 from interlock.trial.builds import Builds, PlannedCandidate, twin_of
 from interlock.trial.options import exposed_address
 from interlock.trial.rounds import Checks, Entry, TrialMeasurements, TrialResources, measure_rounds, prove

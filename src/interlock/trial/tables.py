@@ -18,9 +18,9 @@ from interlock.analysis.verdicts import Comparison
 from interlock.report.experiment import most_calls_text
 from interlock.report.tables import Section, end_of_rounds_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
+from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 from interlock.results.experiments import engine_line, host_line
 from interlock.results.profiles import BenchmarkProfile, Method
-from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 from interlock.trial import verdicts
 from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, tie, twins
 

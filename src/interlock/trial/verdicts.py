@@ -11,8 +11,8 @@ from interlock.analysis.verdicts import Comparison, Verdict, compare_rows, verdi
 from interlock.catalog.variants import Gil
 from interlock.measure.processes import GIL_SWITCHED_ON
 from interlock.report.tables import ratio_text
+from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
 from interlock.results.experiments import State
-from interlock.results.trials import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
 
 # The first of these that was measured decides; other differences are listed next to it.
 DECIDING = (Figure.REQUEST_S, Figure.LOAD_S, Figure.TEST_S, Figure.START_S)

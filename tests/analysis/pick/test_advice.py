@@ -25,9 +25,18 @@ from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.exclusions import LocalImage
 from interlock.analysis.statistics import Interval
 from interlock.engine import machine
-from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import (
+    Decision,
+    Estimate,
+    MachineDifference,
+    ModuleImport,
+    Origin,
+    PackageAudit,
+    Pick,
+    Standing,
+    VariantAudit,
+)
 from interlock.results.experiments import Outcome, State
-from interlock.results.picks import Decision, Estimate, MachineDifference, Pick, Standing
 from tests.builders import OK, make_benchmark, make_built, make_experiment, make_settings, make_workload
 from tests.picks import SIX, Figures, make_evidence, noisy, times
 

@@ -18,7 +18,7 @@ from interlock.analysis.pick.exclusions import (
     version_numbers,
 )
 from interlock.catalog.variants import SupportPhase
-from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 from tests.builders import OK, make_built, make_cell, make_facts, make_variant
 from tests.picks import SIX, make_evidence

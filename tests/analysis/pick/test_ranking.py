@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.ranking import fits_of, rank, ratios, standing_of
 from interlock.analysis.statistics import Ratio, ratio_from, ratio_of, ratio_over
-from interlock.results.picks import Standing
+from interlock.results.answers import Standing
 from tests.picks import SIX, make_evidence, noisy
 
 Rounds = Sequence[float]

@@ -28,7 +28,7 @@ from interlock.engine.packages.audit import (
 from interlock.engine.packages.pip_output import Resolved
 from interlock.engine.packages.requirements import Line
 from interlock.engine.packages.resolving import Failure, Resolution, Wheel
-from interlock.results.audits import ModuleImport, Origin
+from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 
 # No other test, and no other run of this one, sleeps for so long.

@@ -21,9 +21,7 @@ from interlock.analysis.pick.needed import predictions
 from interlock.analysis.pick.ranking import RankedVariant, rank
 from interlock.analysis.statistics import Interval, ratio_of
 from interlock.catalog.types import split_label
-from interlock.results.audits import VariantAudit
-from interlock.results.experiments import Built
-from interlock.results.picks import (
+from interlock.results.answers import (
     Contender,
     Costs,
     Decision,
@@ -35,7 +33,9 @@ from interlock.results.picks import (
     Recommendation,
     Share,
     Standing,
+    VariantAudit,
 )
+from interlock.results.experiments import Built
 
 # How a fact is written where its value alone would not be understood.
 FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "storage driver {}"}

@@ -15,7 +15,7 @@ from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, Variant
 from interlock.catalog.workloads import Benchmark, Workload, counted
 from interlock.errors import UsageError, nearest
-from interlock.results.audits import VariantAudit
+from interlock.results.answers import VariantAudit
 from interlock.results.experiments import Built, CellResult, Experiment, State, Values
 
 Workloads = Mapping[str, Workload]

@@ -10,7 +10,7 @@ from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.evidence import Evidence
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Gil, SupportPhase, Variant
-from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 
 

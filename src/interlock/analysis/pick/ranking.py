@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.statistics import Levels, Ratio, fit_levels, mean_ratio
 from interlock.analysis.verdicts import verdict_of
-from interlock.results.picks import Standing
+from interlock.results.answers import Standing
 
 # The fit of each weighted benchmark, with its share.
 Fits = Sequence[tuple[float, Levels]]

@@ -25,7 +25,7 @@ from interlock.engine.packages.workbench import AUDIT, PipSettings, Workbench, e
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells
 from interlock.errors import BuildError, EngineError
-from interlock.results.audits import ModuleImport, Origin, PackageAudit, VariantAudit
+from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
 
 # Parts of module names that only the package's own developers use.

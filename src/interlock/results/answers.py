@@ -1,0 +1,309 @@
+"""What `audit`, `pick` and `trial` answer: the schema of their JSON."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from interlock.catalog.types import TWIN, Data, Label, label_of
+from interlock.catalog.variants import Gil
+from interlock.results.experiments import Outcome
+from interlock.results.profiles import BenchmarkProfile, Probe
+
+
+class Origin(StrEnum):
+    """Where an installed package came from."""
+
+    WHEEL = "wheel"
+    BUILT = "built"  # from its source, in this audit
+    FAILED = "failed"
+
+
+class ModuleImport(Data):
+    """One module, imported in a fresh process; `gil_by` is the extension module that switched the GIL on."""
+
+    module: str
+    error: str = ""  # the exception's last line, or how the process ended; empty if the module was imported
+    gil_by: str = ""
+    gil_package: str = ""  # that owns `gil_by`; not always the imported one
+
+
+class PackageAudit(Data):
+    """One dependency, direct or not, in one variant."""
+
+    name: str
+    version: str = ""  # empty if no version could be installed
+    requirement: str = ""  # 'file:line text' of the line that asks for it; empty if only other packages do
+    needed_by: list[str] = []  # packages that ask for it
+    origin: Origin
+    build_s: float | None = None  # when the package was built, in this audit or an earlier one
+    reason: str = ""  # of a failure: the compiler's or installer's last words
+    imports: list[ModuleImport] = []  # its top-level modules; of its extension modules those that switch the GIL on
+
+
+class VariantAudit(Data):
+    """All dependencies in one variant; `outcome` is not ok if the variant itself is missing or does not start."""
+
+    variant: str
+    outcome: Outcome
+    gil: Gil | None = None  # of the bare interpreter
+    packages: list[PackageAudit] = []
+    further: list[ModuleImport] = []  # modules that --import names
+
+    @property
+    def every_import(self) -> list[ModuleImport]:
+        """Return all imports that were tried."""
+        return [one for package in self.packages for one in package.imports] + self.further
+
+    @property
+    def failed(self) -> list[PackageAudit]:
+        """Return packages that cannot be installed, or that have a module which cannot be imported."""
+        return [one for one in self.packages if one.origin is Origin.FAILED or any(i.error for i in one.imports)]
+
+    @property
+    def gil_switchers(self) -> list[PackageAudit]:
+        """Return packages that own an extension module which switches the GIL back on, whoever imported it."""
+        owners = {imported.gil_package for imported in self.every_import if imported.gil_by}
+        return [one for one in self.packages if one.name in owners]
+
+
+class Audit(Data):
+    """The output of audit --json: one set of requirements over variants."""
+
+    schema_version: int = 1
+    requirements: list[str]  # the files that were read
+    control: str | None = None  # what fails in it too is not the other variant's fault
+    variants: list[VariantAudit]
+
+
+class Decision(StrEnum):
+    """What a pick recommends."""
+
+    SWITCH = "switch"
+    STAY = "stay"
+    MEASURE = "measure"  # what meets the constraints has no figures
+    NOTHING = "nothing"  # no image meets the constraints
+
+
+class Standing(StrEnum):
+    """A contender compared with the baseline."""
+
+    BASELINE = "baseline"
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNDECIDED = "undecided"
+
+
+class Estimate(Data):
+    """A figure with its 95 % interval; None is infinity: one round has no interval."""
+
+    estimate: float
+    low: float
+    high: float | None
+
+
+class Share(Data):
+    """The share of one benchmark in the ranking; all shares of a pick add up to 1."""
+
+    workload: str
+    benchmark: str
+    share: float
+
+
+class Contender(Data):
+    """An image that meets the constraints; `speed` is its throughput relative to the baseline's, above 1 is faster."""
+
+    label: Label
+    speed: Estimate
+    standing: Standing
+    tied_with: Label | None  # the fastest contender that it does not differ from
+    max_rss_bytes: int  # of one process, the most in the ranked benchmarks
+    start_s: float | None  # `python -c pass`, if the experiment has it
+    image_bytes: int
+    built_otherwise: str  # what optimised it and what the baseline, if not the same
+
+
+class Exclusion(Data):
+    """An image that fails a constraint, and each reason."""
+
+    label: Label
+    reasons: list[str]
+
+
+class Costs(Data):
+    """What the picked image costs more than the baseline; `start_ratio` is a ratio of times, above 1 is slower."""
+
+    max_rss_bytes: int
+    image_bytes: int
+    start_s: float | None = None
+    start_ratio: Estimate | None = None
+
+
+class Recommendation(Data):
+    """The image to run, how to start its interpreter, and what speaks against it."""
+
+    label: Label
+    reference: str  # what a FROM line names
+    pinned: bool  # whether it has a digest, which a registry gives
+    environment: dict[str, str]  # of the mode: belongs into ENV lines
+    options: list[str]  # of the mode: belong after `python`
+    gain: Estimate
+    costs: Costs
+    risks: list[str]
+
+
+class Needed(Data):
+    """From how many CPUs on a contender is predicted to do more than the baseline, by the curves of both.
+
+    `speed` is its throughput divided by the baseline's there.
+    """
+
+    workload: str
+    curve: str
+    label: Label
+    cpus: int
+    speed: Estimate
+    fitted_to: int  # workers: a larger `cpus` is extrapolated
+
+
+class MachineDifference(Data):
+    """One thing in which this machine differs from the experiment's."""
+
+    what: str
+    there: str
+    here: str
+
+
+class Pick(Data):
+    """The output of pick --json."""
+
+    schema_version: Literal[1] = 1
+    decision: Decision
+    answer: str
+    experiment: str
+    shipped: bool  # whether the experiment is one of results/reference
+    profile: str
+    cpus: int  # of the machine that the service runs on
+    measured_cpus: int  # of the experiment's machine
+    baseline: Label
+    machine: str
+    apart: list[MachineDifference]
+    shares: list[Share]
+    contenders: list[Contender]  # the fastest first, with the baseline
+    excluded: list[Exclusion]
+    not_measured: list[Label]  # no figures for a workload that was asked for: nothing speaks against them
+    needed: list[Needed]
+    recommended: Recommendation | None
+    audits: list[VariantAudit]  # of the variants that the requirements were tried on
+    notes: list[str]
+    measure: str  # the command that measures the best ones here
+    next: list[str]  # the next commands
+
+
+# The user's Dockerfile with its own FROM: the trial's baseline. No variant's name has a capital letter.
+OWN = "OWN"
+OWN_TWIN = label_of(OWN, TWIN)
+
+
+class Figure(StrEnum):
+    """A figure that candidates are compared by, less is better; the value is its key in trial.json."""
+
+    TEST_S = "test_s"
+    LOAD_S = "load_s"
+    REQUEST_S = "request_s"
+    P50_S = "p50_s"
+    P99_S = "p99_s"
+    CPU_S = "cpu_s"
+    MEMORY_BYTES = "memory_bytes"
+    START_S = "start_s"
+
+
+class GilStates(Data):
+    """What a service's Python processes report of their GIL; processes that cannot report it are not counted."""
+
+    processes: int
+    off_at_start: int
+    came_back: int = 0
+    modules: list[str] = []  # that switched it on, as the interpreter names them
+
+
+class CommandRun(Data):
+    """One run of the user's test command in the built image."""
+
+    exit_code: int
+    duration_s: float
+
+
+class Candidate(Data):
+    """One Dockerfile of a trial and its results; `values` has a figure for each round."""
+
+    label: str  # OWN, its twin, a variant or variant+mode
+    outcome: Outcome
+    image: str = ""  # what its FROM names; empty where it is the user's own
+    image_id: str = ""
+    image_tag: str = ""  # only if it was kept
+    size_bytes: int = 0
+    build_s: float = 0.0
+    changes: list[str] = []  # lines of the diff from the user's Dockerfile
+    warnings: list[str] = []  # where the swap is not drop-in
+    declared_gil: Gil | None = None
+    gil: GilStates | None = None
+    test: CommandRun | None = None
+    values: dict[Figure, list[float]] = {}
+    notes: list[str] = []
+    profile: BenchmarkProfile | None = None
+    no_profile: str = ""
+
+
+class TrialSettings(Data):
+    """What a trial was asked for; build arguments and environment by name only, because values may be secrets."""
+
+    context: str
+    dockerfile: str
+    profile: str = "standard"  # of the variants' builds
+    target: str | None = None
+    stage: str | None = None
+    build_args: list[str] = []
+    secrets: list[str] = []  # where they are read from
+    environment: list[str] = []
+    test: str | None = None
+    load: str | None = None
+    http: str | None = None
+    rounds: int
+    rounds_limit: int | None = None
+    half_width: float | None = None  # of old trials, whose rounds went on until intervals were this narrow
+    seed: int
+    service_cpus: str = ""  # in the engine's words: 1-3; empty for all
+    load_cpus: str = ""
+    memory: str | None = None
+    network: str | None = None
+    profiled: bool = True
+
+    @property
+    def looks(self) -> bool:
+        """Whether the rounds of a candidate went on until it was decided."""
+        return self.rounds_limit is not None and self.half_width is None
+
+
+class Trial(Data):
+    """The file trial.json: everything that a reader needs, raw values included."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    tool_version: str
+    command: str
+    started: str
+    duration_s: float
+    settings: TrialSettings
+    host: dict[str, Any]
+    builder: str  # the engine's classic builder or BuildKit
+    candidates: list[Candidate]
+    order: list[list[str]] = []
+    probe: Probe | None = None
+    no_probe: str = ""
+    warnings: list[str] = []
+
+    def of(self, label: str) -> Candidate | None:
+        """Return the candidate with this label; None if there is none."""
+        return next((one for one in self.candidates if one.label == label), None)
