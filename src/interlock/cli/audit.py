@@ -15,7 +15,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.catalog.variants import Gil
 from interlock.cli import progress
-from interlock.cli.build import build_options
+from interlock.cli.images import build_options
 from interlock.cli.options import Json, Release, console, open_project, split_names
 from interlock.engine.docker import connect
 from interlock.engine.packages import audit, requirements

@@ -19,11 +19,10 @@ from rich.text import Text
 from interlock import __version__
 from interlock.analysis import cohorts
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, tags_to_send, write_generated
 from interlock.cli.matrix import MatrixRequest, read_request
 from interlock.cli.options import MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
-from interlock.cli.share import tags_to_send
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.engine.registry import transfer

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
-from interlock.cli.build import choose_engine
+from interlock.cli.images import choose_engine
 from interlock.cli.options import Engine, console, open_project
 from interlock.engine import protocol
 from interlock.engine.docker import connect

@@ -15,7 +15,7 @@ from interlock.catalog import project
 from interlock.catalog.project import CORE, EVERYTHING, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.build import build_options, build_variants, fail_on_failed_builds, write_generated
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.machine import ready_machine
 from interlock.cli.options import (
     MatrixOptions,

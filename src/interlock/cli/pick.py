@@ -25,7 +25,7 @@ from interlock.analysis.pick.exclusions import LocalImage, image_to_name
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import DEFAULT_BASELINE, split_label
 from interlock.cli import progress
-from interlock.cli.build import build_options
+from interlock.cli.images import build_options
 from interlock.cli.options import Json, Release, Results, console, open_project, profile_name, split_names
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect

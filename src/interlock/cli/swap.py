@@ -17,7 +17,7 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
-from interlock.cli.build import build_options
+from interlock.cli.images import build_options
 from interlock.cli.options import Release, profile_name
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import registry_digest

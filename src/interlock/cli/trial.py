@@ -17,7 +17,7 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.build import build_options, fail_on_failed_builds
+from interlock.cli.images import build_options, fail_on_failed_builds
 from interlock.cli.options import (
     Json,
     Profiled,
