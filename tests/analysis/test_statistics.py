@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import warnings
 from collections.abc import Sequence
 
@@ -267,3 +268,28 @@ def test_a_benchmark_of_one_round_leaves_the_mean_open() -> None:
 
 def test_no_benchmark_has_no_mean() -> None:
     assert statistics.mean_by_group([[], []]) is None
+
+
+def test_what_a_group_of_a_block_did_to_its_rows_is_in_no_ratio() -> None:
+    rng = random.Random(3)
+    slow = [{0: rng.uniform(0.5, 2), 1: rng.uniform(0.5, 2)} for _ in range(6)]
+    noise = [rng.gauss(0, 0.01) for _ in range(100)]
+
+    def row(level: float, members: Sequence[int], at: int) -> list[dict[int, float]]:
+        return [
+            {group: level * slow[block][group] * math.exp(noise[at + 2 * block + group]) for group in some}
+            for block, some in enumerate(members_of(members))
+        ]
+
+    def members_of(members: Sequence[int]) -> list[tuple[int, ...]]:
+        return [(0, 1) if member == 2 else (member,) for member in members]
+
+    rows = {"base": row(1.0, [2] * 6, 0), "a": row(1.3, [0, 1, 0, 1, 1, 0], 12), "b": row(1.0, [1, 0, 1, 0, 0, 1], 24)}
+    levels = fit_levels(rows)
+    first, second = levels.ratio("a", "base"), levels.ratio("b", "base")
+    assert first is not None
+    assert second is not None
+    assert first.estimate == pytest.approx(1.3, rel=0.03)
+    assert second.estimate == pytest.approx(1.0, rel=0.03)
+    assert first.low > 1.2
+    assert first.rounds == 6

@@ -146,3 +146,12 @@ def test_the_lower_quartile_is_not_moved_by_one_slow_value() -> None:
     assert Estimator.LOWER_QUARTILE.of([1.0, 1.0, 1.0, 9.0]) == 1.0
     assert Estimator.MEDIAN.of([1.0, 3.0]) == 2.0
     assert Estimator.LOWER_QUARTILE.of([5.0]) == 5.0
+
+
+def test_a_row_whose_block_was_split_is_compared_group_by_group() -> None:
+    values = BenchmarkValues(
+        processes=[[1.0], [4.0], [3.0], [5.0]], blocks=[1, 1, 1, 2], groups=[0, 0, 1, 0], max_rss_bytes=1
+    )
+    assert values.turns == [{0: pytest.approx(2.0), 1: 3.0}, {0: 5.0}]
+    assert values.figures == [pytest.approx(12 ** (1 / 3)), 5.0]
+    assert BenchmarkValues(processes=[[1.0]], max_rss_bytes=1).turns == [1.0]

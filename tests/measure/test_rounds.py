@@ -23,7 +23,7 @@ from interlock.measure import blocks, disturbances, processes, rounds, stopwatch
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Session
 from interlock.measure.ending import Ending
-from interlock.measure.processes import block_figures
+from interlock.measure.processes import values_of
 from interlock.measure.rounds import TimeUsed
 from interlock.results.experiments import Estimator, Outcome, State, Subject
 from tests.builders import (
@@ -161,7 +161,7 @@ def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_bef
         order = rounds._rounds(session, open_cells, TimeUsed())
     assert session.resources.ending.exit_code == 130
     assert len(order) == 1 + 3
-    assert [len(block_figures(cell.runs["uncontended"], Estimator.MEDIAN)) for cell in open_cells][1] == 2
+    assert [len(values_of(cell.runs["uncontended"], Estimator.MEDIAN).figures) for cell in open_cells][1] == 2
     assert engine.looks[-1].is_last
 
 

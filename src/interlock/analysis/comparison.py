@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of
+from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
@@ -156,9 +156,10 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
     """Compare each label with the baseline and its control, where these are the same once; and the baseline's twin."""
     experiment = recorded.experiment
     baseline, adaptive = experiment.settings.baseline, experiment.settings.looks
-    figures: dict[BenchmarkKey, dict[str, list[float]]] = {}
-    for (workload, benchmark, label), row in recorded.figures.items():
-        figures.setdefault((workload, benchmark), {})[label] = row
+    figures: dict[BenchmarkKey, dict[str, Sequence[BlockFigure]]] = {}
+    for (label, workload), cell in recorded.values.items():
+        for benchmark, one in cell.items():
+            figures.setdefault((workload, benchmark), {})[label] = one.turns
     comparisons: dict[ComparedPair, Comparison] = {}
     twins: dict[BenchmarkKey, Ratio] = {}
     for key, rows in figures.items():

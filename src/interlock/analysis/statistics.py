@@ -13,6 +13,8 @@ import numpy.typing as npt
 import scipy  # loads scipy.special only where it is used
 
 Key = TypeVar("Key", bound=Hashable)
+# The figure of a row in one block, or its figures by group where the rows of the block were split.
+BlockFigure = float | Mapping[int, float]
 Floats = npt.NDArray[np.float64]
 
 # Figures further from their row's level than this many standard deviations count as if they were there (Huber).
@@ -117,27 +119,39 @@ class Levels:
         return np.asarray(np.linalg.pinv(normal, hermitian=True))
 
 
-def fit_levels(figures: Mapping[Key, Sequence[float]]) -> Levels:
-    """Fit the rows of one table; figures are by row, one for each round from the first on, all above 0.
+def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
+    """Fit the rows of one table; figures are by row, one for each block from the first on, all above 0.
 
-    Rows may end early. Rows and rounds are fitted by Huber's M-estimate in alternating sweeps, each row with a scale of
-    its own, so that a process that took half as long again moves little; what is left is treated as pseudo-values
-    (Huber, Robust Statistics, Wiley 1981, chapter 7). A row's variance is moderated by those of the others, whose
-    spread tells how much they have in common (Smyth, Linear Models and Empirical Bayes Methods, Statistical
-    Applications in Genetics and Molecular Biology 3:1, 2004). A figure's error is `RESOLUTION` at least:
-    equal figures are no certainty. Rows with a figure that is not positive and finite are left out.
+    Rows may end early. Where the rows of a block were split into groups, each group is a round of its own. Rows and
+    rounds are fitted by Huber's M-estimate in alternating sweeps, each row with a scale of its own, so that a process
+    that took half as long again moves little; what is left is treated as pseudo-values (Huber, Robust Statistics, Wiley
+    1981, chapter 7). A row's variance is moderated by those of the others, whose spread tells how much they have in
+    common (Smyth, Linear Models and Empirical Bayes Methods, Statistical Applications in Genetics and Molecular
+    Biology 3:1, 2004). A figure's error is `RESOLUTION` at least: equal figures are no certainty. Rows with a
+    figure that is not positive and finite are left out.
     """
-    known = {key: row for key, row in figures.items() if row and min(row) > 0 and math.isfinite(sum(row))}
-    rounds = max(map(len, known.values()), default=0)
+    turns = {key: _by_turn(row) for key, row in figures.items()}
+    known = {key: row for key, row in turns.items() if row and all(0 < one < math.inf for one in row.values())}
+    columns = {turn: number for number, turn in enumerate(sorted({turn for row in known.values() for turn in row}))}
+    rounds = len(columns)
     logs = np.full((len(known), rounds), np.nan)
     for number, row in enumerate(known.values()):
-        logs[number, : len(row)] = np.log(row)
+        logs[number, [columns[turn] for turn in row]] = np.log(list(row.values()))
     rows: dict[Hashable, int] = {key: number for number, key in enumerate(known)}
     if rounds < 2:
         nothing = np.ones(len(known))
         levels = logs[:, 0] if rounds else nothing
         return Levels(rows, levels, nothing, nothing, 0.0, np.isfinite(logs).astype(float))
     return _fitted(rows, logs)
+
+
+def _by_turn(row: Sequence[BlockFigure]) -> dict[tuple[int, int], float]:
+    """Return a row's figures by the numbers of block and group."""
+    return {
+        (block, group): figure
+        for block, entry in enumerate(row)
+        for group, figure in (entry.items() if isinstance(entry, Mapping) else [(0, entry)])
+    }
 
 
 def _fitted(rows: Mapping[Hashable, int], logs: Floats) -> Levels:
@@ -148,6 +162,9 @@ def _fitted(rows: Mapping[Hashable, int], logs: Floats) -> Levels:
     level, effect = known.sum(axis=1) / counts, np.zeros(logs.shape[1])
     for sweep in range(SWEEPS):
         before = level
+        if not there.all():
+            # Sweeping alone comes nearer in small steps where rows share few rounds.
+            level = _solved_levels(weights, known)
         effect = (weights * (known - level[:, None])).sum(axis=0) / weights.sum(axis=0)
         level = (weights * (known - effect)).sum(axis=1) / weights.sum(axis=1)
         left = np.where(there, logs - level[:, None] - effect, np.nan)
@@ -160,6 +177,14 @@ def _fitted(rows: Mapping[Hashable, int], logs: Floats) -> Levels:
     variance, freedom = _variances(distances, scale, plain, there)
     variance, moderated = moderate(np.maximum(variance, RESOLUTION**2), freedom)
     return Levels(rows, level, variance, moderated, float(freedom.sum()), np.asarray(plain))
+
+
+def _solved_levels(weights: Floats, known: Floats) -> Floats:
+    """Return the levels of rows by weighted least squares, the effects of rounds being eliminated; their mean is 0."""
+    sums = weights.sum(axis=0)
+    normal = np.diag(weights.sum(axis=1)) - (weights / sums) @ weights.T
+    right = (weights * known).sum(axis=1) - (weights / sums) @ (weights * known).sum(axis=0)
+    return np.asarray(np.linalg.lstsq(normal, right, rcond=None)[0])
 
 
 def _scales(left: Floats, counts: npt.NDArray[np.int64]) -> Floats:
@@ -228,8 +253,8 @@ def _trigamma_inverse(value: float) -> float:
     return found
 
 
-def ratio_of(mine: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
-    """Return the ratio of figures paired by round; None without a pair, or if a figure is not above 0."""
+def ratio_of(mine: Sequence[BlockFigure], theirs: Sequence[BlockFigure]) -> Ratio | None:
+    """Return the ratio of figures paired by block; None without a pair, or if a figure is not above 0."""
     rounds = min(len(mine), len(theirs))
     return fit_levels({"mine": mine[:rounds], "theirs": theirs[:rounds]}).ratio("mine", "theirs")
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import scipy  # loads scipy.special only where it is used
 
-from interlock.analysis.statistics import Key, Ratio, benjamini_hochberg, fit_levels
+from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 
 # Of the ratios of a family that are called different, at most this share is not, in the mean.
 SIGNIFICANT = 0.05
@@ -116,7 +116,7 @@ def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) ->
 
 
 def undecided_labels(
-    figures: Mapping[str, Sequence[float]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
+    figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
 ) -> set[str]:
     """Return the labels that need more rounds: both of each pair that is not decided, before the first look of all."""
     wanted = list(pairs)
@@ -124,7 +124,7 @@ def undecided_labels(
 
 
 def last_look(
-    figures: Mapping[str, Sequence[float]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
+    figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
 ) -> dict[Pair, Comparison]:
     """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
     rounds = max(map(len, figures.values()), default=0)
@@ -164,14 +164,14 @@ def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:
 
 
 def compare_rows(
-    figures: Mapping[str, Sequence[float]],
+    figures: Mapping[str, Sequence[BlockFigure]],
     pairs: Iterable[Pair],
     baseline: str,
     *,
     adaptive: bool,
     margin: float = MARGIN,
 ) -> dict[Pair, Comparison]:
-    """Compare rows of one table; figures are by row, one for each round.
+    """Compare rows of one table; figures are by row, one for each block.
 
     Ratios to the baseline are one family, those to controls another. Of all looks the least p, divided by the look's
     share of the error, is kept (Bonferroni's inequality), so that looking often does not find more.

@@ -70,6 +70,7 @@ class Taken:
     output: ProgramOutput | None
     ended: Ended
     busy_s: float
+    group: int | None = None  # where the rows of its block were split
 
 
 @dataclass
@@ -145,8 +146,9 @@ def run_slices(
 ) -> Iterator[Taken]:
     """Run a block of a program: yield how each process ended, a process per cell and several of the baseline."""
     rng = _order(session, benchmark, number)
-    for group in groups_of(cells, session.resources.settings.baseline, rng):
-        turns = Turns(session, benchmark)
+    groups = groups_of(cells, session.resources.settings.baseline, rng)
+    for number_of_group, group in enumerate(groups):
+        turns = Turns(session, benchmark, number_of_group if len(groups) > 1 else None)
         for cell in group:
             on_start(cell)
             failed = turns.start(cell)
@@ -195,6 +197,7 @@ class Turns:
 
     session: Session
     benchmark: Benchmark
+    group: int | None = None  # its number, if there are several
     workers: list[Worker] = field(default_factory=list)
 
     def start(self, cell: Cell) -> Taken | None:
@@ -231,7 +234,7 @@ class Turns:
         outcome, output = judge_process(self.session.workload, self.benchmark, ended)
         if output is not None and outcome.state is State.OK:
             output = without_repeated(output, worker.slices)
-        return Taken(worker.cell, outcome, output, ended, worker.busy_s)
+        return Taken(worker.cell, outcome, output, ended, worker.busy_s, self.group)
 
 
 def without_repeated(output: ProgramOutput, slices: Sequence[Slice]) -> ProgramOutput:

@@ -20,12 +20,13 @@ from interlock.measure import adapters
 from interlock.results.experiments import (
     BLOCK,
     ESTIMATOR,
+    GROUP,
+    BenchmarkValues,
     Estimator,
     Outcome,
     ProcessCost,
     ProgramOutput,
     State,
-    by_block,
 )
 
 LAUNCH = f"{MOUNT}/launch"
@@ -371,10 +372,16 @@ def _work_metadata(costs: Sequence[ProcessCost]) -> dict[str, Any]:
     return {f"interlock_work_{key}": sum(getattr(cost, key) for cost in costs) for key in keys}
 
 
-def block_figures(runs: Sequence[pyperf.Run], estimator: Estimator) -> list[float]:
-    """Return seconds per unit of work, one for each block that has values."""
+def values_of(runs: Sequence[pyperf.Run], estimator: Estimator) -> BenchmarkValues:
+    """Return what the files will hold of a benchmark's runs: seconds per unit of work."""
     taken = [run for run in runs if run.values]
-    return by_block([estimator.of(run.values) for run in taken], [run._metadata[BLOCK] for run in taken])
+    return BenchmarkValues(
+        processes=[list(run.values) for run in taken],
+        blocks=[run._metadata[BLOCK] for run in taken],
+        groups=[run._metadata[GROUP] for run in taken if GROUP in run._metadata],
+        estimator=estimator,
+        max_rss_bytes=0,
+    )
 
 
 def estimator_of(benchmark: Benchmark) -> Estimator:
@@ -382,9 +389,9 @@ def estimator_of(benchmark: Benchmark) -> Estimator:
     return Estimator.LOWER_QUARTILE if benchmark.threads == "one" else Estimator.MEDIAN
 
 
-def in_block(run: pyperf.Run, number: int, estimator: Estimator) -> pyperf.Run:
-    """Return the run with the number of its block and with how its figure is found."""
-    run._metadata |= {BLOCK: number, ESTIMATOR: str(estimator)}
+def in_block(run: pyperf.Run, number: int, estimator: Estimator, group: int | None = None) -> pyperf.Run:
+    """Return the run with the number of its block, and of its group if there are some, and how its figure is found."""
+    run._metadata |= {BLOCK: number, ESTIMATOR: str(estimator)} | ({} if group is None else {GROUP: group})
     return run
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from interlock.analysis.comparison import compared_pairs
+from interlock.analysis.statistics import BlockFigure
 from interlock.analysis.verdicts import LOOKS, compare_rows, last_look, open_labels
 from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
@@ -30,16 +31,16 @@ from interlock.measure.cells import (
 )
 from interlock.measure.processes import (
     all_reported,
-    block_figures,
     command_run,
     estimator_of,
     gil_note,
     gil_outcome,
     in_block,
     program_run,
+    values_of,
 )
 from interlock.measure.stopwatch import Phase
-from interlock.results.experiments import Outcome, ProgramOutput, State, Subject
+from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject
 
 # The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
 UNSTEADY = 1 / 6
@@ -155,17 +156,24 @@ def watched_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) ->
     used = [cell.sandbox.id for cell in open_cells] + [*session.network.helper_ids]
     found = watch.warnings(used, spent.cpu_s)
     for benchmark in session.workload.benchmarks:
-        found += unsteady(benchmark.name, _figures(open_cells, benchmark))
+        values = _values(open_cells, benchmark)
+        found += unsteady(benchmark.name, {label: one.figures for label, one in values.items()})
     return order, [f"{session.workload.name}: {sentence}" for sentence in found]
 
 
-def _figures(open_cells: list[Cell], benchmark: Benchmark) -> dict[str, list[float]]:
-    """Return the seconds per unit of work of each process, by label, of the cells that go on in this benchmark."""
+def _values(open_cells: Sequence[Cell], benchmark: Benchmark) -> dict[str, BenchmarkValues]:
+    """Return the values so far, by label, of the cells that go on in this benchmark."""
     return {
-        cell.subject.label: block_figures(cell.runs.get(benchmark.name, []), estimator_of(benchmark))
+        cell.subject.label: values_of(cell.runs.get(benchmark.name, []), estimator_of(benchmark))
         for cell in open_cells
         if cell.goes_on(benchmark)
     }
+
+
+def _turns(open_cells: Sequence[Cell], benchmark: Benchmark) -> dict[str, Sequence[BlockFigure]]:
+    """Return what the rows of a table are compared by; a limit is none."""
+    values = _values([cell for cell in open_cells if cell.limit is None], benchmark)
+    return {label: one.turns for label, one in values.items()}
 
 
 def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
@@ -212,7 +220,7 @@ def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:
     """Show what the rounds have come to, decided or not, whatever ended them."""
     settings, workload = session.resources.settings, session.workload
     for benchmark in workload.benchmarks:
-        figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
+        figures = _turns(open_cells, benchmark)
         pairs = compared_pairs(figures, settings.baseline, session.resources.controls)
         found = compare_rows(figures, pairs, settings.baseline, adaptive=settings.looks, margin=workload.margin)
         session.resources.on_look(Look(workload, benchmark, found, is_last=True))
@@ -263,7 +271,7 @@ def _keep(session: Session, benchmark: Benchmark, taken: blocks.Taken, spent: Ti
         run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
     else:
         run = program_run(session.workload, benchmark, taken.output, costs[-1])
-    taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
+    taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark), taken.group))
 
 
 def _noted(benchmark: Benchmark, cell: Cell, outcome: Outcome, output: ProgramOutput | None, ended: Ended) -> Outcome:
@@ -292,7 +300,7 @@ def _undecided(
     Those that were decided before are in the fit and in the family, as they are in the report. Cells that failed or
     timed out are not waited for.
     """
-    figures = _figures([cell for cell in open_cells if cell.limit is None], benchmark)
+    figures = _turns(open_cells, benchmark)
     settings, controls = session.resources.settings, session.resources.controls
     pairs = compared_pairs(figures, settings.baseline, controls)
     found = last_look(figures, pairs, settings.baseline, margin=session.workload.margin)

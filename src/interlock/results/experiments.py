@@ -253,8 +253,8 @@ class Subject(Data):
         return label_of(self.variant, self.mode)
 
 
-# Our own keys in the metadata of a pyperf run: its block, and how its figure is found.
-BLOCK, ESTIMATOR = "interlock_block", "interlock_estimator"
+# Our own keys in the metadata of a pyperf run: its block, its group if the block has some, and how its figure is found.
+BLOCK, GROUP, ESTIMATOR = "interlock_block", "interlock_group", "interlock_estimator"
 
 
 class Estimator(StrEnum):
@@ -272,6 +272,14 @@ class Estimator(StrEnum):
         if self is Estimator.MEDIAN or len(values) == 1:
             return median(values)
         return quantiles(values, n=4, method="inclusive")[0]
+
+
+def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[int]) -> list[dict[int, float]]:
+    """Return for each block the figures by group; that of a group with several processes is their mean."""
+    found: dict[int, dict[int, list[float]]] = {}
+    for number, group, figure in zip(blocks, groups, figures, strict=True):
+        found.setdefault(number, {}).setdefault(group, []).append(figure)
+    return [{group: _mean(some) for group, some in block.items()} for block in found.values()]
 
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
@@ -295,6 +303,7 @@ class BenchmarkValues(Data):
 
     processes: list[list[float]]
     blocks: list[int] = []  # of each process; of old files nothing, where each process is a round
+    groups: list[int] = []  # of each process, where the rows of a block were split
     estimator: Estimator = Estimator.MEDIAN
     user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
     sys_s: list[float] = []
@@ -307,6 +316,13 @@ class BenchmarkValues(Data):
     def figures(self) -> list[float]:
         """Return one figure for each block: values within a process are not independent of each other."""
         return by_block([self.estimator.of(process) for process in self.processes], self.blocks)
+
+    @property
+    def turns(self) -> Sequence[float | Mapping[int, float]]:
+        """Return the figure of each block, or its figures by group where rows were split: what rows are compared by."""
+        if not self.groups:
+            return self.figures
+        return by_group([self.estimator.of(process) for process in self.processes], self.blocks, self.groups)
 
 
 # What an experiment's files hold, by variant[+mode] and workload, and then by benchmark.

@@ -19,6 +19,7 @@ from interlock.errors import StoreError
 from interlock.results.experiments import (
     BLOCK,
     ESTIMATOR,
+    GROUP,
     BenchmarkValues,
     BuildRecord,
     CellKey,
@@ -314,7 +315,8 @@ def _benchmark(
         sys_s=_column(figures, shared, "interlock_process_sys_s"),
         reported=_reported(figures, shared, reported.get(name, ())),
         units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
-        blocks=_column(figures, shared, BLOCK) if any(BLOCK in one for one in (shared, *figures)) else [],
+        blocks=_own_column(figures, shared, BLOCK),
+        groups=_own_column(figures, shared, GROUP),
         estimator=figures[-1].get(ESTIMATOR, shared.get(ESTIMATOR, Estimator.MEDIAN)),
         max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
         gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
@@ -326,6 +328,12 @@ def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key
     if key in shared:
         return [data.get(key, shared[key]) for data in figures]
     return [data[key] for data in figures]
+
+
+def _own_column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[int]:
+    """Return a number of each run; nothing if any lacks it, as those of old files do."""
+    found = [data.get(key, shared.get(key)) for data in figures]
+    return [] if None in found else found
 
 
 def _reported(

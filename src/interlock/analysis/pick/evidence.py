@@ -10,6 +10,7 @@ from pathlib import Path
 
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.criteria import Criteria, Weight
+from interlock.analysis.statistics import BlockFigure
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, Variant
@@ -324,6 +325,11 @@ class Evidence:
         """Return one figure in seconds for each round; empty if it was not measured."""
         values = self.values.get((label, key[0]), {}).get(key[1])
         return values.figures if values else []
+
+    def turns(self, label: str, key: BenchmarkKey) -> Sequence[BlockFigure]:
+        """Return what it is compared by with the others of its benchmark; empty if it was not measured."""
+        values = self.values.get((label, key[0]), {}).get(key[1])
+        return values.turns if values else []
 
     def max_rss_bytes(self, label: str) -> int:
         """Return the largest memory of one process in the weighted benchmarks, in bytes."""

@@ -70,7 +70,7 @@ def fits_of(evidence: Evidence) -> Fits:
     """Fit the rows of each weighted benchmark together."""
     known = dict.fromkeys([*evidence.labels, evidence.baseline])
     return [
-        (share, fit_levels({label: evidence.figures(label, key) for label in known}))
+        (share, fit_levels({label: evidence.turns(label, key) for label in known}))
         for key, share in evidence.shares.items()
     ]
 
