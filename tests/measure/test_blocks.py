@@ -103,9 +103,14 @@ def test_a_disturbed_slice_is_taken_again_and_the_last_one_counts_whatever_it_go
 
 
 def test_work_that_waits_is_never_repeated() -> None:
-    assert blocks._repeats(make_benchmark("x")) == 0
-    assert blocks._repeats(make_benchmark("x", threads="one", clock="cpu")) == 0
-    assert blocks._repeats(make_benchmark("x", threads="one")) == blocks.REPEATS
+    assert blocks._repeats(make_benchmark("x"), 4) == 0
+    assert blocks._repeats(make_benchmark("x", threads="one", clock="cpu"), 4) == 0
+    assert blocks._repeats(make_benchmark("x", threads="one"), 4) == blocks.REPEATS
+
+
+def test_a_process_that_gives_one_value_is_not_asked_for_its_work_twice() -> None:
+    """The list of import-stdlib can be imported once."""
+    assert blocks._repeats(make_benchmark("x", threads="one"), 1) == 0
 
 
 def test_repeated_slices_are_no_values_and_are_kept_beside_them() -> None:

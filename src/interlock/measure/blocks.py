@@ -155,9 +155,10 @@ def run_slices(
             if failed:
                 yield failed
         try:
-            for _ in range(session.take().values):
+            values = session.take().values
+            for _ in range(values):
                 for worker in rng.sample(turns.workers, len(turns.workers)):
-                    turns.do(worker, partial(worker.take, _repeats(benchmark)))
+                    turns.do(worker, partial(worker.take, _repeats(benchmark, values)))
         finally:
             # Also if somebody ends the rounds: what was measured is kept.
             yield from [turns.end(worker) for worker in turns.workers]
@@ -168,9 +169,12 @@ def _order(session: Session, benchmark: Benchmark, number: int) -> random.Random
     return random.Random(seed)  # noqa: S311  an order, not a secret
 
 
-def _repeats(benchmark: Benchmark) -> int:
-    """Return how often a disturbed slice may be repeated: CPU time is not disturbed, and what waits has less of it."""
-    return REPEATS if benchmark.threads == "one" and benchmark.clock == "wall" else 0
+def _repeats(benchmark: Benchmark, values: int) -> int:
+    """Return how often a disturbed slice may be repeated: CPU time is not disturbed, and what waits has less of it.
+
+    A process that is to give a single value may be able to do its work only once.
+    """
+    return REPEATS if benchmark.threads == "one" and benchmark.clock == "wall" and values > 1 else 0
 
 
 def groups_of(cells: Sequence[Cell], baseline: str, rng: random.Random) -> list[list[Cell]]:
