@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.analysis import claims, comparison
+from interlock.analysis import claims
 from interlock.catalog import project as catalogs
 from interlock.cli.main import COMMANDS
+from interlock.cli.report import load_experiment
 from interlock.report import claims as findings
 from interlock.report import experiment as report
 from interlock.results import store
@@ -23,8 +24,7 @@ REFERENCES = sorted(path.parent for path in (ROOT / "results/reference").glob("*
 
 @pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
 def test_a_reference_report_is_what_its_raw_files_say(folder: Path) -> None:
-    experiment = store.read_experiment(folder)
-    tables = comparison.tables(experiment, *store.read_cells(folder, experiment))
+    experiment, tables = load_experiment(folder)
     assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables)
 
 

@@ -15,7 +15,7 @@ from interlock.analysis.scaling import CurveGroup, curve_groups
 from interlock.catalog.workloads import Metric, Repetition
 from interlock.report import experiment as report
 from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, State
-from interlock.results.profiles import BenchmarkProfile, FutexCounts, Instructions, Method, Probe
+from interlock.results.profiles import BenchmarkProfile, FutexCounts, Instructions, LockCost, Method, Probe
 from tests.builders import (
     OK,
     make_benchmark,
@@ -79,7 +79,7 @@ def test_a_row_has_its_value_ratios_verdicts_calls_and_state() -> None:
         "150 ±1%",
         "1.500x [1.499, 1.501] slower",
         "1.500x [1.499, 1.501] slower than cpython-3.13",
-        "2",
+        "2 futex",
         "10",
         "ok",
     )
@@ -377,3 +377,19 @@ def test_where_all_is_well_nothing_is_skipped() -> None:
 def test_only_what_failed_is_a_failure() -> None:
     cells: list[CellResult] = [make_cell("v", outcome=outcome) for outcome in (OK, NO_THREADS, FAILED, LATE, NO_PLACE)]
     assert report.failed_cells(cells) == [cells[2]]
+
+
+def test_a_lock_cost_is_told_by_what_makes_the_calls_and_has_its_time_where_it_is_known() -> None:
+    cost = LockCost({"futex": 0.062, "sched_yield": 6.56, "pth": 0.0}, 46_700.0)
+    assert report.lock_cost_text(cost) == "0.062 futex + 6.56 sched_yield, 0.0467 ms"
+    assert report.lock_cost_text(cost, 1000) == "62 futex + 6,560 sched_yield, 46.7 ms"
+    assert report.lock_cost_text(LockCost({"futex": 0.0}, 0.0)) == "0"
+    assert report.lock_cost_text(LockCost({"futex": 2.0}, None, futex_alone=True)) == "2 futex (only futex was counted)"
+
+
+def test_a_benchmark_that_names_its_calls_shows_their_number() -> None:
+    profile = make_profile(units=1, phases={"work": make_phase(futex=3, openat=5)})
+    for names, text in ((["futex"], "3 futex"), (["openat"], "5"), ("all", "8")):
+        benchmark = make_benchmark(profile_syscalls=names, profile_metric={"label": "calls per start", "scale": 1})
+        assert report.calls_text(benchmark, profile) == text
+    assert report.calls_text(make_benchmark(), None) == "-"

@@ -144,7 +144,7 @@ class Benchmark(Data):
     )
     profile_loops: int = Field(default=1, ge=1, description="Loops of the profiled process.")
     profile_syscalls: list[str] | Literal["all"] = Field(
-        default=["futex"], description="System calls whose number profile_metric shows."
+        default=["futex"], description="System calls whose number profile_metric shows; ['futex'] shows the lock cost."
     )
     parallel: int = Field(
         default=1, ge=1, description="Processes of a command that start at once; each is a unit of work."

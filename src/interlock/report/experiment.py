@@ -13,7 +13,7 @@ from interlock.analysis.comparison import DetailFigure, Row, Summary, Table
 from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_text
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict
-from interlock.catalog.workloads import Metric
+from interlock.catalog.workloads import Benchmark, Metric
 from interlock.report.tables import (
     RSS,
     SHARE,
@@ -37,7 +37,7 @@ from interlock.results.experiments import (
     engine_line,
     host_line,
 )
-from interlock.results.profiles import BenchmarkProfile, Method
+from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, LockCost, Method
 
 MOST_CALLS = 4
 LEGEND = (
@@ -46,11 +46,12 @@ LEGEND = (
     "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
     "and 'faster': p of equals is below 0.05, adjusted for the looks taken and for the ratios of the table (Benjamini "
     "and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). 'undecided': "
-    "neither is shown, with about how many more rounds would show one. The twin is the baseline's image measured as "
-    "if it were another variant: what it shows is noise. summary: geometric mean over the workloads with a ratio, in "
-    "each over its benchmarks that count on as many CPUs as the machine has. System calls are counted in a separate "
-    "pass. A limit is what the machine does without an interpreter; share of the limit: the best limit's time per unit "
-    "of work divided by the row's."
+    "neither is shown, with about how many more rounds would show one. lock cost: futex, sched_yield and the calls of "
+    "GNU pth's scheduler, and the time in them, waiting included, over all threads. The twin is the baseline's image "
+    "measured as if it were another variant: what it shows is noise. summary: geometric mean over the workloads with a"
+    " ratio, in each over its benchmarks that count on as many CPUs as the machine has. System calls are counted in a "
+    "separate pass. A limit is what the machine does without an interpreter; share of the limit: the best limit's time"
+    " per unit of work divided by the row's."
 )
 
 
@@ -118,7 +119,7 @@ def _benchmark_section(table: Table) -> Section:
         f"ratio to {table.baseline}",
         "ratio to control",
         *([SHARE] if table.limits else []),
-        profile.label if profile else "futex",
+        profile.label if profile and not shows_lock_cost(table.benchmark) else f"lock cost {per_unit(profile)}",
         RSS,
         "state",
     )
@@ -136,11 +137,39 @@ def _benchmark_row(table: Table, row: Row) -> tuple[str, ...]:
     is_baseline = row.label == table.baseline and row.seconds is not None
     ratio = "baseline" if is_baseline else comparison_text(row.to_baseline)
     control = comparison_text(row.to_control, named=True)
-    counted = row.profile.calls_shown(table.benchmark) if row.profile else None
-    calls = "-" if counted is None else figure_text(counted)
+    calls = calls_text(table.benchmark, row.profile)
     rss = "-" if row.max_rss_bytes is None else f"{row.max_rss_bytes / 1e6:.0f}"
     share = [share_text(row.share)] if table.limits else []
     return (label_text(row.label), value_text(table, row), ratio, control, *share, calls, rss, state_text(row))
+
+
+def shows_lock_cost(benchmark: Benchmark) -> bool:
+    """Return whether a benchmark's calls are shown as lock cost, not as the number of calls that it names."""
+    return benchmark.profile_metric is None or benchmark.profile_syscalls == LOCK_CALLS
+
+
+def per_unit(metric: Metric | None) -> str:
+    """Return what counts are divided by: 'per 1M imports'."""
+    return metric.per if metric else "per unit of work"
+
+
+def calls_text(benchmark: Benchmark, profile: BenchmarkProfile | None) -> str:
+    """Return the lock cost, '0.062 futex + 6.56 sched_yield, 0.0467 ms', or the calls that a benchmark names."""
+    if profile is None or benchmark.profile_metric is None:
+        return "-"
+    if not shows_lock_cost(benchmark):
+        counted = profile.calls_shown(benchmark)
+        return "-" if counted is None else figure_text(counted)
+    return lock_cost_text(profile.lock_cost, benchmark.profile_metric.scale)
+
+
+def lock_cost_text(cost: LockCost, scale: float = 1.0) -> str:
+    """Return the calls by what makes them, each per unit of work times scale, and the ms in them where it is known."""
+    calls = " + ".join(f"{figure_text(count * scale)} {name}" for name, count in cost.calls.items() if count)
+    if not calls:
+        return "0"
+    time = "" if cost.ns is None else f", {figure_text(cost.ns * scale / 1e6)} ms"
+    return f"{calls}{time}{' (only futex was counted)' if cost.futex_alone else ''}"
 
 
 def comparison_text(comparison: Comparison | None, *, named: bool = False) -> str:

@@ -19,7 +19,7 @@ from interlock.catalog.types import TWIN, split_label
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Built, CellResult, Experiment, Facts, Profiles, Values
-from interlock.results.profiles import BenchmarkProfile
+from interlock.results.profiles import BenchmarkProfile, LockCost
 
 if TYPE_CHECKING:  # pyarrow takes a second to load, and a fleet's hosts do not have it
     import pyarrow as pa
@@ -115,6 +115,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("spread", "number", "half the range of the processes' medians, as a share of their median"),
         Column("max_rss_bytes", "integer", "peak memory of a process, bytes"),
         Column("futex_per_unit", "number", "futex calls per unit of work, from the profile"),
+        Column("lock_calls_per_unit", "number", "futex, sched_yield and GNU pth's scheduler: calls per unit of work"),
+        Column("lock_seconds_per_unit", "number", "seconds in them, waiting included; empty where it is not known"),
         Column("share_of_limit", "number", "throughput as a share of the best limit's; 1 is as much"),
         Column("share_low", "number", "lower end of the 95 % interval; empty after one round"),
         Column("share_high", "number", "upper end of the 95 % interval; empty after one round"),
@@ -318,6 +320,11 @@ def _term(name: str, one: Interval) -> Record:
     return {name: one.estimate, **_ends(f"{name}_", one)}
 
 
+def _lock_cells(cost: LockCost) -> Record:
+    seconds = None if cost.ns is None else cost.ns / 1e9
+    return {"lock_calls_per_unit": sum(cost.calls.values()), "lock_seconds_per_unit": seconds}
+
+
 def _ratio_row(table: Table, row: Row) -> Record:
     compared = row.to_baseline or row.to_control
     return {
@@ -329,6 +336,7 @@ def _ratio_row(table: Table, row: Row) -> Record:
         "spread": row.spread,
         "max_rss_bytes": row.max_rss_bytes,
         "futex_per_unit": row.profile.futex_per_unit if row.profile else None,
+        **(_lock_cells(row.profile.lock_cost) if row.profile else {}),
         "share_of_limit": row.share.estimate if row.share else None,
         **(_ends("share_", row.share) if row.share else {}),
         "margin": compared.margin if compared else None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -106,6 +107,27 @@ class Instructions(Data):
     runs: int
 
 
+# GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending
+# signals, empties a pipe and selects. Nothing else asks for pending signals.
+PTH_TURN = "rt_sigpending"
+PTH_CALLS = ("rt_sigprocmask", PTH_TURN, "select", "pselect6", "poll", "ppoll")
+# What shows the number of futex calls alone is shown as lock cost: older records have no other word for it.
+LOCK_CALLS = ["futex"]
+
+
+@dataclass(frozen=True)
+class LockCost:
+    """What locking and waiting for each other asks of the kernel, per unit of work.
+
+    `calls` are by what makes them: futex, sched_yield, and pth for the calls of its scheduler. `ns` is wall time in
+    them, waiting included; None where the probe has no times. `futex_alone`: the probe counts no others.
+    """
+
+    calls: Mapping[str, float]
+    ns: float | None
+    futex_alone: bool = False
+
+
 class BenchmarkProfile(Data):
     """The system calls of one benchmark by phase; its work's calls are those of `counted` less those of `deducted`."""
 
@@ -129,6 +151,22 @@ class BenchmarkProfile(Data):
         """
         calls = self._calls(self.counted, names) - (self._calls(self.deducted, names) if self.deducted else 0)
         return max(0, calls) / self.units
+
+    @property
+    def lock_cost(self) -> LockCost:
+        """Return futex, sched_yield and a scheduler's own calls: number and time per unit of work."""
+        if not self.knows("all"):
+            return LockCost({"futex": self.futex_per_unit}, None, futex_alone=True)
+        turns = self.calls_per_unit([PTH_TURN])
+        pth = self.calls_per_unit(PTH_CALLS) + min(turns, self.calls_per_unit(["read"])) if turns else 0.0
+        names = ["futex", "sched_yield", *(PTH_CALLS if turns else ())]
+        syscalls = self.phases[self.counted].syscalls
+        known_ns = [syscalls[name].ns for name in names if name in syscalls]
+        times = [one for one in known_ns if one is not None]
+        return LockCost(
+            {"futex": self.futex_per_unit, "sched_yield": self.calls_per_unit(["sched_yield"]), "pth": pth},
+            sum(times) / self.units if self.deducted is None and len(times) == len(known_ns) else None,
+        )
 
     def calls_shown(self, benchmark: Benchmark) -> float | None:
         """Return what the benchmark's profile_metric shows; None without one, or where the calls were not counted."""

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
-from interlock.report.experiment import most_calls_text
+from interlock.report.experiment import lock_cost_text, most_calls_text
 from interlock.report.tables import Section, end_of_rounds_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
@@ -137,7 +137,7 @@ def call_section(trial: Trial) -> Section | None:
         return None
     of = "service" if trial.settings.load else "tests"
     unit = "request" if any(profile.units > 1 for _, profile in profiled) else "run"
-    per = (f"{what}/{unit}" for what in ("calls", "futex", "futex waits", "waited ms", "woke nobody"))
+    per = (f"{what}/{unit}" for what in ("calls", "lock cost", "futex waits", "waited ms", "woke nobody"))
     rows = tuple((YOURS.get(one.label, one.label), *_calls(profile)) for one, profile in profiled)
     return Section(f"system calls of the {of}, counted after all timing", ("", *per, "most calls"), rows)
 
@@ -146,13 +146,13 @@ def _calls(profile: BenchmarkProfile) -> tuple[str, ...]:
     phase = profile.phases[profile.counted]
     names = most_calls_text(profile, MOST_CALLS)
     calls = digits(profile.calls_per_unit(list(phase.syscalls)))
-    futex = digits(profile.futex_per_unit)
+    locks = lock_cost_text(profile.lock_cost)
     if profile.method is not Method.BPF:
-        return calls, futex, "-", "-", "-", names
+        return calls, locks, "-", "-", "-", names
     waits = phase.futex_waits
     return (
         calls,
-        futex,
+        locks,
         digits(sum(counts.calls for counts in waits) / profile.units),
         digits(sum(counts.ns for counts in waits) / 1e6 / profile.units),
         digits(sum(counts.woke_nobody for counts in phase.futex.values()) / profile.units),

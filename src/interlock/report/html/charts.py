@@ -13,6 +13,7 @@ from interlock.analysis.claims import ClaimVerdict
 from interlock.analysis.comparison import Table
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import slug
+from interlock.report.experiment import per_unit
 from interlock.report.html import drawing
 from interlock.report.html.drawing import (
     INK,
@@ -44,7 +45,6 @@ from interlock.report.html.frames import (
     Record,
     duration,
     key_of,
-    per_unit,
 )
 from interlock.report.tables import figure_text, ratio_text
 from interlock.results.experiments import State
@@ -52,7 +52,7 @@ from interlock.results.experiments import State
 
 def calls_chart(table: Table, frame: Sequence[Record], named: Sequence[str]) -> Chart | None:
     """Return the chart of one benchmark's system calls; None if none were counted."""
-    key, unit = key_of(table), per_unit(table)
+    key, unit = key_of(table), per_unit(table.benchmark.profile_metric)
     kinds = {one["kind"] for one in frame if one["benchmark"] == key}
     if not kinds:
         return None

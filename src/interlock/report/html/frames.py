@@ -13,7 +13,7 @@ from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import TWIN
-from interlock.report.experiment import comparison_text, curves_section, facts_text, state_text, value_text
+from interlock.report.experiment import calls_text, comparison_text, curves_section, facts_text, state_text, value_text
 from interlock.report.tables import figure_text, ratio_text
 from interlock.results.experiments import Experiment, State
 from interlock.results.profiles import BenchmarkProfile
@@ -73,12 +73,6 @@ def key_of(table: Table) -> str:
     return f"{table.workload.name} {table.benchmark.name}"
 
 
-def per_unit(table: Table) -> str:
-    """Return what counts are divided by: 'per 1M imports'."""
-    metric = table.benchmark.profile_metric
-    return metric.per if metric else "per unit of work"
-
-
 def _ends(ratio: Interval | None) -> Record:
     """Return a ratio with its interval for a chart; after one round it has no ends."""
     if ratio is None:
@@ -127,7 +121,7 @@ def _ratio(table: Table, row: Row) -> Record:
         "said": BASELINE if is_baseline else comparison.words if comparison else None,
         "control": row.to_control.ratio.estimate if row.to_control else None,
         "control_text": comparison_text(row.to_control, named=True),
-        "calls": row.profile.calls_shown(table.benchmark) if row.profile else None,
+        "calls_text": calls_text(table.benchmark, row.profile),
         "rss_mb": row.max_rss_bytes / 1e6 if row.max_rss_bytes else None,
         "state": state_text(row),
         **_shade(row, is_baseline),

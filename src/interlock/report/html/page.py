@@ -308,6 +308,7 @@ RATIOS: list[Column] = [
     ("text", "ratio to baseline [95 %]", "ratio"),
     ("said", "verdict", "text"),
     ("control_text", "ratio to control", "control"),
+    ("calls_text", "lock cost or calls per unit", "text"),
     ("rss_mb", "RSS MB", "number"),
     ("state", "state", "words"),
 ]
