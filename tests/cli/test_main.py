@@ -19,8 +19,8 @@ from interlock.catalog import project as catalogs
 from interlock.cli import main
 from interlock.cli.main import COMMANDS, load_command
 from interlock.cli.matrix import fail_on_failed_cells, read_request
-from interlock.cli.options import MatrixOptions, split_names
-from interlock.errors import WorkloadError
+from interlock.cli.options import MatrixOptions, parse_duration, split_names
+from interlock.errors import UsageError, WorkloadError
 from interlock.measure.experiment import Words
 from interlock.results import store
 from interlock.results.experiments import Outcome, State
@@ -177,6 +177,19 @@ def test_an_unknown_mode_condition_or_workload_is_answered_with_those_that_exist
     code, said = run("matrix", *words)
     assert code == 2
     assert [name for name in named if name not in said] == []
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("0.5h", 1800)])
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert parse_duration(text, "--budget") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "10 m", "-5m", "0s", "1h30m", "10min"])
+def test_what_is_no_duration_is_one_error_that_names_the_option(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_duration(text, "--budget")
+    assert caught.value.key == "--budget"
+    assert f"'{text}'" in str(caught.value)
 
 
 def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() -> None:

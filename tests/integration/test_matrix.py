@@ -195,28 +195,33 @@ def test_a_mode_and_conditions_are_measured_beside_the_plain_baseline(small: Pat
     assert repeat in described.command
 
 
-def test_ctrl_c_while_measuring_keeps_whole_workloads_and_leaves_nothing_running(small: Path) -> None:
+def test_ctrl_c_while_measuring_keeps_whole_workloads_reports_and_leaves_nothing_running(small: Path) -> None:
     add_workload(small, "a-good", GOOD)
     add_workload(small, "b-endless", "import time\ntime.sleep(300)\n", deadline_s=300)
-    done = _interrupt_when(small, lambda line: "b-endless" in line)
-    assert done == 130
+    code, said = _interrupt_when(small, lambda line: "| b-endless" in line)
+    assert code == 130
     folder = store.latest_experiment(small / "results")
     described = store.read_experiment(folder)
     found = states(described)
     assert found[QUICK, "a-good"] is State.OK
-    assert found[QUICK, "b-endless"] is State.FAILED
+    assert found[QUICK, "b-endless"] is State.NOT_MEASURED
+    assert described.ended_by == "Ctrl-C"
     for path in folder.rglob("*.json"):
         json.loads(path.read_text())
     assert not list(folder.rglob("b-endless*"))
+    assert (folder / "report.md").is_file()
+    assert f"--resume {folder.name}" in said
 
 
-def test_ctrl_c_before_anything_is_whole_leaves_no_folder(small: Path) -> None:
+def test_ctrl_c_before_anything_is_measured_ends_in_a_report_too(small: Path) -> None:
     add_workload(small, "endless", "import time\ntime.sleep(300)\n", deadline_s=300)
-    assert _interrupt_when(small, lambda line: "round 0" in line) == 130
-    assert list((small / "results").iterdir()) == []
+    code, said = _interrupt_when(small, lambda line: "round 0" in line)
+    assert code == 130
+    assert "not measured: endless" in said
 
 
-def _interrupt_when(project: Path, reached: Any) -> int:
+def _interrupt_when(project: Path, reached: Any) -> tuple[int, str]:
+    """Send Ctrl-C once a line is reached; return the exit code, and what was said afterwards."""
     with subprocess.Popen(
         command("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile"),
         cwd=project,
@@ -227,7 +232,8 @@ def _interrupt_when(project: Path, reached: Any) -> int:
         assert process.stdout is not None
         assert any(reached(line) for line in process.stdout)
         process.send_signal(signal.SIGINT)
-        return process.wait(timeout=60)
+        said = process.stdout.read()
+        return process.wait(timeout=60), said
 
 
 ON_A_TINY_DISK = """

@@ -199,6 +199,8 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     assert " --variants all --workloads" in experiment.repeat_command(adaptive, Words("all"))
     assert " --variants core --workloads core " in experiment.repeat_command(adaptive, Words("core", "core"))
     changes = {"quick": False, "profiled": False, "profile": "release"}
+    cut = make_settings(["a"]).model_copy(update={"budget_s": 600.0})
+    assert experiment.repeat_command(cut).endswith(" --budget 600s")
     other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
     assert other.endswith(" --seed 7 --no-profile --release")
 

@@ -22,14 +22,17 @@ from interlock.cli.options import (
     Results,
     console,
     open_project,
+    parse_duration,
     profile_name,
     split_names,
     takes_matrix_options,
 )
 from interlock.cli.report import write_report
+from interlock.cli.streaming import DecidedRows
 from interlock.engine.protocol import Engine
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure import experiment
+from interlock.measure.ending import Ending
 from interlock.measure.experiment import Words
 from interlock.report.experiment import failed_cells
 from interlock.results import store
@@ -116,30 +119,40 @@ def matrix(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the experiment and its folder (default: from the date).")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End with what is known after this long of measuring: 90s, 10m, 1h."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
 ) -> None:
     """Build variants, measure workloads on them and report: the main job.
 
-    Checks this machine first. Cells that fail do not stop the others.
+    Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends with what is known so far, a second
+    one at once.
     """
     paths, known = open_project()
+    ending = Ending(parse_duration(budget, "--budget") if budget else None)
     request = read_request(known, options)
     request.require_possible(options.engine)
     with ready_machine(paths, known, options.profile, agreed=yes, engine=options.engine) as machine:
         write_generated(paths, known)
         print_estimate(machine, paths, known, request)
         built = build_variants(machine, known, request.variants, build_options(paths, options.release))
-        settings = request.settings(built)
+        settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
         with progress.Display(console) as display:
-            on_progress = progress.MeasureProgress(display, len(settings.workloads))
+            rows = DecidedRows(display, settings.baseline)
+            on_progress = progress.MeasureProgress(display, len(settings.workloads), lambda: rows.counts)
             command = experiment.repeat_command(
                 settings, request.words, _engine_to_repeat(machine.name, options.engine)
             )
             into = results or paths.results
             assignment = experiment.Assignment(known, paths.root, into, built, settings, command, name)
-            folder = experiment.run(machine, assignment, experiment.Watching(on_progress))
+            folder = experiment.run(machine, assignment, experiment.Watching(on_progress, rows, ending))
+            rows.end()
     described = write_report(folder)
+    if ending.exit_code:
+        raise typer.Exit(ending.exit_code)
     fail_on_failed_builds(built)
     fail_on_failed_cells(folder, described)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import EngineName
 
@@ -91,6 +93,18 @@ def takes_matrix_options(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {one.name: one.annotation for one in expanded}
     vars(run)["__signature__"] = signature.replace(parameters=expanded)
     return run
+
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600}
+
+
+def parse_duration(text: str, option: str) -> float:
+    """Return the seconds of 90s, 10m or 1h; UsageError for anything else, with the option that has it."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    seconds = float(found[1]) * UNITS_S[found[2]] if found else 0.0
+    if not seconds:
+        raise UsageError(key=option, found=f"'{text}' is no duration", todo="Write it as 90s, 10m or 1h.")
+    return seconds
 
 
 def split_names(names: str | None) -> list[str] | None:

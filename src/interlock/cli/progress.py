@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
@@ -96,6 +96,20 @@ class Display:
         if not self._quiet:
             self._console.print(Text(line), soft_wrap=True)
 
+    def set_table(self, table: RenderableType | None) -> None:
+        """Show a table above the rows; None takes it away."""
+        if self._progress:
+            self._progress.table = table
+            self._progress.refresh()
+
+    def keep(self, table: RenderableType) -> None:
+        """Print a table that stays."""
+        self._console.print(table)
+
+    @property
+    def height(self) -> int:
+        return self._console.height
+
     @property
     def redraws(self) -> bool:
         return self._progress is not None
@@ -106,10 +120,21 @@ def open_display(as_json: bool) -> Display:
     return Display(Console(stderr=True), quiet=True) if as_json else Display(console)
 
 
-def _rows(console: Console) -> Progress:
+class _TableAndRows(Progress):
+    """Rows below a table, if there is one."""
+
+    table: RenderableType | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        if self.table is not None:
+            yield self.table
+        yield from super().get_renderables()
+
+
+def _rows(console: Console) -> _TableAndRows:
     one_line = Column(no_wrap=True)
     rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    return Progress(
+    return _TableAndRows(
         TextColumn("{task.fields[row].name}", markup=False, table_column=one_line),
         TextColumn("{task.fields[row].step}", markup=False, table_column=rest),
         _Bar(),
@@ -237,8 +262,8 @@ class TransferProgress:
 class MeasureProgress:
     """Called before each process of the measuring and profiling passes."""
 
-    def __init__(self, display: Display, workloads: int) -> None:
-        self._display, self._workloads = display, workloads
+    def __init__(self, display: Display, workloads: int, decided: Callable[[], str] = str) -> None:
+        self._display, self._workloads, self._decided = display, workloads, decided
         self._start = time.monotonic()
         self._seen: list[str] = []
         self._logged_s = 0.0
@@ -260,7 +285,8 @@ class MeasureProgress:
     def status(self, update: ProgressUpdate, now: float) -> str:
         where = " / ".join(part for part in (update.workload, update.subject) if part)
         done = f"{update.number} of {update.total}" if update.total > 1 else ""
-        parts = [update.activity, where, done, f"{clock(now - self._start)} elapsed{self._left(update, now)}"]
+        elapsed = f"{clock(now - self._start)} elapsed{self._left(update, now)}"
+        parts = [update.activity, where, done, self._decided(), elapsed]
         return "measure " + " | ".join(part for part in parts if part)
 
     def _left(self, update: ProgressUpdate, now: float) -> str:

@@ -141,8 +141,8 @@ def merge_experiments(before: Experiment | None, new: Experiment, name: str, hos
         "started": min(part.started for part in parts),
         "settings": settings,
         "host": {**new.host, "name": host},
-        **{key: _sum(parts, key) for key in ("duration_s", "measuring_s", "in_processes_s")},
-        **{key: _union(parts, key) for key in ("workloads", "facts", "order", "left_out")},
+        **{key: _sum(parts, key) for key in ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")},
+        **{key: _union(parts, key) for key in ("workloads", "facts", "order", "left_out", "times")},
         **{key: _concatenated(parts, key) for key in ("cells", "limits", "warnings")},
     }
     return new.model_copy(update=joined)
@@ -156,7 +156,7 @@ def _without(experiment: Experiment, workloads: list[str]) -> Experiment:
             "cells": [cell for cell in experiment.cells if cell.workload in kept],
             "limits": [cell for cell in experiment.limits if cell.workload in kept],
             **{key: {name: one for name, one in getattr(experiment, key).items() if name in kept}
-               for key in ("workloads", "order", "left_out")},
+               for key in ("workloads", "order", "left_out", "times")},
         }
     )  # fmt: skip
 

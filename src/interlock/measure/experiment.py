@@ -71,6 +71,7 @@ def repeat_command(settings: Settings, words_for: Words = NAMED, engine: EngineN
     words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
     words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
     words += [] if settings.profiled else ["--no-profile"]
+    words += [] if settings.budget_s is None else ["--budget", f"{settings.budget_s:g}s"]
     words += ["--engine", engine.value] if engine else []
     return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
 
@@ -174,6 +175,7 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
         _measure_all(engine, assignment, watching, record)
     finally:
         with watching.ending.shielded():
+            watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
             try:
                 engine.clean_up(record.owner)
             finally:

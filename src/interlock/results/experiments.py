@@ -175,6 +175,7 @@ class Settings(Data):
     workloads: list[str]
     conditions: list[str] = []  # under which the baseline is measured once more
     profiled: bool
+    budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
 
     @property
     def looks(self) -> bool:
