@@ -22,16 +22,19 @@ settings.load_profile("interlock")
 
 ENGINE_FOLDERS = ("tests/integration/", "tests/proofs/")
 # These take longest, and begin first: a long file that begins last keeps one worker waiting for the other.
-LONG = ("tests/browser/test_report.py", "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
+BROWSER = "tests/browser/"  # one browser for all of them
+LONG = (BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
 # They trace without an engine, and no profile is taken beside another tracer.
 TRACING = ("tests/measure/test_launch.py",)
 
 
 def group_of(nodeid: str) -> str:
-    """What runs on one worker: all tests that need an engine or trace, and of the others each file.
+    """What runs on one worker: all tests that need an engine or trace, those of pages, and of the others each file.
 
     Measurements take turns, and tests of the engine look at all containers; tests of one file share what they made.
     """
+    if nodeid.startswith(BROWSER):
+        return BROWSER
     return "engine" if nodeid.startswith((*ENGINE_FOLDERS, *TRACING)) else nodeid.partition("::")[0]
 
 

@@ -19,8 +19,9 @@ ROWS = ["5 rows", "57 rows"]
 MOST_BYTES = 6_000_000
 # Asked for are 2 s on a machine that does nothing else; a machine that builds beside it takes longer.
 SLOWEST_S = 10
-# Rows of a table and marks of a chart after the third are like those before; axe takes 20 s for all.
-REPEATED = [["tbody tr:nth-child(n+4)"]]
+# Rows of a table after the third are like those before, and marks of charts, which no reader of screens is shown,
+# have a test of their contrast; axe takes 20 s for all.
+REPEATED = [["tbody tr:nth-child(n+4)"], [".chart svg .role-mark"]]
 
 
 @pytest.fixture(params=[(rows, width) for rows in ROWS for width in WIDTHS], ids="-".join)
@@ -46,7 +47,7 @@ def test_every_chart_is_drawn_and_no_page_is_wider_than_its_window(seen: Window)
         """[...document.querySelectorAll('[data-chart]')].map(place =>
             [place.dataset.chart, place.querySelectorAll('svg .role-mark path, svg .role-mark line').length])"""
     )
-    assert len(marks) >= 20
+    assert len(marks) >= 9
     assert [name for name, count in marks if count == 0] == []
     width, window = seen.page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert width <= window
@@ -95,33 +96,24 @@ def test_a_dot_stands_for_each_ratio(shared: Open, rows: str) -> None:
 
 
 def test_the_filter_holds_for_charts_and_tables_and_is_undone(shared: Open) -> None:
-    window = shared("57 rows")
+    window = shared("5 rows")
     window.page.locator("#heat-map summary").click()
     before = window.names_in("heat-map")
-    window.filter(" 3.14t,  NOGIL ")
-    kept = [name for name in before if "3.14t" in name or "nogil" in name]
+    notes = [window.page.locator(one) for one in ('[data-note="heat-map"]', '[data-table="all-calls"] [role="status"]')]
+    window.filter(" PTH,  -3.14 ")
+    kept = [name for name in before if "pth" in name or "-3.14" in name]
+    assert 0 < len(kept) < len(before)
     assert window.names_in("heat-map") == kept
     assert set(window.column("heat-map", 0)) == set(kept)
     assert window.page.locator("#shown").text_content() == f"{len(kept)} of {len(before)}"
-    assert window.names_in("ratio-locks-queue") == [
-        name for name in ratios_of("57 rows", "locks queue") if name in kept
-    ]
+    assert window.names_in("ratio-locks-queue") == [name for name in ratios_of("5 rows", "locks queue") if name in kept]
+    window.filter("jython")
+    assert window.names_in("heat-map") == []
+    assert all(note.text_content() for note in notes)
     window.filter("")
     assert window.names_in("heat-map") == before
+    assert not any(note.text_content() for note in notes)
     assert window.messages == []
-
-
-def test_a_filter_that_nothing_passes_says_so(shared: Open) -> None:
-    window = shared("5 rows")
-    window.filter("jython")
-    assert window.page.locator('[data-note="heat-map"]').text_content() == (
-        "Nothing to draw: no variant that is shown has a figure here."
-    )
-    assert window.page.locator('[data-table="all-calls"]').get_by_role("status").text_content() == (
-        "No row is left: clear a filter."
-    )
-    window.filter("3.14")
-    assert window.names_in("heat-map") == ["cpython-3.14", "cpython-3.14t"]
 
 
 def test_a_table_is_sorted_by_the_figures_behind_its_texts(shared: Open) -> None:
@@ -167,21 +159,23 @@ def test_the_table_of_calls_is_chosen_from_searched_and_sorted(shared: Open) -> 
 
 
 def test_rows_can_stand_by_their_time(shared: Open) -> None:
-    window = shared("57 rows")
-    ratio = ratios_of("57 rows", "locks queue")
+    window = shared("5 rows")
+    ratio = ratios_of("5 rows", "locks uncontended")
+    assert window.names_in("ratio-locks-uncontended") == list(ratio)
     window.order("least time first")
-    assert window.names_in("ratio-locks-queue") == sorted(ratio, key=lambda name: ratio[name])
-    assert window.names_in("heat-map")[0] == "pypy-3.11"
+    assert window.names_in("ratio-locks-uncontended") == sorted(ratio, key=lambda name: ratio[name]) != list(ratio)
+    assert window.names_in("heat-map")[0] == "cpython-3.14"
 
 
 def test_a_mark_that_is_pointed_at_says_its_figures(shared: Open) -> None:
     window = shared("5 rows")
-    dot = window.page.locator('[data-chart="ratio-locks-queue"] svg .mark-symbol.role-mark path').nth(1)
+    dot = window.page.locator('[data-chart="ratio-locks-uncontended"] svg .mark-symbol.role-mark path').nth(1)
     dot.scroll_into_view_if_needed()
     dot.hover(force=True)
     tip = window.page.locator("#vg-tooltip-element.visible")
-    assert "cpython-3.13t" in (tip.text_content() or "")
-    assert f"{ratios_of('5 rows', 'locks queue')['cpython-3.13t']:.3f}x" in (tip.text_content() or "")
+    name, ratio = list(ratios_of("5 rows", "locks uncontended").items())[1]
+    assert name in (tip.text_content() or "")
+    assert f"{ratio:.3f}x" in (tip.text_content() or "")
 
 
 def test_a_window_that_becomes_narrow_gets_narrow_charts(opened: Open) -> None:
@@ -189,14 +183,14 @@ def test_a_window_that_becomes_narrow_gets_narrow_charts(opened: Open) -> None:
     wide = window.page.locator('[data-chart="summary"] svg').bounding_box()
     window.page.set_viewport_size({"width": WIDTHS["phone"], "height": 900})
     # Names beside their rows are at an axis, which is not there where it is narrow.
-    window.page.locator('[data-chart="summary"] svg .role-axis-label text', has_text="cpython-3.14t").wait_for(
+    window.page.locator('[data-chart="summary"] svg .role-axis-label text', has_text="cpython-3.14").wait_for(
         state="detached"
     )
     narrow = window.page.locator('[data-chart="summary"] svg').bounding_box()
     assert wide is not None
     assert narrow is not None
     assert narrow["width"] <= WIDTHS["phone"] < wide["width"]
-    assert {"cpython-3.14", "cpython-3.14t"} <= set(window.names_in("summary"))
+    assert {"cpython-3.14", "cpython-2.7-pth"} <= set(window.names_in("summary"))
     assert window.messages == []
 
 
@@ -204,9 +198,10 @@ def focused(page: Page) -> str:
     return str(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
 
 
-def test_all_that_can_be_used_is_reached_and_used_by_keyboard(opened: Open) -> None:
-    window = opened("5 rows")
-    page = window.page
+def test_all_that_can_be_used_is_reached_and_used_by_keyboard(shared: Open) -> None:
+    page = shared("5 rows").page
+    # From the page's beginning, whatever was clicked before.
+    page.evaluate("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')")
     page.keyboard.press("Tab")
     assert focused(page) == "Skip to the answer"
     reached: list[str] = []
@@ -292,7 +287,7 @@ def test_each_text_of_each_chart_can_be_read_in_either_theme(shared: Open, theme
 @pytest.mark.parametrize(("rows", "width", "theme"), [("5 rows", "phone", "dark"), ("57 rows", "desk", "light")])
 def test_axe_finds_nothing_to_complain_of(shared: Open, rows: str, width: str, theme: str) -> None:
     window = shared(rows, width, theme)
-    for name in ("ratio-locks-queue", "calls-locks-queue", "heat-map"):
+    for name in ("ratio-locks-queue", "calls-locks-uncontended", "heat-map"):
         window.page.locator(f"#{name} summary").click()
         window.page.locator(f"#{name} .grid").wait_for()
     found: dict[str, Any] = Axe().run(window.page, context={"exclude": REPEATED}).response
@@ -310,7 +305,7 @@ def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Ope
     assert not window.page.locator("#heat-map summary").is_visible()
     written = window.page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
     pages = written.count(b"/Type /Page\n") or written.count(b"/Type /Page ")
-    assert pages > 5
+    assert pages > 3
     widest = window.page.evaluate(
         """() => { document.body.style.width = '680px';
             const drawn = [...document.querySelectorAll('.chart svg')];

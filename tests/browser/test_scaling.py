@@ -78,8 +78,8 @@ def test_behind_the_curves_are_their_terms_and_beside_a_benchmark_its_details_an
 
 
 def test_the_filter_holds_for_curves(opened: Open) -> None:
-    window = opened("40 curves")
-    assert len(window.names_in("scaling-threads-pure")) == 40
+    window = opened("12 curves")
+    assert len(window.names_in("scaling-threads-pure")) == 12
     window.filter("3.20")
     assert window.names_in("scaling-threads-pure") == ["cpython-3.20"]
     assert window.messages == []
