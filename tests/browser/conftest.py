@@ -136,9 +136,7 @@ def _open(chromium: Browser, report_file: ReportFile, contexts: list[BrowserCont
     def open_report(
         name: str, width: str = "desk", theme: Any = "light", *, drawn: bool = True, **options: Any
     ) -> Window:
-        context = chromium.new_context(
-            viewport=size_of(width), color_scheme=theme, reduced_motion="reduce", **options
-        )
+        context = chromium.new_context(viewport=size_of(width), color_scheme=theme, reduced_motion="reduce", **options)
         contexts.append(context)
         window = Window(context.new_page())
         window.page.set_default_timeout(PATIENCE_MS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import stat
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ STUBBED = ("python", "tools", "engine", "podman", "account", "tuning", "project"
 STUB_TASK = """\
 ---
 - name: Say that this role was run
-  ansible.builtin.raw: echo "role %s" >>"{{ playbook_dir }}/../said"
+  ansible.builtin.raw: echo "role %s" >>"{{ interlock_folder }}/said"
 """
 STUB = """\
 #!{python}
@@ -36,91 +39,126 @@ with open({said!r}, "a") as file:
 if sys.argv[1] == "build":
     print("variant  image  MB  s  state\\nx  /prefix  70  60  ok ")
 """
-
-
-@pytest.fixture
-def stubbed(tmp_path: Path) -> Path:
-    """The playbooks, with a stub in the place of Interlock and of what changes a host."""
-    shutil.copytree(ROOT / "playbooks", tmp_path / "playbooks")
-    for role in STUBBED:
-        for path in (tmp_path / "playbooks/roles" / role / "tasks").glob("*.yml"):
-            path.write_text(STUB_TASK % f"{role}{'' if path.stem == 'main' else f' {path.stem}'}")
-    (tmp_path / "interlock").write_text(STUB.format(python=sys.executable, said=str(tmp_path / "said")))
-    (tmp_path / "interlock").chmod(stat.S_IRWXU)
-    return tmp_path
-
-
-def played(root: Path, engine: str, tag: str, **variables: Any) -> list[str]:
-    """What was run on the host, in order; nothing that needs root is left in the playbooks."""
-    common = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-        "interlock_engine": engine,
-        "interlock_version": "1",
-        "interlock_home": str(root / "home"),
-        "interlock_folder": str(root),
-        "interlock_command": str(root / "interlock"),
-        "experiment_fleet": "fleet-abc.ash.",
-    }
-    one = Call(
-        root=root,
-        inventory="ash,",
-        host="ash",
-        playbook="matrix.yml",
-        variables={**common, **variables},
-        log=root / "log",
-        tag=tag,
-        deadline_s=120,
-    )
-    assert ansible.play(one, threading.Event()) == Played(Ending.DONE), (root / "log").read_text()
-    return (root / "said").read_text().splitlines()
-
-
+REGISTRY = {"registry": "example.org/team", "images_options": [QUICKEST], "experiment_options": []}
+# What differs between the hosts; the engine of the last one is none that there is.
+HOSTS: dict[str, dict[str, Any]] = {
+    "prefixes": {
+        "interlock_engine": "host",
+        "prefixes_options": [QUICKEST, "--release"],
+        "prefixes_deadline_s": 60,
+        "experiment_options": ["--engine", "host"],
+    },
+    "podman": {"interlock_engine": "podman", **REGISTRY},
+    "unsaid": {"interlock_engine": "", **REGISTRY},
+    "misspelt": {"interlock_engine": "dokcer"},
+}
 CLEANED = "clean fleet-abc.ash. by"
 
 
-def test_a_host_without_containers_is_made_ready_by_building_for_itself(stubbed: Path) -> None:
-    said = played(stubbed, "host", "ready", prefixes_options=[QUICKEST, "--release"], prefixes_deadline_s=60)
+@dataclass
+class Run:
+    """What was run on each host, in order, and what Ansible said of it."""
+
+    root: Path
+    played: Played
+    log: str
+
+    def said(self, host: str) -> list[str]:
+        path = self.root / host / "said"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+def stub(root: Path, host: str) -> dict[str, Any]:
+    """Make a host's folder with a stub in the place of Interlock, and return the host's variables."""
+    folder = root / host
+    folder.mkdir()
+    (folder / "interlock").write_text(STUB.format(python=sys.executable, said=str(folder / "said")))
+    (folder / "interlock").chmod(stat.S_IRWXU)
+    places = {"home": "home", "folder": "", "command": "interlock"}
+    return {**{f"interlock_{name}": str(folder / path) for name, path in places.items()}, **HOSTS[host]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """All steps of the playbooks on all hosts, once; nothing that needs root is left in the playbooks."""
+    root = tmp_path_factory.mktemp("fleet")
+    shutil.copytree(ROOT / "playbooks", root / "playbooks")
+    for role in STUBBED:
+        for path in (root / "playbooks/roles" / role / "tasks").glob("*.yml"):
+            path.write_text(STUB_TASK % f"{role}{'' if path.stem == 'main' else f' {path.stem}'}")
+    (root / "inventory.json").write_text(json.dumps({"all": {"hosts": {host: stub(root, host) for host in HOSTS}}}))
+    common = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "interlock_version": "1",
+        "experiment_fleet": "fleet-abc.ash.",
+        "experiment_name": "fleet-abc.ash.locks",
+        "experiment_deadline_s": 60,
+        "experiment_fetched": "none",
+    }
+    one = Call(
+        root=root,
+        inventory=str(root / "inventory.json"),
+        host="all",
+        playbook="matrix.yml",
+        variables=common,
+        log=root / "log",
+        tag="ready,measure,restore",
+        deadline_s=240,
+    )
+    played = ansible.play(one, threading.Event())
+    return Run(root, played, (root / "log").read_text())
+
+
+def steps(said: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return what made the host ready, what measured and what restored it."""
+    measured = next(place for place, line in enumerate(said) if line.startswith("matrix "))
+    return said[:measured], said[measured : measured + 1], said[measured + 1 :]
+
+
+def test_a_host_without_containers_is_made_ready_by_building_for_itself(run: Run) -> None:
+    ready, _, _ = steps(run.said("prefixes"))
     build = f"build {QUICKEST} --release by host for fleet-abc.ash.build"
-    assert [line for line in said if line.startswith("role ")] == [
+    assert [line for line in ready if line.startswith("role ")] == [
         "role python",
         "role tools",
         "role account",
         "role tuning",
         "role project",
     ]
-    assert said[-2:] == [f"{CLEANED} host", build]
-    assert "changed: [ash]" in (stubbed / "log").read_text().rpartition("TASK [prefixes : ")[2]
+    assert ready[-2:] == [f"{CLEANED} host", build]
+    assert "changed: [prefixes]" in run.log.rpartition("TASK [prefixes : ")[2].partition("TASK [")[0]
 
 
-def test_a_host_with_podman_gets_podman_and_the_images_by_it(stubbed: Path) -> None:
-    said = played(stubbed, "podman", "ready", registry="example.org/team", images_options=[QUICKEST])
-    assert "role podman" in said
-    assert "role engine" not in said
-    assert said[-2:] == [f"{CLEANED} podman", f"pull --registry example.org/team {QUICKEST} by podman"]
+def test_a_host_with_podman_gets_podman_and_the_images_by_it(run: Run) -> None:
+    ready, _, _ = steps(run.said("podman"))
+    assert "role podman" in ready
+    assert "role engine" not in ready
+    assert ready[-2:] == [f"{CLEANED} podman", f"pull --registry example.org/team {QUICKEST} by podman"]
 
 
-def test_a_host_of_which_no_engine_is_said_gets_docker(stubbed: Path) -> None:
-    said = played(stubbed, "", "ready", registry="example.org/team", images_options=[QUICKEST])
-    assert "role engine" in said
-    assert "role podman" not in said
-    assert said[-2:] == [f"{CLEANED} ", f"pull --registry example.org/team {QUICKEST} by "]
+def test_a_host_of_which_no_engine_is_said_gets_docker(run: Run) -> None:
+    ready, _, _ = steps(run.said("unsaid"))
+    assert "role engine" in ready
+    assert "role podman" not in ready
+    assert ready[-2:] == [f"{CLEANED} ", f"pull --registry example.org/team {QUICKEST} by "]
 
 
-def test_measuring_and_restoring_are_by_the_same_engine(stubbed: Path) -> None:
-    options = {"experiment_name": "fleet-abc.ash.locks", "experiment_deadline_s": 60, "experiment_fetched": "none"}
-    said = played(stubbed, "host", "measure,restore", experiment_options=["--engine", "host"], **options)
-    results = f"{stubbed}/home/results"
-    assert said == [
-        f"matrix --name fleet-abc.ash.locks --results {results} --engine host by host",
-        "role tuning restore",
-        f"{CLEANED} host",
-    ]
+@pytest.mark.parametrize("host", ["prefixes", "podman", "unsaid"])
+def test_measuring_and_restoring_are_by_the_same_engine(run: Run, host: str) -> None:
+    engine = HOSTS[host]["interlock_engine"]
+    options = "".join(f" {word}" for word in HOSTS[host]["experiment_options"])
+    results = run.root / host / "home/results"
+    _, measured, restored = steps(run.said(host))
+    assert measured == [f"matrix --name fleet-abc.ash.locks --results {results}{options} by {engine}"]
+    assert restored == ["role tuning restore", f"{CLEANED} {engine}"]
+    assert re.search(rf"^{host} .* unreachable=0 +failed=0 ", run.log, re.M)
 
 
-def test_an_engine_that_there_is_none_of_is_refused_by_name(stubbed: Path) -> None:
-    with pytest.raises(AssertionError, match="interlock_engine is 'dokcer': set it to docker, podman or host"):
-        played(stubbed, "dokcer", "ready")
+def test_an_engine_that_there_is_none_of_is_refused_by_name(run: Run) -> None:
+    assert run.played.ending is Ending.FAILED
+    assert "interlock_engine is 'dokcer'" in run.played.reason
+    assert run.said("misspelt") == ["role python"]
 
 
 def test_an_engine_at_the_users_own_address_stays_although_root_would_not_find_it(

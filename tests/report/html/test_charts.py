@@ -34,6 +34,12 @@ def drawn(report: ReportInput) -> list[tuple[Chart, list[figures.Record]]]:
 
 
 @cache
+def all_of(name: str) -> list[tuple[Chart, list[figures.Record]]]:
+    """Return all charts of an experiment."""
+    return drawn(experiments()[name])
+
+
+@cache
 def charts_of(name: str) -> list[tuple[Chart, list[figures.Record]]]:
     """Return all charts of the small experiment, and of the others those that it has not or that are much larger."""
     chosen: dict[str, Callable[[Chart], bool]] = {
@@ -41,11 +47,19 @@ def charts_of(name: str) -> list[tuple[Chart, list[figures.Record]]]:
         "57 rows": lambda chart: chart.where.get("benchmark", "locks queue") == "locks queue",
         "curves": lambda chart: chart.frame == "points",
     }
-    return [one for one in drawn(experiments()[name]) if chosen[name](one[0])]
+    return [one for one in all_of(name) if chosen[name](one[0])]
 
 
-def whole(chart: Chart, records: list[figures.Record], layout: Layout, width: int) -> dict[str, Any]:
-    specification = chart.specification(layout)
+@cache
+def specifications(name: str) -> dict[tuple[str, Layout], dict[str, Any]]:
+    """Return the charts of an experiment that the tests look at as Vega-Lite in both layouts, made once."""
+    return {
+        (chart.name, layout): chart.specification(layout) for chart, _ in charts_of(name) for layout in (WIDE, NARROW)
+    }
+
+
+def whole(name: str, chart: Chart, records: list[figures.Record], layout: Layout, width: int) -> dict[str, Any]:
+    specification = specifications(name)[chart.name, layout]
     rows = drawing.ordered(records, chart.row, VARIANTS, best_first=chart.best_first)
     return {**specification, "width": width, "datasets": {**specification.get("datasets", {}), "rows": rows}}
 
@@ -56,19 +70,19 @@ def test_a_chart_is_valid_vega_lite_in_both_layouts(name: str) -> None:
         assert records, chart.name
         for layout in (WIDE, NARROW):
             # `from_dict` would make objects of it besides, which takes ten times as long.
-            alt.LayerChart.validate(chart.specification(layout))
+            alt.LayerChart.validate(specifications(name)[chart.name, layout])
 
 
 @pytest.mark.parametrize(("layout", "width"), [(WIDE, 720), (NARROW, 330)], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_chart_is_drawn_without_a_warning_and_names_every_row(name: str, layout: Layout, width: int) -> None:
     for chart, records in charts_of(name):
-        names = {record[chart.row] for record in records}
-        drawn_as = vl_convert.vegalite_to_svg(json.dumps(whole(chart, records, layout, width)))
+        rows = {record[chart.row] for record in records}
+        drawn_as = vl_convert.vegalite_to_svg(json.dumps(whole(name, chart, records, layout, width)))
         texts = set(re.findall(r">([^<>]+)</text>", drawn_as))
         # A name that has no room in a narrow place is cut, with an ellipsis.
         cut = [text[:-1] for text in texts if text.endswith("…")]
-        missing = {name for name in names - texts if not any(name.startswith(one) for one in cut)}
+        missing = {row for row in rows - texts if not any(row.startswith(one) for one in cut)}
         assert missing == set(), chart.name
         assert "NaN" not in drawn_as, chart.name
         assert "undefined" not in drawn_as, chart.name
@@ -80,18 +94,18 @@ def test_a_chart_says_in_one_sentence_what_it_shows_and_names_its_unit(name: str
         assert UNITS.search(chart.says), chart.says
         assert chart.says.endswith("."), chart.says
         assert ". " not in chart.says, chart.says
-        assert chart.specification(WIDE)["description"] == chart.says
+        assert specifications(name)[chart.name, WIDE]["description"] == chart.says
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_charts_have_names_of_their_own_that_can_be_files(name: str) -> None:
-    names = [chart.name for chart, _ in drawn(experiments()[name])]
+    names = [chart.name for chart, _ in all_of(name)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9.-]+", one) for one in names)
 
 
 def test_there_is_a_chart_of_each_kind() -> None:
-    names = [chart.name for chart, _ in drawn(experiments()["small"])]
+    names = [chart.name for chart, _ in all_of("small")]
     assert names == [
         "summary",
         "heat-map",
@@ -113,17 +127,17 @@ def test_an_experiment_without_figures_still_shows_the_states_of_its_cells() -> 
 
 
 def test_all_fields_of_the_heat_map_are_drawn() -> None:
-    heat_map, records = next(one for one in drawn(experiments()["57 rows"]) if one[0].name == "heat-map")
-    svg = vl_convert.vegalite_to_svg(json.dumps(whole(heat_map, records, WIDE, 900)))
+    heat_map, records = next(one for one in all_of("57 rows") if one[0].name == "heat-map")
+    svg = vl_convert.vegalite_to_svg(json.dumps(whole("57 rows", heat_map, records, WIDE, 900)))
     fields = re.search(r'<g class="mark-rect role-mark[^>]*>(.*?)</g>', svg)
     assert fields is not None
     assert fields[1].count("<path") == len(records) == 57 * 7
 
 
 def test_the_margin_within_which_two_are_the_same_is_shaded_behind_the_dots() -> None:
-    by_name = {chart.name: chart for chart, _ in drawn(experiments()["57 rows"])}
-    assert token("band") not in str(by_name["summary"].specification(WIDE))
-    specification = by_name["ratio-locks-queue"].specification(WIDE)
+    by_name = specifications("57 rows")
+    assert token("band") not in str(by_name["summary", WIDE])
+    specification = by_name["ratio-locks-queue", WIDE]
     lowest = specification["layer"][0]
     assert lowest["mark"] == {"type": "rect", "color": token("band")}
     assert specification["datasets"][lowest["data"]["name"]] == [{"from": 1 / 1.05, "one": 1, "to": 1.05}]

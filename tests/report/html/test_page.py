@@ -147,7 +147,7 @@ def test_what_a_claim_allows_is_a_range_or_a_limit(bound: Bound, text: str) -> N
 
 def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> None:
     experiment, tables, _ = reference("a", FIVE)
-    bare = [table for table in tables if table.benchmark.profile_metric is None]
+    bare = [table for table in tables if table.benchmark.profile_metric is None][:1]
     body = without_scripts(page.page(experiment.model_copy(update={"warnings": []}), bare, []))
     for name in ("published", "calls", "waits"):
         assert f'id="{name}"' not in body
