@@ -1,4 +1,4 @@
-"""How often the rule of verdicts is wrong, in simulated tables: printed, never asserted. No engine; two minutes."""
+"""How often the rule of verdicts is wrong, in simulated tables: printed, never asserted. No engine; three minutes."""
 
 from __future__ import annotations
 
@@ -60,3 +60,24 @@ def test_false_alarms_coverage_and_power_in_simulated_tables(kind: str, capsys: 
             shares += [counts["same"] / ratios, counts["found"] / TABLES]
             looked = "after 3, 4, 5, ..." if adaptive else "once"
             print(f"| {rounds} | {looked} |", " | ".join(f"{share:.1%}" for share in shares), "|")
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.10, 0.15])
+def test_after_how_many_rounds_a_trial_tells_a_service_that_is_slower_by_a_factor_of_two(
+    noise: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user's own, its twin, and one variant."""
+    rng, told = np.random.default_rng(5), Counter[int]()
+    trials = 500
+    for _ in range(trials):
+        logs = rng.normal(0, noise, (3, 5)) + np.array([0, 0, math.log(2)])[:, None] + rng.normal(0, 2 * noise, 5)
+        rows = dict(zip(("own", "twin", "variant"), np.exp(logs).tolist(), strict=True))
+        for rounds in (3, 4, 5):
+            seen = {label: row[:rounds] for label, row in rows.items()}
+            found = compare_rows(seen, [("variant", "own")], "own", adaptive=True)
+            if found["variant", "own"].verdict is Verdict.SLOWER:
+                told[rounds] += 1
+                break
+    with capsys.disabled():
+        by_four = (told[3] + told[4]) / trials
+        print(f"\nnoise {noise:.0%}: told after 3 rounds {told[3] / trials:.1%}, within 4 {by_four:.1%}")

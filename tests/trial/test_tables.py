@@ -5,15 +5,25 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
 from rich.console import Console
 
 from interlock.catalog.variants import Gil
 from interlock.measure.profiling import profile_by_phases
 from interlock.results.answers import CommandRun, Figure, GilStates, Trial
-from interlock.results.experiments import Outcome, State
+from interlock.results.experiments import Outcome, State, duration_text
 from interlock.results.profiles import CallCounts, FutexCounts, Method, PhaseCounts
-from interlock.trial.tables import as_json, call_section, conclusion, figure_section, markdown, notes, terminal
-from interlock.trial.verdicts import judge
+from interlock.trial.tables import (
+    as_json,
+    call_section,
+    conclusion,
+    figure_section,
+    headline,
+    markdown,
+    notes,
+    terminal,
+)
+from interlock.trial.verdicts import TrialVerdict, judge
 from tests.trials import around, make_candidate, make_trial, make_trial_settings
 
 
@@ -44,13 +54,13 @@ FASTER, FAILED = (
 
 def test_the_answer_stands_at_the_end_of_the_terminal_and_at_the_beginning_of_the_page() -> None:
     trial = make_trial(FASTER)
-    answer = "Switch to cpython-3.14: interlock swap service/Dockerfile --to cpython-3.14 --paths"
+    answer = "For 1 CPU: switch to cpython-3.14: interlock swap service/Dockerfile --to cpython-3.14 --paths"
     assert printed(trial).strip().splitlines()[-1].strip() == answer
     assert markdown(trial).splitlines()[2] == f"**{answer}**"
 
 
 def test_without_a_gain_the_answer_is_to_stay() -> None:
-    assert conclusion(make_trial(FAILED), judge(make_trial(FAILED))).startswith("Do not switch")
+    assert conclusion(make_trial(FAILED), judge(make_trial(FAILED))).startswith("For 1 CPU: do not switch")
 
 
 def test_variants_that_are_not_shown_to_differ_are_a_tie() -> None:
@@ -143,3 +153,23 @@ def test_the_command_to_switch_names_stage_and_profile() -> None:
     trial = make_trial(FASTER, settings=settings)
     command = "interlock swap 'my service/Dockerfile' --to cpython-3.14 --paths --stage app --release"
     assert conclusion(trial, judge(trial)).endswith(command)
+
+
+@pytest.mark.parametrize(("cpus", "expected"), [("1", 1), ("1-3", 3), ("", 2)])
+def test_the_verdict_is_for_the_number_of_cpus_that_the_service_had(cpus: str, expected: int) -> None:
+    trial = make_trial(settings=make_trial_settings(service_cpus=cpus))
+    assert trial.service_cpus == expected
+    assert conclusion(trial, judge(trial)).startswith(f"For {expected} CPU")
+
+
+def test_what_is_undecided_when_the_budget_ends_is_named_with_the_time_that_it_would_take() -> None:
+    wild = around(0.00105, (1.0, 1.3, 0.8, 1.2, 0.7, 1.1, 0.9, 1.25))
+    late = make_candidate("cpython-3.14", values={Figure.REQUEST_S: wild})
+    trial = make_trial(late, ended_by="the budget of 90 s", measuring_s=80.0)
+    (judged,) = judge(trial)
+    assert judged.verdict is TrialVerdict.UNDECIDED
+    more = judged.comparisons[Figure.REQUEST_S].more_rounds
+    assert more is not None
+    assert judged.reason.endswith(f"about {more} more rounds, some {duration_text(more * 10.0)}")
+    assert conclusion(trial, [judged]).endswith("undecided when the budget of 90 s ended: cpython-3.14.")
+    assert any(line.startswith("ended ") and "the budget of 90 s" in line for line in headline(trial))

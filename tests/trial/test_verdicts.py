@@ -36,7 +36,7 @@ def test_a_variant_that_answers_more_is_one_to_switch_to_with_its_gain() -> None
     judged = verdict_of(make_trial(make_candidate("cpython-3.14", 0.0005)))
     assert judged.verdict is TrialVerdict.SWITCH
     assert judged.reason.startswith("2.000x [1.9")
-    assert judged.reason.endswith("] the requests per second")
+    assert judged.reason.endswith("] the requests per second, faster")
 
 
 def test_a_variant_that_answers_fewer_is_none_to_switch_to() -> None:
@@ -101,7 +101,7 @@ def test_tests_that_take_less_time_are_a_gain_in_time() -> None:
     judged = verdict_of(make_trial().model_copy(update={"candidates": [own, twin, fast]}))
     assert judged.verdict is TrialVerdict.SWITCH
     assert judged.reason.startswith("0.800x [0.7")
-    assert judged.reason.endswith("] the tests' time")
+    assert judged.reason.endswith("] the tests' time, faster")
 
 
 def test_p_is_adjusted_for_all_variants_of_a_figure() -> None:

@@ -26,6 +26,7 @@ from interlock.cli.options import (
     Seed,
     console,
     open_project,
+    parse_duration,
     profile_name,
     split_names,
 )
@@ -44,6 +45,7 @@ from interlock.trial.running import Assignment, ProgressCallbacks, run_trial
 
 LEAST_ROUNDS, ROUNDS_LIMIT = min(LOOKS), MOST_ROUNDS
 REPORT_FILE = "trial.md"
+BUDGET_S = 600.0
 
 
 def trial_command(
@@ -102,7 +104,14 @@ def trial_command(
     ] = 600,
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Fixed number of rounds (default: as many as needed, 5 to 20)."),
+        typer.Option(min=1, metavar="N", help="Fixed number of rounds (default: as many as needed, 3 to 20)."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Time for the rounds: 90s, 10m, 1h; what is still undecided is named (default: 10m without --rounds).",
+        ),
     ] = None,
     seed: Seed = None,
     profile: Profiled = True,
@@ -150,6 +159,7 @@ def trial_command(
         http=http,
         rounds=rounds or LEAST_ROUNDS,
         rounds_limit=None if rounds else ROUNDS_LIMIT,
+        budget_s=parse_duration(budget, "--budget") if budget else None if rounds else BUDGET_S,
         seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
         service_cpus=service_cpus,
         load_cpus=load_cpus,
@@ -304,6 +314,7 @@ def _repeat(
         ("--healthy-within", f"{healthy_s:g}"),
         ("--deadline", f"{deadline_s:g}"),
         ("--rounds", None if settings.rounds_limit else settings.rounds),
+        ("--budget", None if settings.budget_s is None else f"{settings.budget_s:g}s"),
         ("--seed", settings.seed),
     ]
     words = [word for name, value in options if value is not None for word in (name, str(value))]

@@ -272,6 +272,7 @@ class TrialSettings(Data):
     http: str | None = None
     rounds: int
     rounds_limit: int | None = None
+    budget_s: float | None = None  # for the rounds; None of older trials, and of a fixed number of rounds
     half_width: float | None = None  # of old trials, whose rounds went on until intervals were this narrow
     seed: int
     service_cpus: str = ""  # in the engine's words: 1-3; empty for all
@@ -303,6 +304,14 @@ class Trial(Data):
     probe: Probe | None = None
     no_probe: str = ""
     warnings: list[str] = []
+    measuring_s: float = 0.0  # of the rounds; 0 in older records
+    ended_by: str = ""  # what ended the rounds before all was decided
+
+    @property
+    def service_cpus(self) -> int:
+        """Return how many CPUs the service had."""
+        first, _, last = self.settings.service_cpus.partition("-")
+        return int(last or first) - int(first) + 1 if first else int(self.host["cores"])
 
     def of(self, label: str) -> Candidate | None:
         """Return the candidate with this label; None if there is none."""

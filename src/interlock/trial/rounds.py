@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from interlock.engine.run.workspace import ContainerSandbox, run_load
 from interlock.errors import InterlockError, WorkloadError
 from interlock.measure import disturbances
 from interlock.measure.cells import ProgressUpdate
+from interlock.measure.ending import Ending
 from interlock.measure.processes import LAUNCH
 from interlock.measure.profiling import profile_while, require_watching
 from interlock.measure.rounds import RoundOrder, Schedule, interleave, unsteady
@@ -40,6 +42,7 @@ class TrialResources:
     on_progress: Callable[[ProgressUpdate], None]
     probe: Probe | None = None
     no_probe: str = ""  # why there is none, although one is wanted
+    ending: Ending = field(default_factory=Ending)
 
     @property
     def runs(self) -> CandidateRuns:
@@ -55,6 +58,8 @@ class TrialMeasurements:
     order: list[list[str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
+    measuring_s: float = 0.0
+    ended_by: str = ""
 
 
 def prove(resources: TrialResources, entries: Sequence[Entry]) -> None:
@@ -72,7 +77,9 @@ def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> Trial
         disturbances.Watch(is_elsewhere=resources.services.workspace.is_elsewhere),
         _loader_cpu_s(resources),
     )
+    start_s = time.monotonic()
     measured.order = _rounds(resources, entries)
+    measured.measuring_s, measured.ended_by = round(time.monotonic() - start_s, 1), resources.ending.reason
     launched_s = None
     if resources.checks.address is not None:  # the CPU time of tests in containers of their own is unknown
         launched_s = sum(one.cpu_s for one in entries) + _loader_cpu_s(resources) - loader_s
@@ -102,11 +109,17 @@ def _attempt(run: Callable[[Entry], None], entry: Entry, when: str) -> None:
 
 
 def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[str]]:
-    """Run all rounds and return their orders; a candidate that failed is not run again."""
+    """Run rounds until all is decided or the budget is spent, and return their orders.
+
+    A candidate that failed is not run again.
+    """
+    resources.ending.start()
     settings, order = resources.settings, RoundOrder()
     schedule = Schedule(f"{settings.seed}/trial", settings.rounds, settings.rounds_limit or settings.rounds)
     tasks = [resources.runs.measure]
     for planned in interleave(schedule, tasks, entries, lambda _, some: _undecided(entries, some)):
+        if resources.ending.stops():
+            break
         entry = planned.candidate
         resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
         if entry.goes_on:

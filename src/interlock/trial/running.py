@@ -20,6 +20,7 @@ from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import InterlockError
 from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
+from interlock.measure.ending import Ending
 from interlock.measure.profiling import best_probe
 from interlock.results import store
 from interlock.results.answers import OWN_TWIN, Candidate, Trial, TrialSettings
@@ -109,7 +110,7 @@ def _open_resources(
     modes = [one.mode.environment for one in assignment.planned if one.mode]
     needed = settings.profiled or any(MOUNT in value for one in modes for value in one.values())
     trials = engine.set_up_trial(owner, assignment.root, base, settings, instruments=needed)
-    return TrialResources(trials, checks, settings, on_progress)
+    return TrialResources(trials, checks, settings, on_progress, ending=Ending(settings.budget_s))
 
 
 def _measure_under_lock(
@@ -175,6 +176,8 @@ def _record(engine: DockerEngine, begun: _Begun, assignment: Assignment, measure
         probe=measured.probe,
         no_probe=measured.no_probe,
         warnings=measured.warnings,
+        measuring_s=measured.measuring_s,
+        ended_by=measured.ended_by,
     )
 
 

@@ -13,13 +13,14 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from interlock.analysis.pick.advice import cpus_text
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison
 from interlock.report.experiment import lock_cost_text, most_calls_text
 from interlock.report.tables import Section, end_of_rounds_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
-from interlock.results.experiments import engine_line, host_line
+from interlock.results.experiments import duration_text, engine_line, host_line
 from interlock.results.profiles import BenchmarkProfile, Method
 from interlock.trial import verdicts
 from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, tie, twins
@@ -56,6 +57,7 @@ def headline(trial: Trial) -> list[str]:
     """Return lines that say what was tried, on which machine, and how to repeat it."""
     host, settings = trial.host, trial.settings
     limit = settings.rounds_limit
+    budget = f", budget {duration_text(settings.budget_s)}" if settings.budget_s else ""
     until = f" to {limit} until {end_of_rounds_text(settings.half_width)}" if limit else ""
     pinned = f"service on CPU {settings.service_cpus or 'any'}, load on CPU {settings.load_cpus or 'any'}"
     options = [f"{what} {text!r}" for what, text in (("load", settings.load), ("tests", settings.test)) if text]
@@ -64,9 +66,10 @@ def headline(trial: Trial) -> list[str]:
         f"trial    {settings.dockerfile} in {settings.context}, {', '.join(options) or 'start only'}",
         f"host     {host_line(host)}",
         f"engine   {engine_line(host['engine'], f'built by {trial.builder}')}",
-        f"settings rounds {settings.rounds}{until}, seed {settings.seed}, {pinned}",
+        f"settings rounds {settings.rounds}{until}{budget}, seed {settings.seed}, {pinned}",
         f"run      {trial.started}, {trial.duration_s:.0f} s, Interlock {trial.tool_version}; probe {probe}",
         f"repeat   {trial.command}",
+        *([f"ended    by {trial.ended_by}, before all was decided"] if trial.ended_by else []),
         *(f"warning  {warning}" for warning in trial.warnings),
     ]
 
@@ -181,17 +184,23 @@ def changes(trial: Trial) -> list[str]:
 
 
 def conclusion(trial: Trial, judged: Sequence[JudgedCandidate]) -> str:
-    """Return one line that says what to do."""
+    """Return one line that says what to do, and for how many CPUs."""
+    return f"For {cpus_text(trial.service_cpus)}: {_advice(trial, judged)}"
+
+
+def _advice(trial: Trial, judged: Sequence[JudgedCandidate]) -> str:
     figure = deciding(trial)
     better = [one for one in judged if one.verdict is TrialVerdict.SWITCH]
-    if not better and any(one.verdict is TrialVerdict.UNDECIDED for one in judged):
-        return "Undecided: stay where you are, or measure more rounds."
+    still_open = [one.candidate.label for one in judged if one.verdict is TrialVerdict.UNDECIDED]
+    if not better and still_open:
+        ended = f" when {trial.ended_by} ended" if trial.ended_by else ""
+        return f"stay where you are, or measure longer: undecided{ended}: {', '.join(still_open)}."
     if not better:
-        return "Do not switch: no variant is better."
+        return "do not switch: no variant is better."
     best = min(better, key=lambda one: one.comparisons[figure].ratio.estimate)
     also = [one.candidate.label for one in better if one is not best and tie(one, best, figure)]
     with_ = f" (a tie with {', '.join(also)})" if also else ""
-    return f"Switch to {best.candidate.label}{with_}: {_swap(trial.settings, best.candidate.label)}"
+    return f"switch to {best.candidate.label}{with_}: {_swap(trial.settings, best.candidate.label)}"
 
 
 def _swap(settings: TrialSettings, label: str) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.analysis.statistics import Interval, Ratio, ratio_of
-from interlock.analysis.verdicts import Comparison, Verdict, compare_rows, verdict_of
+from interlock.analysis.verdicts import HOPELESS, Comparison, Verdict, compare_rows, verdict_of
 from interlock.catalog.variants import Gil
 from interlock.measure.processes import GIL_SWITCHED_ON
 from interlock.report.tables import ratio_text
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
-from interlock.results.experiments import State
+from interlock.results.experiments import State, duration_text
 
 # The first of these that was measured decides; other differences are listed next to it.
 DECIDING = (Figure.REQUEST_S, Figure.LOAD_S, Figure.TEST_S, Figure.START_S)
@@ -96,23 +96,27 @@ def comparisons(trial: Trial) -> dict[str, dict[Figure, Comparison]]:
 def judge(trial: Trial) -> list[JudgedCandidate]:
     """Return the verdict on every variant, in the order of the trial."""
     compared, figure = comparisons(trial), deciding(trial)
-    return [_judged(one, compared[one.label], figure) for one in variants(trial)]
+    return [_judged(trial, one, compared[one.label], figure) for one in variants(trial)]
 
 
-def _judged(candidate: Candidate, compared: Mapping[Figure, Comparison], figure: Figure) -> JudgedCandidate:
+def _judged(
+    trial: Trial, candidate: Candidate, compared: Mapping[Figure, Comparison], figure: Figure
+) -> JudgedCandidate:
     decided = compared.get(figure)
     also = tuple(
         f"{FIGURE_WORDS[other]} {ratio_text(one.ratio)}"
         for other, one in compared.items()
         if other is not figure and one.verdict.differs
     )
-    verdict, reasons = _verdict(candidate, decided, figure)
+    verdict, reasons = _verdict(trial, candidate, decided, figure)
     return JudgedCandidate(candidate, verdict, "; ".join(reasons), also, compared)
 
 
-def _verdict(candidate: Candidate, decided: Comparison | None, figure: Figure) -> tuple[TrialVerdict, Sequence[str]]:
+def _verdict(
+    trial: Trial, candidate: Candidate, decided: Comparison | None, figure: Figure
+) -> tuple[TrialVerdict, Sequence[str]]:
     outcome, came_back = candidate.outcome, gil_problem(candidate)
-    shown = [] if decided is None else [gain(figure, decided)]
+    shown = [] if decided is None else [f"{gain(figure, decided)}, {decided.words}{_more_time(trial, decided)}"]
     if outcome.state in NEVER_TRIED:
         return TrialVerdict.NOT_TRIED, [f"{outcome.state.value}: {outcome.reason}"]
     if outcome.state is not State.OK:
@@ -122,6 +126,16 @@ def _verdict(candidate: Candidate, decided: Comparison | None, figure: Figure) -
     if decided is None:
         return TrialVerdict.UNDECIDED, ["it runs, and both have no figure in common"]
     return VERDICTS[decided.verdict], shown
+
+
+def _more_time(trial: Trial, comparison: Comparison) -> str:
+    """Return about how long the rounds that would decide take, as ', some 4 min'; empty if that is not known."""
+    own = trial.of(OWN)
+    rounds = max((len(values) for values in own.values.values()), default=0) if own else 0
+    more = comparison.more_rounds
+    if more is None or more > HOPELESS or not rounds or not trial.measuring_s:
+        return ""
+    return f", some {duration_text(more * trial.measuring_s / rounds)}"
 
 
 def gain(figure: Figure, comparison: Comparison) -> str:
