@@ -90,6 +90,7 @@ INSIDE = (
     Check("setuptools", "setuptools is installed", until=(3, 12)),
     Check("wheel", "wheel is installed", until=(3, 12)),
     Check("venv", "python -m venv makes an environment that has a pip of its own", since=(3, 4)),
+    Check("compileall", "python -m compileall writes byte code"),
     Check("home", "The home folder can be written to"),
     Check("no-compiler", "PATH has no compiler, linker or make"),
     Check("no-package-lists", "apt's package lists and packages are gone"),

@@ -277,6 +277,17 @@ def venv():
         shutil.rmtree(folder)
 
 
+def byte_code():
+    """Written beside the source, as Dockerfiles have it done after an installation."""
+    folder = tempfile.mkdtemp()
+    try:
+        write(os.path.join(folder, "agreed.py"), "ANSWER = 42\n")
+        run("env", "-u", "PYTHONPYCACHEPREFIX", sys.executable, "-m", "compileall", "-q", folder)
+        need([path for path in files_below(folder) if path.endswith(".pyc")], "it ends well and writes nothing")
+    finally:
+        shutil.rmtree(folder)
+
+
 def importable(name):
     def check():
         script("import %s" % name)
@@ -344,6 +355,7 @@ CHECKS = (
     ("setuptools", importable("setuptools")),
     ("wheel", importable("wheel")),
     ("venv", venv),
+    ("compileall", byte_code),
     ("home", home),
     ("no-compiler", no_compiler),
     ("no-package-lists", no_package_lists),
