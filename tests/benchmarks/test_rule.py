@@ -8,7 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from interlock.analysis.best import announced, ranks
+from interlock.analysis.statistics import fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
+from interlock.results.answers import Rank
 
 TABLES, ROWS, NOISE = 200, 12, 0.03
 BASE, TEN = "v0", "v1"
@@ -81,3 +84,36 @@ def test_after_how_many_rounds_a_trial_tells_a_service_that_is_slower_by_a_facto
     with capsys.disabled():
         by_four = (told[3] + told[4]) / trials
         print(f"\nnoise {noise:.0%}: told after 3 rounds {told[3] / trials:.1%}, within 4 {by_four:.1%}")
+
+
+@pytest.mark.parametrize("variants", [3, 8, 30])
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.1])
+def test_what_the_best_of_several_is_worth_and_whether_the_true_best_is_called_worse(
+    variants: int, spread: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """True ratios spread around 1, five rounds have 3 % of noise; the gain of the fastest is announced."""
+    rng, lists = np.random.default_rng(5), 300
+    raw, shrunk, covered, wrong, left = [], [], 0, 0, 0
+    for _ in range(lists):
+        true = {"base": 0.0, **{f"v{number}": rng.normal(0, spread) for number in range(variants)}}
+        rounds = rng.normal(0, 2 * NOISE, 5)
+        rows = {label: np.exp(log + rounds + rng.normal(0, NOISE, 5)).tolist() for label, log in true.items()}
+        levels = fit_levels(rows)
+        found = {label: one for label in true if label != "base" and (one := levels.ratio(label, "base"))}
+        order = sorted(found, key=lambda label: found[label].estimate)
+        gain = announced(found[order[0]], list(found.values()))
+        raw.append(found[order[0]].log - true[order[0]])
+        shrunk.append(gain.log - true[order[0]])
+        covered += math.log(gain.low) <= true[order[0]] <= math.log(gain.high)
+        ranked = ranks(order, levels.ratio)
+        wrong += ranked[min(order, key=true.__getitem__)] is Rank.WORSE
+        left += sum(one is not Rank.WORSE for one in ranked.values())
+    with capsys.disabled():
+        print(f"\n{variants} variants, true spread {spread:.0%}; {lists} lists")
+        for name, errors in (("measured", raw), ("announced", shrunk)):
+            error = np.sqrt(np.mean(np.square(errors)))
+            print(f"{name}: bias {-np.mean(errors):+.2%}, root mean square error {error:.2%}")
+        shares = (
+            f"announced interval covers {covered / lists:.1%}; the true best is called worse in {wrong / lists:.1%}"
+        )
+        print(f"{shares}; {left / lists:.1f} of {variants} may be the best")

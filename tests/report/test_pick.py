@@ -17,6 +17,7 @@ from interlock.results.answers import (
     MachineDifference,
     Needed,
     Pick,
+    Rank,
     Recommendation,
     Share,
     Standing,
@@ -25,12 +26,12 @@ from interlock.results.answers import (
 DIGEST = f"registry.example.com:5000/team/python:3.14t-trixie@sha256:{'4' * 64}"
 
 
-def contender(label: str, speed: float, standing: Standing, tied_with: str | None = None) -> Contender:
+def contender(label: str, speed: float, standing: Standing, rank: Rank = Rank.WORSE) -> Contender:
     return Contender(
         label=label,
         speed=Estimate(estimate=speed, low=speed * 0.9, high=speed * 1.1),
         standing=standing,
-        tied_with=tied_with,
+        rank=rank,
         max_rss_bytes=25_000_000,
         start_s=0.0108,
         image_bytes=134_000_000,
@@ -47,6 +48,7 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         "environment": {},
         "options": [],
         "gain": Estimate(estimate=1.42, low=1.36, high=1.49),
+        "measured_gain": Estimate(estimate=1.42, low=1.36, high=1.49),
         "costs": Costs(
             max_rss_bytes=31_000_000,
             image_bytes=-400_000,
@@ -68,8 +70,8 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
         "apart": [],
         "shares": [Share(workload="download", benchmark="many", share=0.375)],
         "contenders": [
-            contender("cpython-3.14t", 1.42, Standing.FASTER),
-            contender("cpython-3.14", 1.4, Standing.FASTER, "cpython-3.14t"),
+            contender("cpython-3.14t", 1.42, Standing.FASTER, Rank.OPEN),
+            contender("cpython-3.14", 1.4, Standing.FASTER, Rank.OPEN),
             contender("cpython-3.13", 1.0, Standing.BASELINE),
         ],
         "excluded": [],
@@ -94,11 +96,11 @@ def words_of(pick: Pick) -> str:
     return " ".join(text_of(pick).split())
 
 
-def test_the_ranking_numbers_the_contenders_and_says_who_ties_with_whom() -> None:
+def test_the_ranking_numbers_the_contenders_and_says_which_may_be_the_best() -> None:
     words = words_of(make_pick())
-    assert "1. cpython-3.14t 1.42x [1.28, 1.56] 25 10.8 134 faster 2." in words
-    assert "2. cpython-3.14 1.40x [1.26, 1.54] 25 10.8 134 faster, tie with 1" in words
-    assert "3. cpython-3.13 1.00x 25 10.8 134 baseline" in words
+    assert "1. cpython-3.14t 1.42x [1.28, 1.56] 25 10.8 134 not shown to differ from the best, faster 2." in words
+    assert "2. cpython-3.14 1.40x [1.26, 1.54] 25 10.8 134 not shown to differ from the best, faster" in words
+    assert "3. cpython-3.13 1.00x 25 10.8 134 worse, baseline" in words
     assert "throughput: relative to cpython-3.13" in words
 
 

@@ -63,9 +63,9 @@ def test_without_a_gain_the_answer_is_to_stay() -> None:
     assert conclusion(make_trial(FAILED), judge(make_trial(FAILED))).startswith("For 1 CPU: do not switch")
 
 
-def test_variants_that_are_not_shown_to_differ_are_a_tie() -> None:
+def test_variants_that_are_not_shown_to_differ_from_the_best_are_named() -> None:
     trial = make_trial(FASTER, TIED, make_candidate("cpython-3.13", 0.0008))
-    assert "(a tie with cpython-3.14-tailcall)" in conclusion(trial, judge(trial))
+    assert "(not shown to differ from the best: cpython-3.14-tailcall)" in conclusion(trial, judge(trial))
 
 
 def test_each_variant_has_its_verdict_with_the_evidence() -> None:

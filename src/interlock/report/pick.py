@@ -21,7 +21,7 @@ STYLES = {
 }
 LEGEND = (
     "throughput: relative to {baseline}, over the weighted benchmarks [95 % interval]; a report's ratio is its "
-    "inverse. tie: compared round by round, the two are not shown to differ."
+    "inverse. The last column: compared with the best of the others (Hsu), and with {baseline}."
 )
 
 
@@ -87,7 +87,6 @@ def _ranking(pick: Pick) -> Table:
 
 def _row(one: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
     estimate, _, interval = ratio_text(one.speed).partition(" ")
-    tie = f", tie with {ranks[one.tied_with]}" if one.tied_with else ""
     baseline = one.standing is Standing.BASELINE
     return (
         f"{ranks[one.label]}.",
@@ -97,7 +96,7 @@ def _row(one: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
         f"{one.max_rss_bytes / 1e6:.0f}",
         "-" if one.start_s is None else f"{one.start_s * 1e3:.1f}",
         f"{one.image_bytes / 1e6:.0f}",
-        f"{one.standing.value}{tie}{', built otherwise' if one.built_otherwise else ''}",
+        f"{one.rank.value}, {one.standing.value}{', built otherwise' if one.built_otherwise else ''}",
     )
 
 

@@ -95,6 +95,14 @@ class Standing(StrEnum):
     UNDECIDED = "undecided"
 
 
+class Rank(StrEnum):
+    """A contender compared with the best of the others."""
+
+    BEST = "best"
+    OPEN = "not shown to differ from the best"
+    WORSE = "worse"
+
+
 class Estimate(Data):
     """A figure with its 95 % interval; None is infinity: one round has no interval."""
 
@@ -117,7 +125,7 @@ class Contender(Data):
     label: Label
     speed: Estimate
     standing: Standing
-    tied_with: Label | None  # the fastest contender that it does not differ from
+    rank: Rank
     max_rss_bytes: int  # of one process, the most in the ranked benchmarks
     start_s: float | None  # `python -c pass`, if the experiment has it
     image_bytes: int
@@ -148,7 +156,8 @@ class Recommendation(Data):
     pinned: bool  # whether it has a digest, which a registry gives
     environment: dict[str, str]  # of the mode: belongs into ENV lines
     options: list[str]  # of the mode: belong after `python`
-    gain: Estimate
+    gain: Estimate  # drawn towards the mean of the contenders: the best of several looks better than it is
+    measured_gain: Estimate
     costs: Costs
     risks: list[str]
 

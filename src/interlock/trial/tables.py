@@ -23,7 +23,7 @@ from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, T
 from interlock.results.experiments import duration_text, engine_line, host_line
 from interlock.results.profiles import BenchmarkProfile, Method
 from interlock.trial import verdicts
-from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, tie, twins
+from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, not_shown_to_differ, twins
 
 STYLES = {
     TrialVerdict.SWITCH: "green",
@@ -197,9 +197,9 @@ def _advice(trial: Trial, judged: Sequence[JudgedCandidate]) -> str:
         return f"stay where you are, or measure longer: undecided{ended}: {', '.join(still_open)}."
     if not better:
         return "do not switch: no variant is better."
-    best = min(better, key=lambda one: one.comparisons[figure].ratio.estimate)
-    also = [one.candidate.label for one in better if one is not best and tie(one, best, figure)]
-    with_ = f" (a tie with {', '.join(also)})" if also else ""
+    best, *also = not_shown_to_differ(better, figure)
+    labels = ", ".join(one.candidate.label for one in also)
+    with_ = f" (not shown to differ from the best: {labels})" if also else ""
     return f"switch to {best.candidate.label}{with_}: {_swap(trial.settings, best.candidate.label)}"
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.analysis.statistics import Interval, Ratio, ratio_of
-from interlock.analysis.verdicts import HOPELESS, Comparison, Verdict, compare_rows, verdict_of
+from interlock.analysis.best import ranks
+from interlock.analysis.statistics import Interval, Ratio, fit_levels, ratio_of
+from interlock.analysis.verdicts import HOPELESS, Comparison, Verdict, compare_rows
 from interlock.catalog.variants import Gil
 from interlock.measure.processes import GIL_SWITCHED_ON
 from interlock.report.tables import ratio_text
-from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, GilStates, Trial
+from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, GilStates, Rank, Trial
 from interlock.results.experiments import State, duration_text
 
 # The first of these that was measured decides; other differences are listed next to it.
@@ -146,12 +147,12 @@ def gain(figure: Figure, comparison: Comparison) -> str:
     return f"{ratio_text(ratio)} {FIGURE_WORDS[figure]}"
 
 
-def tie(one: JudgedCandidate, other: JudgedCandidate, figure: Figure) -> bool:
-    """Return whether two variants, compared round by round, are not shown to differ."""
-    ratio = ratio_of(one.candidate.values.get(figure, []), other.candidate.values.get(figure, []))
-    if ratio is None:
-        return False
-    return not verdict_of(ratio).differs
+def not_shown_to_differ(better: Sequence[JudgedCandidate], figure: Figure) -> list[JudgedCandidate]:
+    """Return the variants that may be the best of these, compared with each other round by round; the fastest first."""
+    rows = {one.candidate.label: one.candidate.values.get(figure, []) for one in better}
+    order = sorted(better, key=lambda one: one.comparisons[figure].ratio.estimate)
+    found = ranks([one.candidate.label for one in order], fit_levels(rows).ratio)
+    return [one for one in order if found[one.candidate.label] is not Rank.WORSE]
 
 
 def inverse(ratio: Interval) -> Interval:

@@ -403,7 +403,7 @@ def test_ties_with_the_chosen_one_warnings_and_what_does_not_count_are_noted() -
     today = make_workload("locks", benchmarks=[make_benchmark("queue"), make_benchmark("extra", counts_for="named")])
     evidence.catalog.workloads["locks"] = today
     notes = advice_on(evidence).notes
-    assert "not shown to differ from fast: other" in notes
+    assert "not shown to differ from the best: other" in notes
     assert any("no weight" in note and note.endswith(": locks/extra") for note in notes)
     assert any("`interlock report results/own` shows 2 warnings" in note for note in notes)
 
@@ -452,3 +452,15 @@ def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
     assert [note for note in pick.notes if "not like compared with like" in note and ": theirs (" in note]
     alone = {label: figures[label] for label in ("base", "theirs")}
     assert advice_on(make_evidence(alone, variants={"theirs": theirs})).decision is Decision.STAY
+
+
+def test_a_gain_that_was_picked_as_the_largest_is_announced_smaller_and_the_measured_one_is_beside_it() -> None:
+    off = {"a": 0.05, "b": 0.06, "c": 0.07, "d": 0.05}
+    figures: Figures = {"base": {"locks/queue": SIX}}
+    for number, (label, noise) in enumerate(off.items()):
+        figures[label] = {"locks/queue": noisy(0.80 + 0.015 * number, off=noise)}  # type: ignore[index]
+    pick = advice_on(make_evidence(figures))
+    assert pick.recommended is not None
+    assert 1 < pick.recommended.gain.estimate < pick.recommended.measured_gain.estimate
+    assert pick.recommended.measured_gain == pick.contenders[0].speed
+    assert "measured +" in pick.answer

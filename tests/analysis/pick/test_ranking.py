@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.ranking import fits_of, rank, ratios, standing_of
 from interlock.analysis.statistics import Ratio, ratio_from, ratio_of, ratio_over
-from interlock.results.answers import Standing
+from interlock.results.answers import Rank, Standing
 from tests.picks import SIX, make_evidence, noisy
 
 Rounds = Sequence[float]
@@ -24,35 +24,37 @@ def material_of(base: Rounds = SIX, **figures: Rounds) -> Evidence:
     return make_evidence({label: {"locks/queue": mine} for label, mine in {"base": base, **figures}.items()})
 
 
-def standings(evidence: Evidence, labels: Sequence[str] | None = None) -> dict[str, tuple[Standing, str | None]]:
+def standings(evidence: Evidence, labels: Sequence[str] | None = None) -> dict[str, tuple[Standing, Rank]]:
     rows = rank(evidence, evidence.labels if labels is None else labels)
-    return {row.label: (row.standing, row.tied_with) for row in rows}
+    return {row.label: (row.standing, row.rank) for row in rows}
 
 
 def test_the_fastest_is_first_and_the_baseline_stands_among_them() -> None:
     found = standings(material_of(slow=noisy(1.5), fast=noisy(0.5)))
     assert found == {
-        "fast": (Standing.FASTER, None),
-        "base": (Standing.BASELINE, None),
-        "slow": (Standing.SLOWER, None),
+        "fast": (Standing.FASTER, Rank.BEST),
+        "base": (Standing.BASELINE, Rank.WORSE),
+        "slow": (Standing.SLOWER, Rank.WORSE),
     }
 
 
-def test_what_is_not_shown_to_differ_is_a_tie_with_the_fastest_of_those() -> None:
+def test_what_is_not_shown_to_differ_from_the_fastest_may_be_the_best() -> None:
     found = standings(material_of(fast=noisy(0.5), near=noisy(0.501, off=0.02), equal=noisy(1.001, off=0.02)))
-    assert list(found) == ["fast", "near", "base", "equal"]
-    assert found["near"] == (Standing.FASTER, "fast")
-    assert found["base"] == (Standing.BASELINE, None)
-    assert found["equal"] == (Standing.SAME, "base")
-
-
-def test_what_is_noisy_may_be_a_tie_with_the_first_although_one_before_it_is_not() -> None:
-    found = standings(material_of(fast=noisy(0.5), next=noisy(0.6), wild=noisy(0.8, off=0.6)))
     assert found == {
-        "fast": (Standing.FASTER, None),
-        "next": (Standing.FASTER, None),
-        "wild": (Standing.UNDECIDED, "fast"),
-        "base": (Standing.BASELINE, None),
+        "fast": (Standing.FASTER, Rank.OPEN),
+        "near": (Standing.FASTER, Rank.OPEN),
+        "base": (Standing.BASELINE, Rank.WORSE),
+        "equal": (Standing.SAME, Rank.WORSE),
+    }
+
+
+def test_what_is_noisy_may_be_the_best_although_one_before_it_is_not() -> None:
+    found = standings(material_of(fast=noisy(0.5), next=noisy(0.6), wild=noisy(0.8, off=0.6)))
+    assert {label: place for label, (_, place) in found.items()} == {
+        "fast": Rank.OPEN,
+        "next": Rank.WORSE,
+        "wild": Rank.OPEN,
+        "base": Rank.WORSE,
     }
 
 
@@ -64,7 +66,7 @@ def test_contenders_are_compared_round_by_round_with_each_other_not_by_their_int
     evidence = material_of(a=a, b=b)
     first, second = rank(evidence, ["a", "b", "base"])[:2]
     assert first.ratio.high > second.ratio.low
-    assert (first.label, second.label, second.tied_with) == ("a", "b", None)
+    assert [(first.label, first.rank), (second.label, second.rank)] == [("a", Rank.BEST), ("b", Rank.WORSE)]
 
 
 def test_a_difference_that_one_comparison_shows_may_be_none_among_forty() -> None:
@@ -75,9 +77,9 @@ def test_a_difference_that_one_comparison_shows_may_be_none_among_forty() -> Non
 
 def test_one_round_shows_nothing() -> None:
     found = rank(material_of(base=[1.0], x=[0.5]), ["base", "x"])
-    assert [(row.label, row.standing, row.tied_with) for row in found] == [
-        ("x", Standing.UNDECIDED, None),
-        ("base", Standing.BASELINE, "x"),
+    assert [(row.label, row.standing, row.rank) for row in found] == [
+        ("x", Standing.UNDECIDED, Rank.OPEN),
+        ("base", Standing.BASELINE, Rank.OPEN),
     ]
     assert (found[0].ratio.low, found[0].ratio.high) == (0.0, math.inf)
 
@@ -137,7 +139,7 @@ def test_scaling_all_weights_changes_nothing(field: list[list[float]], factor: f
 
 
 @given(fields, st.integers(1, 50))
-def test_a_tie_is_symmetric(field: list[list[float]], number: int) -> None:
+def test_a_comparison_is_symmetric(field: list[list[float]], number: int) -> None:
     evidence = material_of(a=field[0], b=field[1], base=[1.0] * 5)
     (forth,) = ratios(fits_of(evidence), ["a"], "b").values()
     (back,) = ratios(fits_of(evidence), ["b"], "a").values()
@@ -155,14 +157,11 @@ def test_a_tie_is_symmetric(field: list[list[float]], number: int) -> None:
 
 
 @given(fields)
-def test_a_tie_with_the_baseline_is_no_difference_from_it(field: list[list[float]]) -> None:
-    evidence = material_of_field(field)
-    rows = rank(evidence, evidence.labels)
-    first = rows[0]
-    if first.label != "base":
-        baseline = next(row for row in rows if row.label == "base")
-        undecided = first.standing in {Standing.SAME, Standing.UNDECIDED}
-        assert undecided == (baseline.tied_with == first.label)
+def test_the_fastest_is_never_worse_and_only_it_is_the_best(field: list[list[float]]) -> None:
+    first, *others = rank(evidence := material_of_field(field), evidence.labels)
+    assert first.rank is not Rank.WORSE
+    assert Rank.BEST not in {row.rank for row in others}
+    assert (first.rank is Rank.BEST) <= all(row.rank is Rank.WORSE for row in others)
 
 
 def test_hundreds_of_contenders_take_seconds() -> None:

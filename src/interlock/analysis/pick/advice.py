@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from interlock.analysis.best import announced
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
 from interlock.analysis.pick.exclusions import (
     LocalImage,
@@ -19,7 +20,7 @@ from interlock.analysis.pick.exclusions import (
 )
 from interlock.analysis.pick.needed import predictions
 from interlock.analysis.pick.ranking import RankedVariant, rank
-from interlock.analysis.statistics import Interval, ratio_of
+from interlock.analysis.statistics import Interval, Ratio, ratio_of
 from interlock.catalog.types import split_label
 from interlock.results.answers import (
     Contender,
@@ -30,6 +31,7 @@ from interlock.results.answers import (
     MachineDifference,
     Needed,
     Pick,
+    Rank,
     Recommendation,
     Share,
     Standing,
@@ -153,7 +155,9 @@ def advise(evidence: Evidence, ranked: Ranking, here: ThisMachine, image: Built 
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
     measure = measuring_command([workload for workload, _ in evidence.shares], _best(evidence, ranked), criteria)
-    recommended = _recommendation(evidence, ranked.chosen, image, local) if ranked.chosen and image else None
+    recommended = None
+    if ranked.chosen and image:
+        recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image, local)
     again = evidence.recorded.shipped or apart or experiment.settings.quick
     return Pick(
         decision=ranked.decision,
@@ -196,7 +200,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
         label=row.label,
         speed=speed_of(row.ratio),
         standing=row.standing,
-        tied_with=row.tied_with,
+        rank=row.rank,
         max_rss_bytes=evidence.max_rss_bytes(row.label),
         start_s=_start_s(evidence, row.label),
         image_bytes=_image_bytes(evidence, row.label),
@@ -214,7 +218,14 @@ def _image_bytes(evidence: Evidence, label: str) -> int:
     return image.size_bytes if image else 0
 
 
-def _recommendation(evidence: Evidence, row: RankedVariant, image: Built, local: LocalImage) -> Recommendation:
+def _announced(evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant) -> Ratio:
+    """Return the ratio of a contender that was picked among these rows, without what luck may have added."""
+    return announced(row.ratio, [one.ratio for one in rows if one.label != evidence.baseline])
+
+
+def _recommendation(
+    evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant, image: Built, local: LocalImage
+) -> Recommendation:
     mode = evidence.mode(row.label)
     return Recommendation(
         label=row.label,
@@ -222,7 +233,8 @@ def _recommendation(evidence: Evidence, row: RankedVariant, image: Built, local:
         pinned=image.digest is not None,
         environment=mode.environment if mode else {},
         options=mode.options if mode else [],
-        gain=speed_of(row.ratio),
+        gain=speed_of(_announced(evidence, rows, row)),
+        measured_gain=speed_of(row.ratio),
         costs=_costs(evidence, row.label),
         risks=list(risks_of(evidence, row.label, local)),
     )
@@ -277,7 +289,7 @@ def _advice(evidence: Evidence, ranked: Ranking) -> str:
         return f"measure first: nothing but {baseline} has figures for all that was asked for"
     if row is None:
         return f"stay with {baseline}: {_nothing_faster(evidence, ranked)}"
-    gain = throughput_text(speed_of(row.ratio))
+    gain = _gain_text(evidence, ranked, row)
     if row.standing is Standing.FASTER:
         return f"switch from {baseline} to {row.label}: {gain}"
     why = next((one.reasons[0] for one in ranked.excluded if one.label == baseline), "it was not measured")
@@ -289,7 +301,16 @@ def _nothing_faster(evidence: Evidence, ranked: Ranking) -> str:
     if best is None:
         return "nothing else meets the constraints"
     what = "nothing of what was measured" if ranked.not_measured else "nothing"
-    return f"{what} is shown to be faster (the best, {best.label}: {throughput_text(speed_of(best.ratio))})"
+    return f"{what} is shown to be faster (the best, {best.label}: {_gain_text(evidence, ranked, best)})"
+
+
+def _gain_text(evidence: Evidence, ranked: Ranking, row: RankedVariant) -> str:
+    """Return the gain of a contender that was picked among others, and what was measured if it is not the same."""
+    gain, measured = speed_of(_announced(evidence, ranked.rows, row)), speed_of(row.ratio)
+    words = throughput_text(gain)
+    if _percent(gain.estimate) == _percent(measured.estimate):
+        return words
+    return f"{words}, measured {_percent(measured.estimate):+d} %"
 
 
 def throughput_text(speed: Estimate) -> str:
@@ -325,8 +346,9 @@ def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
         seeming = [row.label for row in ranked.rows[: ranked.rows.index(chosen)] if row.label != evidence.baseline]
         if seeming:
             yield f"ranked higher, but not shown to be faster than {evidence.baseline}: {', '.join(seeming)}"
-        if tied := [row.label for row in ranked.rows if row.tied_with == chosen.label]:
-            yield f"not shown to differ from {chosen.label}: {', '.join(tied)}"
+        open_ = [row.label for row in ranked.rows if row.rank is Rank.OPEN and row is not chosen]
+        if open_:
+            yield f"not shown to differ from the best: {', '.join(open_)}"
     if odd := [row.label for row in ranked.rows if evidence.built_otherwise(row.label)]:
         like = evidence.built_otherwise(odd[0])
         yield f"not like compared with like, so not chosen: {', '.join(odd)} ({like}); figures with --release may be"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from interlock.analysis.best import ranks
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.statistics import Levels, Ratio, fit_levels, mean_ratio
 from interlock.analysis.verdicts import verdict_of
-from interlock.results.answers import Standing
+from interlock.results.answers import Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
 Fits = Sequence[tuple[float, Levels]]
@@ -16,12 +17,12 @@ Fits = Sequence[tuple[float, Levels]]
 
 @dataclass(frozen=True)
 class RankedVariant:
-    """A contender: its time divided by the baseline's, and the fastest contender that it ties with."""
+    """A contender: its time divided by the baseline's, and how it stands to the baseline and to the best."""
 
     label: str
     ratio: Ratio
     standing: Standing
-    tied_with: str | None
+    rank: Rank
 
 
 def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
@@ -30,38 +31,22 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
-    ties = _ties(fits, order, number)
+    found = ranks(order, lambda mine, theirs: ratios(fits, [mine], theirs)[mine])
     return [
         RankedVariant(
             label,
             to_baseline[label],
             Standing.BASELINE if label == baseline else standing_of(to_baseline[label], number),
-            ties.get(label),
+            found[label],
         )
         for label in order
     ]
 
 
-def _ties(fits: Fits, order: Sequence[str], number: int) -> dict[str, str]:
-    """Return, by label, the fastest contender that it is not shown to differ from.
-
-    All are compared with the fastest; then those that differ from it with the fastest of them, and so on.
-    """
-    ties: dict[str, str] = {}
-    left = list(order)
-    while left:
-        first, *others = left
-        found = ratios(fits, others, first)
-        tied = [label for label in others if not verdict_of(found[label], number).differs]
-        ties |= dict.fromkeys(tied, first)
-        left = [label for label in others if label not in ties]
-    return ties
-
-
 def standing_of(ratio: Ratio, number: int) -> Standing:
     """Return the verdict on one of a number of contenders.
 
-    It does not depend on the other p-values, so a tie with the baseline and no difference from it are the same.
+    It does not depend on the other p-values, so it stays whatever the others are.
     """
     return Standing(verdict_of(ratio, number).value)
 
