@@ -1,14 +1,9 @@
-"""How often a comparison is wrong: equal images told apart, and a slowdown of 5 % not found. Prints; asserts no time.
-
-Needs the engine, cpython-3.13 built, and 40 minutes in which nothing else runs.
-"""
+"""The smallest effect that a reference experiment can show, and one of 3 % in instructions. Prints; asserts no time."""
 
 from __future__ import annotations
 
 import math
 import re
-import statistics
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,24 +11,20 @@ from scipy import stats
 
 from interlock.analysis import comparison as compare
 from interlock.analysis.statistics import Ratio
-from interlock.analysis.verdicts import SIGNIFICANT, Comparison, Verdict
+from interlock.analysis.verdicts import SIGNIFICANT, Comparison
 from interlock.results import store
 from tests.builders import edit
 from tests.integration.toys import copy_project, interlock
 
 ROOT = Path(__file__).parents[2]
 BASELINE = "cpython-3.13"
-SAME, SLOWER = f"{BASELINE}+same", f"{BASELINE}+slower"
+SLOWER = f"{BASELINE}+slower"
 WORKLOAD = "locks"
 BENCHMARKS = ("uncontended", "queue")  # of its many, and as many rounds as they ask for
-EXPERIMENTS, INJECTIONS = 20, 10
+INJECTIONS = 10
 REFERENCE = "2026-11-21-a"  # of nine rounds
 SHARE_FOUND = 0.8
 MODES = """
-[[modes]]
-name = "same"
-summary = "no other than without a mode"
-
 [[modes]]
 name = "slower"
 summary = "5 % more work in each value, which is not told"
@@ -64,27 +55,6 @@ def cut(workload: Path) -> None:
     workload.write_text("[[benchmarks]]\n".join([head, *kept]))
 
 
-def experiments(root: Path) -> Iterator[list[compare.Table]]:
-    labels = ",".join((BASELINE, SAME, SLOWER))
-    for number in range(EXPERIMENTS):
-        results = root / f"results-{number}"
-        done = interlock(
-            root, "matrix", "--variants", labels, "--quick", "--no-profile", "--seed", str(number),
-            "--results", str(results),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        folder = store.latest_experiment(results)
-        described = store.read_experiment(folder)
-        yield compare.tables(described, *store.read_cells(folder, described))
-
-
-def comparisons(tables: list[compare.Table], label: str) -> Iterator[tuple[str, Comparison]]:
-    for table in tables:
-        for row in table.rows:
-            if row.label == label and row.to_baseline:
-                yield f"{table.workload.name} {table.benchmark.name}", row.to_baseline
-
-
 def smallest_effect(ratio: Ratio, comparisons_in_report: int) -> float:
     """The effect, as a share, that rounds as steady as these find in 80 % of experiments.
 
@@ -112,47 +82,6 @@ def test_the_smallest_effect_that_each_benchmark_shows(capsys: pytest.CaptureFix
 
 def compared(row: compare.Row) -> set[Comparison]:
     return {one for one in (row.to_baseline, row.to_control) if one}
-
-
-def test_equal_images_are_not_told_apart_and_a_slowdown_of_5_percent_is_found(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In each experiment the baseline, its twin, the same once more, and one that does 5 % more work than it tells."""
-    alarms: list[str] = []
-    found: dict[str, list[Comparison]] = {}
-    equal: dict[str, list[Comparison]] = {}
-    for number, tables in enumerate(experiments(project)):
-        for name, comparison in comparisons(tables, SLOWER):
-            found.setdefault(name, []).append(comparison)
-        for name, comparison in comparisons(tables, SAME):
-            equal.setdefault(name, []).append(comparison)
-            if comparison.verdict in {Verdict.SLOWER, Verdict.FASTER}:
-                alarms.append(f"experiment {number}, {name}: {shown(comparison)}")
-    with capsys.disabled():
-        print(f"\nA/A: {len(alarms)} false alarms in {EXPERIMENTS} experiments", *alarms, sep="\n")
-        for name, comparisons_ in found.items():
-            verdicts = [comparison.verdict for comparison in comparisons_]
-            print(f"5 % injected into {name}: slower in {verdicts.count(Verdict.SLOWER)} of {EXPERIMENTS}")
-            print(*(f"  {shown(comparison)}" for comparison in comparisons_), sep="\n")
-        print("medians of equals: rounds, half width")
-        for name, comparisons_ in equal.items():
-            print(name, *medians(comparisons_))
-
-
-def shown(comparison: Comparison) -> str:
-    ratio = comparison.ratio
-    return (
-        f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}], {ratio.rounds} rounds, p {comparison.p:.4f}, "
-        f"{comparison.words}"
-    )
-
-
-def medians(comparisons_: list[Comparison]) -> tuple[str, ...]:
-    ratios = [comparison.ratio for comparison in comparisons_]
-    return (
-        f"{statistics.median(ratio.rounds for ratio in ratios):.0f}",
-        f"{statistics.median((ratio.high - ratio.low) / 2 / ratio.estimate for ratio in ratios):.1%}",
-    )
 
 
 def test_a_slowdown_of_3_percent_is_found_in_instructions(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,172 @@
+"""How often verdicts of the core workloads are wrong, live: equal images told apart, true slowdowns missed. Prints.
+
+Needs the engine, and `debian-3.13`, which is built in half a minute. An experiment takes about ten minutes; nothing
+else may run beside it. `INTERLOCK_EXPERIMENTS=5` repeats each five times, `INTERLOCK_WORKLOADS=locks`
+measures a part.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from interlock.analysis import comparison as compare
+from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.results import store
+from tests.builders import edit
+from tests.integration.toys import copy_project, interlock
+
+ROOT = Path(__file__).parents[2]
+BASELINE = "debian-3.13"
+WORKLOADS = os.environ.get("INTERLOCK_WORKLOADS", "import-loop,locks,startup,download").split(",")
+EXPERIMENTS = int(os.environ.get("INTERLOCK_EXPERIMENTS", "1"))
+EQUALS = [f"same-{number}" for number in range(1, 9)]
+SLOWER = {"slower-3": 0.03, "slower-5": 0.05, "slower-10": 0.10, "slower-20": 0.20, "slower-100": 1.0}
+# Of commands, which are whole processes, nothing makes a known part slower.
+INJECTED = ("import-loop", "locks", "download")
+MODE = """
+[[modes]]
+name = "{name}"
+summary = "{name}"
+environment = {{ INTERLOCK_SLOWER = "{share}" }}
+"""
+# The program itself does nothing for so much longer, by its own clock, and counts it.
+SLOW = """\
+        share = float(os.environ.get("INTERLOCK_SLOWER", "0"))
+        self.timed = timed
+        if share:
+            self.timed = lambda loops: _slowed(timed(loops), share)
+"""
+SLOWED = """
+def _slowed(duration_s, share):
+    start_s = timer()
+    while timer() - start_s < share * duration_s:
+        pass
+    return duration_s + timer() - start_s
+
+
+class Work(object):
+"""
+# Burns a core half of the time.
+NEIGHBOUR = """
+import time
+while True:
+    end_s = time.monotonic() + 0.5
+    while time.monotonic() < end_s:
+        pass
+    time.sleep(0.5)
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One ratio to the baseline, and the share by which its row is truly slower."""
+
+    table: str
+    share: float
+    comparison: Comparison
+
+    @property
+    def covers(self) -> bool:
+        return self.comparison.ratio.low <= 1 + self.share <= self.comparison.ratio.high
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project whose variant has modes that are equal, and modes whose programs are slower."""
+    root = copy_project(ROOT, tmp_path / "project", [BASELINE], WORKLOADS)
+    variant = root / f"variants/{BASELINE}.toml"
+    modes = dict.fromkeys(EQUALS, 0.0) | SLOWER
+    variant.write_text(
+        variant.read_text() + "".join(MODE.format(name=name, share=share) for name, share in modes.items())
+    )
+    edit(root, "workloads/protocol.py", "        self.timed = timed\n", SLOW)
+    edit(root, "workloads/protocol.py", "\nclass Work(object):\n", SLOWED)
+    return root
+
+
+@contextmanager
+def neighbour() -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def experiment(root: Path, number: int) -> list[compare.Table]:
+    labels = ",".join([BASELINE, *(f"{BASELINE}+{mode}" for mode in [*EQUALS, *SLOWER])])
+    results = root / f"results-{number}"
+    done = interlock(
+        root, "matrix", "--variants", labels, "--workloads", ",".join(WORKLOADS), "--quick", "--no-profile",
+        "--seed", str(number), "--results", str(results),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = store.latest_experiment(results)
+    described = store.read_experiment(folder)
+    return compare.tables(described, *store.read_cells(folder, described))
+
+
+def judged(tables: list[compare.Table], number: int) -> list[Judged]:
+    """Every ratio to the baseline whose true value is known."""
+    shares = {f"{BASELINE}+{mode}": share for mode, share in (dict.fromkeys(EQUALS, 0.0) | SLOWER).items()}
+    return [
+        Judged(f"{number} {table.workload.name} {table.benchmark.name}", shares[row.label], row.to_baseline)
+        for table in tables
+        for row in table.rows
+        if row.label in shares and row.to_baseline
+        if shares[row.label] == 0 or table.workload.name in INJECTED
+    ]
+
+
+def lines(found: list[Judged]) -> Iterator[str]:
+    equals = [one for one in found if one.share == 0]
+    wrong = [one for one in equals if one.comparison.verdict.differs]
+    tables = {one.table for one in equals}
+    yield f"| equals called different | {len(wrong)} of {len(equals)} |"
+    yield f"| tables with any | {len({one.table for one in wrong})} of {len(tables)} |"
+    yield f"| equals whose interval covers 1 | {sum(one.covers for one in equals) / len(equals):.1%} |"
+    yield f"| equals called the same | {share_of(equals, Verdict.SAME)} |"
+    for share in SLOWER.values():
+        some = [one for one in found if one.share == share]
+        early = sum(one.comparison.verdict is Verdict.SLOWER and one.comparison.ratio.rounds <= 4 for one in some)
+        covered = sum(one.covers for one in some)
+        slower, same = (share_of(some, verdict) for verdict in (Verdict.SLOWER, Verdict.SAME))
+        yield f"| {share:.0%} slower | found in {slower}, by block 4 in {early}, same in {same}, covered in {covered} |"
+    ratios = [one.comparison.ratio for one in equals]
+    widths = sorted((one.high - one.low) / 2 / one.estimate for one in ratios)
+    most = widths[len(widths) * 9 // 10]
+    yield f"| half width of an interval, median and 9 of 10 | {statistics.median(widths):.1%}, {most:.1%} |"
+    yield f"| blocks, median | {statistics.median(one.rounds for one in ratios):g} |"
+
+
+def share_of(some: list[Judged], verdict: Verdict) -> str:
+    return f"{sum(one.comparison.verdict is verdict for one in some)} of {len(some)}"
+
+
+@pytest.mark.parametrize("noise", ["quiet", "another program burns a core half of the time"])
+def test_verdicts_of_equal_images_and_of_programs_that_are_slower_by_a_known_share(
+    project: Path, noise: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found: list[Judged] = []
+    start_s = time.monotonic()
+    for number in range(EXPERIMENTS):
+        with nullcontext() if noise == "quiet" else neighbour():
+            found += judged(experiment(project, number), number)
+    with capsys.disabled():
+        print(f"\n{noise}: {EXPERIMENTS} experiments in {(time.monotonic() - start_s) / 60:.0f} minutes")
+        print(*lines(found), sep="\n")
+        for table in dict.fromkeys(one.table for one in found):
+            here = [one.comparison.ratio for one in found if one.table == table and one.share == 0]
+            width = statistics.median((one.high - one.low) / 2 / one.estimate for one in here)
+            print(f"| {table} | {here[0].rounds} blocks | ±{width:.1%} |")
