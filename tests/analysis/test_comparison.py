@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from interlock.analysis import comparison as compare
 from interlock.analysis import statistics
 from interlock.analysis.comparison import DetailFigure, Row, Summary, Table, details_of
+from interlock.analysis.statistics import relative_error
 from interlock.analysis.verdicts import Comparison
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Detail
@@ -57,10 +59,10 @@ def test_a_figure_is_divided_by_what_it_is_per_in_its_own_process(per: str, proc
     assert one.processes == pytest.approx(processes)
 
 
-def test_its_value_is_the_median_over_the_processes_and_its_ends_the_least_and_the_most() -> None:
+def test_its_value_is_the_median_over_the_processes_and_its_high_the_most() -> None:
     (one,) = found(detail(scale=1000), measured=values(work_user_s=[6.0, 16.0, 4.0]))
     assert one
-    assert (one.value, one.low, one.high) == (6000, 4000, 16000)
+    assert (one.value, one.high, one.error) == (6000, 16000, relative_error([6.0, 16.0, 4.0]))
 
 
 def test_what_was_not_reported_is_none_and_leaves_the_others_their_places() -> None:
@@ -118,9 +120,15 @@ def test_a_ratio_is_taken_round_by_round_from_the_medians_of_the_processes() -> 
     assert comparison.ratio == statistics.ratio_of([2.0, 30.0, 400.0], [1.0, 10.0, 100.0])
 
 
-def test_the_spread_is_half_the_range_as_a_share_of_the_median() -> None:
-    assert compare.spread_of([9.0, 10.0, 12.0]) == pytest.approx(0.15)
-    assert compare.spread_of([9.0]) == 0
+def test_the_error_of_a_figure_shrinks_as_rounds_are_added_and_one_round_has_none() -> None:
+    few, many = (relative_error([9.0, 10.0, 12.0] * times) for times in (1, 9))
+    assert few == pytest.approx(stdev(map(math.log, [9.0, 10.0, 12.0])) / math.sqrt(3))
+    assert many is not None
+    assert few is not None
+    assert many < few / 2
+    assert relative_error([9.0]) is None
+    assert relative_error([0.0, 1.0]) == pytest.approx(1.0)
+    assert relative_error([5.0, 5.0]) == pytest.approx(1e-4 / math.sqrt(2))
 
 
 def test_the_twin_is_shown_and_gates_nothing() -> None:
@@ -185,7 +193,7 @@ def test_the_baseline_has_no_ratio_to_itself_and_the_twin_no_row() -> None:
 def test_a_row_has_seconds_memory_and_calls() -> None:
     row = row_of(table_of({BASE: make_values([1.0]), OTHER: make_values([2.0], [4.0], rss=5_000_000)}))
     assert (row.seconds, row.max_rss_bytes, row.profile) == (3.0, 5_000_000, make_profile(0.25))
-    assert row.spread == pytest.approx(1 / 3)
+    assert row.error == relative_error([2.0, 4.0])
 
 
 def test_a_variant_is_compared_with_its_control_too() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of
+from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
@@ -34,8 +34,9 @@ class DetailFigure:
         return median(self.processes)
 
     @property
-    def low(self) -> float:
-        return min(self.processes)
+    def error(self) -> float | None:
+        """The standard error of the figure, as a share of it; None of one process."""
+        return relative_error(self.processes)
 
     @property
     def high(self) -> float:
@@ -64,7 +65,7 @@ class Row:
     label: str
     outcome: Outcome
     seconds: float | None
-    spread: float | None
+    error: float | None  # the standard error of the figure, as a share of it; None of one round
     to_baseline: Comparison | None
     to_control: Comparison | None
     profile: BenchmarkProfile | None
@@ -83,6 +84,7 @@ class Table:
     benchmark: Benchmark
     baseline: str
     rounds: int
+    cores: int  # of the machine that it was measured on
     twin: Ratio | None
     rows: tuple[Row, ...]
     limits: tuple[Row, ...] = ()
@@ -133,11 +135,6 @@ class _Comparisons:
 
     comparisons: Mapping[ComparedPair, Comparison]
     twins: Mapping[BenchmarkKey, Ratio]
-
-
-def spread_of(figures: Sequence[float]) -> float:
-    """Return half the range of the blocks' figures, divided by their median."""
-    return (max(figures) - min(figures)) / 2 / median(figures)
 
 
 def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[Table]:
@@ -205,6 +202,7 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
         workload=workload,
         benchmark=benchmark,
         baseline=recorded.experiment.settings.baseline,
+        cores=recorded.experiment.host["cores"],
         rounds=max((len(recorded.figures.get((*key, cell.label), [])) for cell in cells), default=0),
         twin=compared.twins.get(key),
         rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
@@ -238,7 +236,7 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
         seconds=median(figures) if figures else None,
-        spread=spread_of(figures) if figures else None,
+        error=relative_error(figures) if figures else None,
         to_baseline=compared.comparisons.get((*key, experiment.settings.baseline)),
         to_control=compared.comparisons.get((*key, control)) if control else None,
         profile=profile,

@@ -259,6 +259,20 @@ def ratio_of(mine: Sequence[BlockFigure], theirs: Sequence[BlockFigure]) -> Rati
     return fit_levels({"mine": mine[:rounds], "theirs": theirs[:rounds]}).ratio("mine", "theirs")
 
 
+def relative_error(figures: Sequence[float]) -> float | None:
+    """Return the standard error of figures' mean as a share of it; None of a single one, which shows no noise.
+
+    Of logarithms, as ratios are, where all figures are above 0. It shrinks as figures are added, unlike their range.
+    """
+    if len(figures) < 2:
+        return None
+    root = math.sqrt(len(figures))
+    if min(figures) > 0:
+        return max(float(np.log(figures).std(ddof=1)), RESOLUTION) / root
+    mean = float(np.mean(figures))
+    return float(np.std(figures, ddof=1)) / root / abs(mean) if mean else 0.0
+
+
 def ratio_over(ratios: Sequence[float]) -> Ratio:
     """Return the geometric mean of independent ratios, of hosts or experiments say, with its t interval."""
     logs = np.log(ratios)

@@ -20,6 +20,7 @@ from interlock.report.tables import (
     SHARE,
     Section,
     end_of_rounds_text,
+    error_text,
     figure_text,
     label_text,
     markdown_lines,
@@ -42,7 +43,7 @@ from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, LockCost, M
 
 MOST_CALLS = 4
 LEGEND = (
-    "value: median of the processes' medians, with half their range. ratio: time per unit of work divided by the "
+    "value: median of the blocks' figures, with its standard error. ratio: time per unit of work divided by the "
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
     "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
     "and 'faster': p of equals is below 0.05, adjusted for the looks taken and for the ratios of the table (Benjamini "
@@ -113,7 +114,8 @@ def _benchmark_section(table: Table) -> Section:
     better = "higher" if metric.inverse else "lower"
     rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
     twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
-    title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better ({rounds}, {twin})"
+    title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better"
+    title += f" ({cpus_text(table)}, {rounds}, {twin})"
     columns = (
         "variant",
         metric.label,
@@ -127,11 +129,19 @@ def _benchmark_section(table: Table) -> Section:
     return Section(title, columns, tuple(_benchmark_row(table, row) for row in (*table.rows, *table.limits)))
 
 
+def cpus_text(table: Table) -> str:
+    """Return the CPUs that a benchmark's processes may use, and its clock if that is not the wall's."""
+    clock = ", CPU time" if table.benchmark.clock == "cpu" else ""
+    if table.benchmark.cpus == "one":
+        return f"pinned to 1 CPU{clock}"
+    return f"all {table.cores} CPUs{clock}" if table.cores > 1 else f"1 CPU{clock}"
+
+
 def value_text(table: Table, row: Row) -> str:
-    """Return a row's value in the metric's unit with its spread, or a dash."""
-    if row.seconds is None or row.spread is None:
+    """Return a row's value in the metric's unit with its standard error, or a dash."""
+    if row.seconds is None:
         return "-"
-    return f"{figure_text(table.benchmark.metric.shown(row.seconds))} ±{row.spread:.0%}"
+    return f"{figure_text(table.benchmark.metric.shown(row.seconds))}{error_text(row.error)}"
 
 
 def _benchmark_row(table: Table, row: Row) -> tuple[str, ...]:
@@ -358,12 +368,12 @@ def detail_section(table: Table) -> Section | None:
 
 
 def detail_text(one: DetailFigure | None) -> str:
-    """Return the median over the processes with half their range in per cent, or with the maximum if it is 0."""
+    """Return the median over the processes with its standard error in per cent, or with the maximum if it is 0."""
     if one is None:
         return "-"
     if one.value == 0:
         return "0" if one.high == 0 else f"0 (to {figure_text(one.high)})"
-    return f"{figure_text(one.value)} ±{(one.high - one.low) / 2 / abs(one.value):.0%}"
+    return f"{figure_text(one.value)}{error_text(one.error)}"
 
 
 def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:

@@ -113,3 +113,14 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> lis
 
 def _markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+# Below this an error in per cent has a digit after the point.
+SMALL_ERROR = 0.0095
+
+
+def error_text(error: float | None) -> str:
+    """Return a standard error in per cent, which a figure of one round has not."""
+    if error is None:
+        return ""
+    return f" ±{error:.1%}" if error < SMALL_ERROR else f" ±{error:.0%}"

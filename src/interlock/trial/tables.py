@@ -14,10 +14,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from interlock.analysis.pick.advice import cpus_text
-from interlock.analysis.statistics import Interval
+from interlock.analysis.statistics import Interval, relative_error
 from interlock.analysis.verdicts import Comparison
 from interlock.report.experiment import lock_cost_text, most_calls_text
-from interlock.report.tables import Section, end_of_rounds_text, markdown_lines, ratio_text, rich_parts
+from interlock.report.tables import Section, end_of_rounds_text, error_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 from interlock.results.experiments import duration_text, engine_line, host_line
@@ -115,18 +115,17 @@ def _shown(figure: Figure, ratio: Interval) -> str:
 
 
 def _value(candidate: Candidate, figure: Figure, comparison: Comparison | None) -> str:
-    """Return the median over the rounds with half their range, and the ratio if it is a difference."""
+    """Return the median over the rounds with its standard error, and the ratio if it is a difference."""
     values = candidate.values.get(figure)
     if not values:
         return "-"
     middle = median(values)
-    spread = (max(values) - min(values)) / 2 / middle if middle else 0.0
     shown = 1 / middle if figure is Figure.REQUEST_S else middle * COLUMNS[figure][1]
     apart = ""
     if comparison and comparison.verdict.differs:
         estimate = comparison.ratio.estimate
         apart = f" {1 / estimate if figure is Figure.REQUEST_S else estimate:.2f}x"
-    return f"{digits(shown)} ±{spread:.0%}{apart}"
+    return f"{digits(shown)}{error_text(relative_error(values))}{apart}"
 
 
 def _tests(candidate: Candidate) -> str:
