@@ -69,11 +69,14 @@ def example() -> tuple[Experiment, list[Table]]:
 
 def test_a_row_has_its_value_ratios_verdicts_calls_and_state() -> None:
     lock, rate = report.benchmark_sections(example()[1])
-    assert lock.title == "locks: uncontended, ns per lock, lower is better (5 rounds, twin 1.000x [0.999, 1.001])"
-    assert rate.title == "locks: rate, MB/s, higher is better (5 rounds, twin 1.000x [0.999, 1.001])"
+    assert (
+        lock.title
+        == "locks: uncontended, ns per lock, lower is better (all 2 CPUs, 5 rounds, twin 1.000x [0.999, 1.001])"
+    )
+    assert rate.title == "locks: rate, MB/s, higher is better (all 2 CPUs, 5 rounds, twin 1.000x [0.999, 1.001])"
     assert lock.columns[:4] == ("variant", "ns per lock", "ratio to cpython-3.13", "ratio to control")
     baseline, _, slower, missing = lock.rows
-    assert baseline == ("cpython-3.13", "100 ±0%", "baseline", "-", "-", "10", "ok")
+    assert baseline == ("cpython-3.13", "100 ±1%", "baseline", "-", "-", "10", "ok")
     assert slower == (
         "cpython-3.14t",
         "150 ±1%",
@@ -85,7 +88,7 @@ def test_a_row_has_its_value_ratios_verdicts_calls_and_state() -> None:
     )
     assert missing == ("nogil-3.9", "-", "-", "-", "-", "-", "unavailable")
     assert rate.rows[2][1:4] == (
-        "248 ±2%",
+        "248 ±1%",
         "1.010x [1.009, 1.011] slower",
         "1.010x [1.009, 1.011] slower than cpython-3.13",
     )
@@ -95,7 +98,7 @@ def test_one_round_has_no_interval_and_no_twin_no_ratio_of_it() -> None:
     values = {(name, "locks"): {"uncontended": make_values([1.0])} for name in VARIANTS[:2]}
     experiment = make_experiment(VARIANTS[:2], order={"locks": [VARIANTS[:2]] * 2})
     (section,) = report.benchmark_sections(comparison.tables(experiment, values, {}))
-    assert section.title.endswith("(1 round, no twin)")
+    assert section.title.endswith("(all 2 CPUs, 1 round, no twin)")
     assert section.rows[1][2] == "1.000x [one round] undecided"
 
 
@@ -310,7 +313,7 @@ def test_details_have_a_table_for_each_benchmark_with_the_limits_rows() -> None:
     section = report.detail_sections(scaled()[1])[0]
     assert section.columns == ("variant", "switches per task")
     assert [row[0] for row in section.rows][-2:] == ["limit: better", "limit: worse"]
-    assert section.rows[0][1] == "4.5 ±78%"
+    assert section.rows[0][1] == "4.5 ±25%"
     assert report.detail_sections(example()[1]) == []
 
 

@@ -74,12 +74,12 @@ def test_each_variant_has_its_verdict_with_the_evidence() -> None:
     assert "do not switch  cpython-3.13t  failed: it does not build: no wheel | sdist" in text
 
 
-def test_requests_are_shown_by_second_with_the_spread_of_the_rounds() -> None:
+def test_requests_are_shown_by_second_with_their_standard_error() -> None:
     trial = make_trial(FASTER)
     section = figure_section(trial, judge(trial))
     rows = {row[0]: dict(zip(section.columns, row, strict=True)) for row in section.rows}
-    assert rows["yours"]["requests/s"] == "1,000 ±2%"
-    assert rows["cpython-3.14"]["requests/s"] == "2,000 ±2% 2.00x"
+    assert rows["yours"]["requests/s"] == "1,000 ±1%"
+    assert rows["cpython-3.14"]["requests/s"] == "2,000 ±1% 2.00x"
     assert section.title.startswith("figures (8 rounds, the same image again 1.000x [")
 
 

@@ -115,12 +115,6 @@ def _markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-# Below this an error in per cent has a digit after the point.
-SMALL_ERROR = 0.0095
-
-
 def error_text(error: float | None) -> str:
-    """Return a standard error in per cent, which a figure of one round has not."""
-    if error is None:
-        return ""
-    return f" ±{error:.1%}" if error < SMALL_ERROR else f" ±{error:.0%}"
+    """Return a standard error in whole per cent, rounded up, which a figure of one round has not."""
+    return "" if error is None else f" ±{math.ceil(100 * error)}%"
