@@ -99,7 +99,8 @@ quick = { warmups = 0, values = 2 }
 full = { warmups = 0, values = 2 }
 [[benchmarks]]
 name = "hot"
-command = ["-c", "import xml.dom.minidom"]
+command = ["-c", "import xml.dom.minidom; print(open('/proc/mounts').read())"]
+expected = [" /usr/local "]  # from where the cold one reads too
 metric = { label = "ms", scale = 1e3 }
 profile_metric = { label = "calls", scale = 1 }
 profile_syscalls = "all"
@@ -110,7 +111,7 @@ cold = true
 metric = { label = "ms", scale = 1e3 }
 [[benchmarks]]
 name = "parallel"
-command = ["-c", "import xml.dom.minidom"]
+command = ["-c", "import xml.dom.minidom; print(open('/proc/mounts').read())"]
 parallel = 3
 metric = { label = "ms", scale = 1e3 }
 profile_metric = { label = "calls", scale = 1 }
