@@ -194,7 +194,7 @@ class Pick(Data):
     shipped: bool  # whether the experiment is one of results/reference
     profile: str
     cpus: int  # of the machine that the service runs on
-    measured_cpus: int  # of the experiment's machine
+    measured_cpus: int  # that the figures are of: the experiment's machine's, or one
     baseline: Label
     machine: str
     apart: list[MachineDifference]

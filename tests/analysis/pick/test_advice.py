@@ -450,6 +450,7 @@ def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
         "theirs": "PGO and LTO beside neither PGO nor LTO"
     }
     assert [note for note in pick.notes if "not like compared with like" in note and ": theirs (" in note]
+    assert not [note for note in pick.notes if note.startswith("ranked higher")]
     alone = {label: figures[label] for label in ("base", "theirs")}
     assert advice_on(make_evidence(alone, variants={"theirs": theirs})).decision is Decision.STAY
 

@@ -103,7 +103,20 @@ def test_what_was_measured_on_one_cpu_alone_stands_in_for_more() -> None:
         evidence = make_evidence({"base": {"download/pinned": SIX}}, ["download"], cpus=cpus)
         workloads = {"download": make_workload("download", benchmarks=[PINNED])}
         experiment = evidence.experiment.model_copy(update={"workloads": workloads})
-        assert replace(evidence, recorded=replace(evidence.recorded, experiment=experiment)).pinned == expected
+        changed = replace(evidence, recorded=replace(evidence.recorded, experiment=experiment))
+        assert (changed.pinned, changed.measured_cpus) == (expected, 1)
+
+
+@pytest.mark.parametrize(("benchmarks", "expected"), [([PINNED, UNPINNED], True), ([make_benchmark("alone")], False)])
+@pytest.mark.parametrize("cpus", [1, 4])
+def test_where_other_benchmarks_count_on_the_other_side_of_one_cpu_is_known(
+    benchmarks: list[Benchmark], expected: bool, cpus: int
+) -> None:
+    workloads = {"download": make_workload("download", benchmarks=benchmarks)}
+    figures: Figures = {"base": {f"download/{one.name}": SIX for one in benchmarks}}
+    evidence = make_evidence(figures, ["download"], cpus=cpus, experiment={"workloads": workloads})
+    assert evidence.counts_otherwise is expected
+    assert evidence.measured_cpus == (1 if cpus == 1 else evidence.cores)
 
 
 def curve(*counts: int, wait: bool = False) -> list[Benchmark]:

@@ -166,7 +166,7 @@ def advise(evidence: Evidence, ranked: Ranking, here: ThisMachine, image: Built 
         shipped=evidence.recorded.shipped,
         profile=criteria.profile,
         cpus=criteria.cpus,
-        measured_cpus=evidence.cores,
+        measured_cpus=evidence.measured_cpus,
         baseline=evidence.baseline,
         machine=machine_text(experiment.host),
         apart=apart,
@@ -276,8 +276,8 @@ def cpus_text(count: int) -> str:
 
 
 def _answer(evidence: Evidence, ranked: Ranking) -> str:
-    cpus, cores = evidence.criteria.cpus, evidence.cores
-    by = f", by figures of {cores}" if cores != cpus > 1 else ""
+    cpus, measured = evidence.criteria.cpus, evidence.measured_cpus
+    by = f", by figures of {measured}" if measured != cpus else ""
     return f"for {cpus_text(cpus)}{by}: {_advice(evidence, ranked)}"
 
 
@@ -343,7 +343,8 @@ def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
     if chosen and chosen.standing is not Standing.FASTER:
         yield "nothing that meets the constraints is shown to be faster than the baseline, which does not meet them"
     if chosen:
-        seeming = [row.label for row in ranked.rows[: ranked.rows.index(chosen)] if row.label != evidence.baseline]
+        above = ranked.rows[: ranked.rows.index(chosen)]
+        seeming = [row.label for row in above if row.standing not in {Standing.FASTER, Standing.BASELINE}]
         if seeming:
             yield f"ranked higher, but not shown to be faster than {evidence.baseline}: {', '.join(seeming)}"
         open_ = [row.label for row in ranked.rows if row.rank is Rank.OPEN and row is not chosen]
@@ -354,15 +355,23 @@ def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
         yield f"not like compared with like, so not chosen: {', '.join(odd)} ({like}); figures with --release may be"
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is"
-    if left_out := uncounted(experiment, evidence.criteria, evidence.catalog.workloads):
-        cpus = cpus_text(evidence.criteria.cpus)
-        yield f"of no weight on {cpus}, unless named with --workload: {', '.join(left_out)}"
-    for workload in evidence.pinned:
-        yield f"{workload} was measured on one CPU only: what more CPUs gain is not in its figures"
+    yield from _notes_on_cpus(evidence)
     if experiment.warnings:
         count = f"{len(experiment.warnings)} warning{'s' if len(experiment.warnings) > 1 else ''}"
         yield f"the measurement was disturbed: `interlock report {evidence.recorded.folder}` shows {count}"
     yield "memory is that of the workloads' processes, not of your program"
+
+
+def _notes_on_cpus(evidence: Evidence) -> Iterator[str]:
+    """Yield what does not count on this number of CPUs, and what the figures do not show of it."""
+    if left_out := uncounted(evidence.experiment, evidence.criteria, evidence.catalog.workloads):
+        cpus = cpus_text(evidence.criteria.cpus)
+        yield f"of no weight on {cpus}, unless named with --workload: {', '.join(left_out)}"
+    if evidence.counts_otherwise:
+        other = 2 if evidence.criteria.cpus == 1 else 1
+        yield f"for {cpus_text(other)} other benchmarks count, and the order may be another: --cpus {other}"
+    for workload in evidence.pinned:
+        yield f"{workload} was measured on one CPU only: what more CPUs gain is not in its figures"
 
 
 def _best(evidence: Evidence, ranked: Ranking) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -291,6 +291,19 @@ class Evidence:
             (benchmark,) = (one for one in self.experiment.workloads[workload].benchmarks if one.name == name)
             found.setdefault(workload, set()).add(benchmark.cpus)
         return [workload for workload, cpus in found.items() if cpus == {"one"}]
+
+    @property
+    def measured_cpus(self) -> int:
+        """Return how many CPUs the figures that count are of: one if one was asked for, or if all are pinned."""
+        workloads = {workload for workload, _ in self.shares}
+        return 1 if self.criteria.cpus == 1 or workloads == set(self.pinned) else self.cores
+
+    @cached_property
+    def counts_otherwise(self) -> bool:
+        """Whether other benchmarks count on the other side of one CPU."""
+        other = replace(self.criteria, cpus=2 if self.criteria.cpus == 1 else 1)
+        found = shares_of(self.experiment, other, self.catalog.workloads)
+        return bool(found) and found.keys() != self.shares.keys()
 
     @property
     def twin(self) -> str:
