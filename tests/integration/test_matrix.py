@@ -87,6 +87,14 @@ def test_an_import_makes_no_futex_call_and_a_contended_queue_does(measured: Meas
     assert all(profile.instructions or profile.no_instructions for profile in counted)
 
 
+def test_no_process_compiles_its_program_anew_because_it_cannot_store_the_byte_code(measured: Measured) -> None:
+    _, profiles = store.read_cells(measured.folder, measured.described)
+    found = [profiles[variant, "import-loop"]["function"] for variant in (QUICK, PTH, NO_THREADS, FREE_THREADED)]
+    calls = [call for profile in found for phase in profile.phases.values() for call in phase.syscalls.values()]
+    assert calls
+    assert not any("EROFS" in call.errors for call in calls)
+
+
 def test_experiment_json_has_what_repeats_and_explains_it(measured: Measured) -> None:
     described = measured.described
     assert described.command.startswith(f"nox -s matrix -- --variants {QUICK},")

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import DockerException
+from docker.errors import ContainerError, DockerException
 
 from interlock.catalog.project import Catalog
+from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Base
 from interlock.engine import client as connection
 from interlock.engine.build import builds
 from interlock.engine.build.base import ensure_base, find_base
 from interlock.engine.build.builds import ImageBuilder, ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
-from interlock.engine.client import Address, docker_address
-from interlock.engine.packages.installer import Installer
+from interlock.engine.client import OWNER_LABEL, Address, docker_address
+from interlock.engine.packages.installer import COMPILE, Installer
 from interlock.engine.protocol import BuildOptions, Needs, OnStep
 from interlock.engine.run import cells, trials
 from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
 from interlock.results.answers import TrialSettings
-from interlock.results.experiments import BaseImage, Built, EngineName
+from interlock.results.experiments import BaseImage, Built, EngineName, State
 
 INSTRUMENTS, HELPERS = "instruments", ("server", "limits", "load")
+COMPILE_S = 60
 
 
 def connect(engine: EngineName | None = None) -> DockerEngine:
@@ -77,11 +80,15 @@ class DockerEngine:
         if base is None:
             raise BuildError(found="no variant has an image", todo="Run `interlock build`.")
         instruments = self.ensure_helper(needs.root, INSTRUMENTS, base)
+        volume = cells.create_instruments_volume(self.client, owner, instruments, needs.programs)
+        for image in needs.built:
+            if image.outcome.state is State.OK:
+                _store_byte_code(self.client, owner, image.image_id, volume)
         return ContainerWorkspace(
             self.client,
             owner,
             instruments,
-            cells.create_instruments_volume(self.client, owner, instruments, needs.programs),
+            volume,
             {name: self.ensure_helper(needs.root, name, base) for name in HELPERS if getattr(needs, name)},
             is_elsewhere=self.is_elsewhere,
         )
@@ -147,3 +154,22 @@ class DockerEngine:
 
     def clean_up(self, owner: str) -> None:
         cells.clean_up(self.client, owner)
+
+
+def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: str) -> None:
+    """Compile the workloads' programs with an image's interpreter.
+
+    Cells have them read-only, so that each process would compile them at its start. If one cannot be compiled, its
+    processes say why.
+    """
+    with suppress(ContainerError):
+        client.containers.run(
+            image_id,
+            ["timeout", str(COMPILE_S), "python", "-c", COMPILE, f"{MOUNT}/workloads"],
+            entrypoint=[],
+            network_mode="none",
+            remove=True,
+            volumes={volume: {"bind": MOUNT, "mode": "rw"}},
+            labels={OWNER_LABEL: owner},
+            **cells.memory_limits(),
+        )
