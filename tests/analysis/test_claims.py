@@ -196,7 +196,7 @@ def test_a_substitute_is_judged_where_the_variant_has_no_figure_and_is_named() -
     claim = make_claim(published=0.5, tolerance=0.1, variant="lost", substitutes={"lost": "a"})
     finding = judge(claim, steadily(0.5))
     assert finding.verdict is ClaimVerdict.CONFIRMED
-    assert finding.reason == "after 5 rounds faster, beside the claim's 0.450 to 0.550; a substitutes for lost"
+    assert all(part in finding.reason for part in ("5 rounds", "0.450 to 0.550", "a substitutes for lost"))
     assert finding.claim.variant == "lost"
 
 
@@ -204,7 +204,9 @@ def test_a_variant_that_has_a_figure_needs_no_substitute_and_one_without_a_figur
     claim = make_claim(published=0.5, tolerance=0.1, substitutes={"a": "b"})
     assert "substitutes" not in judge(claim, steadily(0.5)).reason
     lost = make_claim(published=0.5, tolerance=0.1, variant="lost", substitutes={"lost": "gone"})
-    assert judge(lost, steadily(0.5)).reason == "the experiment has no 'lost'"
+    finding = judge(lost, steadily(0.5))
+    assert finding.verdict is ClaimVerdict.NO_DATA
+    assert "'lost'" in finding.reason
 
 
 def test_substitutes_of_a_file_are_every_claims_but_of_those_with_their_own() -> None:
@@ -216,10 +218,10 @@ def test_substitutes_of_a_file_are_every_claims_but_of_those_with_their_own() ->
 
 def test_the_reason_says_after_how_many_rounds_and_what_the_claim_allows() -> None:
     finding = judge(make_claim(published=0.5, tolerance=0.1), steadily(0.8))
-    assert finding.reason == "after 5 rounds faster, beside the claim's 0.450 to 0.550"
+    assert all(part in finding.reason for part in ("5 rounds", "faster", "0.450 to 0.550"))
     assert finding.figure == "0.800 [0.800, 0.800]"
     finding = judge(make_claim(published=0.5, tolerance=0.1, bound="at-most"), steadily(0.3))
-    assert finding.reason == "after 5 rounds faster, beside the claim's at most 0.550"
+    assert "at most 0.550" in finding.reason
 
 
 def test_whether_stronger_is_undecided_while_the_interval_reaches_the_claim() -> None:
@@ -227,7 +229,7 @@ def test_whether_stronger_is_undecided_while_the_interval_reaches_the_claim() ->
     assert finding.ratio is not None
     assert finding.ratio.low < 0.5 < finding.ratio.estimate
     assert finding.verdict is ClaimVerdict.UNDECIDED
-    assert finding.reason == "after 5 rounds faster, and the interval reaches the claim's 0.500 and more besides"
+    assert all(part in finding.reason for part in ("5 rounds", "faster", "0.500"))
 
 
 @pytest.mark.parametrize("published", [0.8, 0.5])
@@ -311,7 +313,7 @@ def test_a_cpu_time_between_two_ticks_counts_as_one() -> None:
 def test_values_without_cpu_time_are_no_data_yet() -> None:
     finding = judge(make_claim(metric="sys"), steadily(1.0))
     assert finding.verdict is ClaimVerdict.NO_DATA
-    assert finding.reason == "a / locks / uncontended has no values of 'sys'"
+    assert all(part in finding.reason for part in ("a / locks / uncontended", "'sys'"))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +354,7 @@ def test_calls_that_the_probe_did_not_count_are_not_0() -> None:
     claim = make_claim(metric="syscalls", syscalls=["stat"], against=None, published=0, bound="at-most")
     finding = judge(claim, profiles={"a": probe})
     assert finding.verdict is ClaimVerdict.NOT_TESTABLE
-    assert finding.reason == "the probe of a / locks / uncontended counted futex calls alone"
+    assert all(part in finding.reason for part in ("a / locks / uncontended", "futex"))
 
 
 def test_a_ratio_to_no_call_is_none() -> None:
@@ -421,7 +423,7 @@ def test_a_profile_that_failed_gives_its_reason() -> None:
     cells = [make_cell("a", profile=Outcome(state=State.FAILED, reason="no ptrace")), make_cell("b")]
     finding = judge(make_claim(metric="futex", against=None), cells=cells)
     assert finding.verdict is ClaimVerdict.NOT_TESTABLE
-    assert finding.reason == "the profile of a / locks / uncontended: failed: no ptrace"
+    assert all(part in finding.reason for part in ("a / locks / uncontended", "no ptrace"))
 
 
 @pytest.mark.parametrize(

@@ -418,7 +418,7 @@ def test_the_modules_that_a_profile_links_into_the_interpreter_are_named_for_it_
 
 
 def test_a_profile_that_a_variant_does_not_have_is_refused_with_those_it_has() -> None:
-    with pytest.raises(UsageError, match=r"cpython-3\.13 has no profile 'release'\. It has: standard\."):
+    with pytest.raises(UsageError, match=r"cpython-3\.13.*'release'.*standard"):
         rendering.profile_flags(make_variant(), "release")
 
 

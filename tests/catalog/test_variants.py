@@ -59,7 +59,7 @@ def test_an_interpreter_that_comes_from_no_place_or_from_two_is_refused(changes:
     ],
 )
 def test_what_only_a_build_has_is_refused_where_nothing_is_built(kind: str, key: str, value: Any) -> None:
-    with pytest.raises(ValidationError, match=rf"{key} belongs to a variant with \[interpreter\], this one has {kind}"):
+    with pytest.raises(ValidationError, match=rf"{key}.*\[interpreter\].*{kind}"):
         make_variant(**{**KINDS[kind], key: value})
 
 

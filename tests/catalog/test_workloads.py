@@ -49,7 +49,7 @@ def test_a_metric_says_what_it_is_divided_by(label: str, per: str) -> None:
 
 def test_only_a_command_starts_in_parallel() -> None:
     make_workload(program=None, benchmarks=[make_benchmark(command=["-c", "pass"], parallel=2)])
-    with pytest.raises(ValidationError, match="has no command that could start in parallel"):
+    with pytest.raises(ValidationError, match="parallel"):
         make_workload(benchmarks=[make_benchmark(parallel=2)])
 
 
@@ -104,23 +104,24 @@ def test_a_limit_of_the_name_in_the_file_is_the_limit_of_all_its_benchmarks() ->
 
 @pytest.mark.parametrize("workers", [[], [0], ["two"], [True], [2, 2], "4", 4, [1.5]])
 def test_workers_that_are_no_list_of_different_numbers_are_refused(workers: Any) -> None:
-    assert refusal(benchmarks=[{**entry(), "workers": workers}]) == (
-        f"benchmark 'pure-{{workers}}' has workers = {workers!r}: expected different numbers from 1 on"
-    )
+    said = refusal(benchmarks=[{**entry(), "workers": workers}])
+    assert "'pure-{workers}'" in said
+    assert repr(workers) in said
 
 
 def test_a_name_that_would_be_the_same_for_all_is_refused() -> None:
-    assert refusal(benchmarks=[entry("pure")]) == (
-        "benchmark 'pure' has workers, but no {workers} in its name to tell its copies apart"
-    )
+    said = refusal(benchmarks=[entry("pure")])
+    assert "'pure'" in said
+    assert "{workers}" in said
 
 
 def test_one_curve_has_each_number_of_workers_once_and_one_metric() -> None:
-    assert refusal(benchmarks=[entry(), entry("{workers}-pure", [2])]) == "'pure' has two benchmarks of 2 workers"
-    other = {**METRIC, "label": "MB/s"}
-    assert refusal(benchmarks=[entry(), entry(workers=[4], metric=other)]) == (
-        "the benchmarks of 'pure' differ in their metric: they cannot be one curve"
-    )
+    said = refusal(benchmarks=[entry(), entry("{workers}-pure", [2])])
+    assert "'pure'" in said
+    assert "2 workers" in said
+    said = refusal(benchmarks=[entry(), entry(workers=[4], metric={**METRIC, "label": "MB/s"})])
+    assert "'pure'" in said
+    assert "metric" in said
 
 
 def test_what_was_expanded_reads_back_as_it_is() -> None:
@@ -141,32 +142,31 @@ def test_a_quick_experiment_leaves_out_what_is_full_only_and_limits_of_that_alon
 
 
 def test_a_workload_of_which_quick_leaves_nothing_is_refused() -> None:
-    assert refusal(benchmarks=[make_benchmark(full_only=True)]) == (
-        "every benchmark is full_only: nothing is left to measure with --quick"
-    )
+    said = refusal(benchmarks=[make_benchmark(full_only=True)])
+    assert "full_only" in said
+    assert "--quick" in said
 
 
 def test_two_limits_of_one_name_and_a_limit_of_no_benchmark_are_refused() -> None:
     limit = {"name": "curl", "command": ["x"], "benchmarks": ["uncontended"], "unit_count": 1}
-    assert refusal(limits=[limit, limit]) == "two limits have the name 'curl'"
-    assert refusal(limits=[{**limit, "benchmarks": ["single"]}]) == (
-        "limit 'curl' is of 'single', but the benchmarks are uncontended"
-    )
+    assert "'curl'" in refusal(limits=[limit, limit])
+    said = refusal(limits=[{**limit, "benchmarks": ["single"]}])
+    assert all(name in said for name in ("'curl'", "'single'", "uncontended"))
 
 
 def test_two_details_of_one_label_are_refused() -> None:
     detail = {"label": "user s", "of": "work_user_s"}
-    assert refusal(details=[detail], benchmarks=[make_benchmark(details=[detail])]) == (
-        "benchmark 'uncontended' has two details with the label 'user s'"
-    )
+    said = refusal(details=[detail], benchmarks=[make_benchmark(details=[detail])])
+    assert "'uncontended'" in said
+    assert "'user s'" in said
 
 
 @pytest.mark.parametrize("per", ["unit", "value"])
 def test_what_is_of_a_whole_process_is_not_divided(per: str) -> None:
     detail = {"label": "user s", "of": "process_user_s", "per": per}
-    assert refusal(benchmarks=[{"name": "x", "metric": METRIC, "details": [detail]}]) == (
-        f"'process_user_s' is of a whole process, start and warm-ups included: it is shown per process, not per {per}"
-    )
+    said = refusal(benchmarks=[{"name": "x", "metric": METRIC, "details": [detail]}])
+    assert "'process_user_s'" in said
+    assert f"per {per}" in said
 
 
 def test_the_shipped_curves_are_of_one_program_with_as_many_threads_as_workers() -> None:

@@ -75,7 +75,7 @@ def test_what_is_missing_is_brought_if_the_user_agreed_and_taken_back_after_meas
 def test_where_nobody_can_be_asked_the_error_says_how_to_agree(
     monkeypatch: pytest.MonkeyPatch, played: list[str]
 ) -> None:
-    with pytest.raises(EngineError, match=r"Start it\. `interlock matrix --yes` does it, by playbooks/host\.yml"):
+    with pytest.raises(EngineError, match=r"`interlock matrix --yes`.*playbooks/host\.yml"):
         ready(monkeypatch, [ENGINE], played, agreed=False)
     assert played == []
 

@@ -220,7 +220,8 @@ def test_outside_a_project_the_command_says_where_to_go(run: Run, monkeypatch: p
     monkeypatch.chdir("/")
     code, said = run("render")
     assert code == 2
-    assert said.startswith("error: /: no folder from here up has variants/bases.toml")
+    assert said.startswith("error: /: ")
+    assert "variants/bases.toml" in said
 
 
 def test_rendering_and_then_checking_finds_nothing(run: Run, project: Path) -> None:
@@ -302,7 +303,7 @@ def test_an_experiment_is_reported_by_its_folder_from_anywhere(
 def test_a_folder_that_holds_no_experiment_is_named(run: Run, tmp_path: Path) -> None:
     code, said = run("report", str(tmp_path))
     assert code == 7
-    assert said.startswith(f"error: {tmp_path}/experiment.json: there is no such file.")
+    assert said.startswith(f"error: {tmp_path}/experiment.json: ")
 
 
 GATE = """
@@ -351,7 +352,8 @@ def test_a_gate_that_is_contradicted_ends_with_1_and_its_name_also_outside_a_pro
     monkeypatch.chdir("/")
     code, said = run("claims", str(folder), "--claims", str(gate))
     assert code == 1
-    assert said.startswith(f"error: {folder}, key 'no-calls': required: opposite: ")
+    assert said.startswith(f"error: {folder}, key 'no-calls': ")
+    assert "opposite" in said
 
 
 def test_a_gate_that_holds_or_was_not_tested_ends_with_0(run: Run, tmp_path: Path) -> None:
@@ -385,8 +387,9 @@ def test_a_file_of_claims_that_is_not_there_is_bad_usage(run: Run, tmp_path: Pat
 def test_a_failed_cell_makes_the_command_fail(project: Path) -> None:
     failed = Outcome(state=State.FAILED, reason="it crashed")
     folder = write_experiment(project, cells=[make_cell("cpython-3.13"), make_cell("cpython-3.14t", outcome=failed)])
-    with pytest.raises(WorkloadError, match=r"key 'cpython-3.14t / locks': it crashed"):
+    with pytest.raises(WorkloadError) as caught:
         fail_on_failed_cells(folder, store.read_experiment(folder))
+    assert (caught.value.key, caught.value.found) == ("cpython-3.14t / locks", failed.reason)
 
 
 @pytest.mark.parametrize(("names", "expected"), [(None, None), ("a, b,,c ", ["a", "b", "c"]), ("", [])])

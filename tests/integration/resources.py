@@ -7,8 +7,10 @@ from pathlib import Path
 
 from docker import DockerClient
 
+from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import Needs
+from interlock.engine.run import cells
 from interlock.measure.cells import Resources
 from interlock.results.experiments import Built
 from tests.builders import ROOT, make_settings
@@ -38,3 +40,12 @@ def clean(client: DockerClient, prefix: str) -> list[str]:
     for owner in owners:
         engine.clean_up(owner)
     return owners
+
+
+def remove_cells(client: DockerClient, owner: str) -> None:
+    """Remove an owner's containers and networks; the volume of the instruments stays for the next test."""
+    owned = {"label": f"{OWNER_LABEL}={owner}"}
+    for container in client.containers.list(all=True, filters=owned, ignore_removed=True):
+        cells.remove(container)
+    for network in client.networks.list(filters=owned):
+        network.remove()

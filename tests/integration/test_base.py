@@ -1,4 +1,4 @@
-"""The parent image: pulled where a registry answers, made by mmdebstrap where none does."""
+"""The parent image: pulled where a registry answers; made where none does: tests/proofs/test_base.py."""
 
 from __future__ import annotations
 
@@ -62,28 +62,6 @@ def unreachable(client: Any, catalog: Catalog) -> Iterator[Base]:
     yield base
     with suppress(ImageNotFound):
         client.images.remove(local_tag(base))
-
-
-def test_where_no_registry_answers_mmdebstrap_makes_an_equal_which_is_kept_and_made_again_the_same(
-    client: Any, unreachable: Base, tmp_path: Path
-) -> None:
-    said: list[str] = []
-    made = ensure_base(client, unreachable, tmp_path, said.append)
-    assert made.origin == "mmdebstrap"
-    assert "connection refused" in said[-1]
-    script = "cat /etc/os-release; find /usr/share/man /usr/share/locale; wc -l < /usr/share/doc/libc6/copyright"
-    answer = client.containers.run(made.image_id, ["sh", "-c", script], remove=True).decode().splitlines()
-    assert "VERSION_CODENAME=trixie" in answer
-    assert answer[-3:-1] == ["/usr/share/man", "/usr/share/locale"], "nothing is in them"
-    assert int(answer[-1]) > 100, "the licences stay"
-    assert client.images.get(made.image_id).attrs["Size"] < 100e6
-    assert ensure_base(client, unreachable, tmp_path, said.append) == made
-    assert len(said) == 2, "the second time it is found, not made"
-    assert list(tmp_path.iterdir()) == [], "the folder it was made in is gone"
-    assert made.chain_id in client.images.get(made.image_id).attrs["RootFS"]["Layers"]
-    client.images.remove(made.image_id)
-    assert find_base(client, unreachable) is None
-    assert ensure_base(client, unreachable, tmp_path, said.append) == made, "made again it is the same image"
 
 
 def test_a_base_of_another_pin_by_the_same_tag_is_not_taken(client: Any, unreachable: Base) -> None:

@@ -21,6 +21,7 @@ from interlock.measure import processes
 from interlock.measure.profiling import parse_strace
 from interlock.results.experiments import Built, Subject
 from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.resources import remove_cells
 from tests.integration.toys import mode_named
 
 OWNER = f"test-cells-{os.getpid()}"
@@ -28,13 +29,20 @@ OWNER = f"test-cells-{os.getpid()}"
 MODE_OF = "cpython-2.7"
 
 
-@pytest.fixture
-def volume(client: Any, root: Path, built: Images, nothing_left: None) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def instruments(client: Any, root: Path, built: Images) -> Iterator[str]:
     base = built[QUICK].base
     assert base is not None
     image_id = ensure_helper(client, root, "instruments", base)
     yield cells.create_instruments_volume(client, OWNER, image_id, {"hello.py": b"print('hello from the volume')\n"})
     cells.clean_up(client, OWNER)
+
+
+@pytest.fixture
+def volume(client: Any, instruments: str, nothing_left: None) -> Iterator[str]:
+    """Return the volume that all tests have, which only cells read; what a test starts ends with it."""
+    yield instruments
+    remove_cells(client, OWNER)
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:

@@ -20,6 +20,7 @@ from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import Built, State
 from tests.integration.images import NO_THREADS, Images
+from tests.integration.resources import remove_cells
 from tests.integration.toys import copy_project, interlock
 
 OWNER = f"test-cold-{os.getpid()}"
@@ -35,12 +36,19 @@ print('read %d' % (read() - before))
 """
 
 
-@pytest.fixture
-def volume(client: Any, root: Path, built: Images, nothing_left: None) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def instruments(client: Any, root: Path, built: Images) -> Iterator[str]:
     base = built[NO_THREADS].base
     assert base is not None
     yield cells.create_instruments_volume(client, OWNER, ensure_helper(client, root, "instruments", base), {})
     cells.clean_up(client, OWNER)
+
+
+@pytest.fixture
+def volume(client: Any, instruments: str, nothing_left: None) -> Iterator[str]:
+    """Return the volume that all tests have, which only cells read; what a test starts ends with it."""
+    yield instruments
+    remove_cells(client, OWNER)
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:

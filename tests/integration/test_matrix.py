@@ -1,4 +1,4 @@
-"""The main job with the real engine: from variants to the report, and every way in which a cell can end."""
+"""The main job with the real engine: from variants to the report, and what is kept of one that is cut off."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import pytest
 
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
-from tests.builders import edit
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK
 from tests.integration.shared import Measured
-from tests.integration.toys import add_mode, command, copy_project, interlock, toy_variant
+from tests.integration.toys import add_mode, command, copy_project, interlock
 
 WORKLOAD = """\
 summary = "a test's own"
@@ -142,45 +141,6 @@ def add_workload(project: Path, name: str, program: str, deadline_s: float = 30)
 
 def run_small(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return interlock(project, "matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", *options)
-
-
-def test_a_workload_that_hangs_is_timed_out_and_the_rest_goes_on(small: Path) -> None:
-    hang = "import sys, time\nif sys.version_info[0] == 3: time.sleep(300)\n"
-    add_workload(small, "hang", hang + GOOD, deadline_s=30)
-    # A benchmark's own deadline goes before the workload's.
-    edit(small, "workloads/hang.toml", 'name = "only"\n', 'name = "only"\ndeadline_s = 2\n')
-    add_workload(small, "after", GOOD)
-    done = run_small(small)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = states(store.read_experiment(store.latest_experiment(small / "results")))
-    assert found[QUICK, "hang"] is State.TIMED_OUT
-    assert found[NO_THREADS, "hang"] is State.OK
-    assert found[QUICK, "after"] is State.OK
-    assert f"{QUICK} / hang / only: timed out: 'only' had not ended after 2 s" in done.stdout
-
-
-def test_a_workload_that_prints_no_json_fails_and_the_error_shows_what_it_printed(small: Path) -> None:
-    add_workload(small, "chatty", "print('no json here')\n")
-    add_workload(small, "good", GOOD)
-    done = run_small(small)
-    assert done.returncode == 6
-    assert done.stderr.count("error:") == 1
-    for part in ("workloads/chatty.toml", "'program'", "no json here"):
-        assert part in done.stderr
-    found = states(store.read_experiment(store.latest_experiment(small / "results")))
-    assert found[QUICK, "good"] is State.OK
-
-
-def test_a_variant_whose_source_is_nowhere_is_unavailable_in_every_cell_and_no_failure(small: Path) -> None:
-    toy_variant(small, "toy-lost", "lost.tgz", "0" * 64, "https://lost.invalid")
-    add_workload(small, "good", GOOD)
-    assert interlock(small, "render").returncode == 0
-    done = run_small(small)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = states(store.read_experiment(store.latest_experiment(small / "results")))
-    assert found["toy-lost", "good"] is State.UNAVAILABLE
-    assert found[QUICK, "good"] is State.OK
-    assert "toy-lost: unavailable: lost.invalid: Could not resolve host: lost.invalid" in done.stdout
 
 
 def test_a_mode_and_conditions_are_measured_beside_the_plain_baseline(small: Path) -> None:

@@ -20,15 +20,16 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run import cells
+from interlock.errors import WorkloadError
 from interlock.measure import processes
 from interlock.measure.cells import Resources, open_sandbox, open_session
 from interlock.measure.workload import measure_workload
 from interlock.results import store
 from interlock.results.experiments import BaseImage, Experiment, State, Subject
-from tests.builders import ROOT
-from tests.integration.images import QUICK, Images
+from tests.builders import ROOT, edit
+from tests.integration.images import NO_THREADS, QUICK, Images
 from tests.integration.resources import make_resources
-from tests.integration.toys import command, copy_project
+from tests.integration.toys import command, copy_project, interlock, toy_variant
 
 OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
 TOML = """\
@@ -49,6 +50,7 @@ GOOD = f"print('{REPORT}')\n"
 CUT_SHORT = f"import sys\nsys.stdout.write('{REPORT[:60]}')\n"
 HUNGRY = "found = []\nwhile True:\n    found.append('x' * (16 << 20))\n"
 UNTIDY = "file = open('/scratch/file', 'w')\nfor _ in range(900):\n    file.write('x' * (1 << 20))\n"
+HANGS = f"import sys, time\nif sys.version_info[0] == 3: time.sleep(300)\n{GOOD}"
 # A download that takes some seconds, so that there is a middle.
 PATIENT = """\
 import protocol
@@ -104,30 +106,45 @@ def projects(root: Path, tmp_path: Path) -> list[Path]:
     return [copy_project(root, tmp_path / name, [QUICK], []) for name in ("one", "other")]
 
 
-def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go_on(projects: list[Path]) -> None:
-    project = projects[0]
+def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go_on(root: Path, tmp_path: Path) -> None:
+    """On two variants, one of which hangs, and a third one whose source is nowhere."""
+    project = copy_project(root, tmp_path / "project", [QUICK, NO_THREADS], [])
+    toy_variant(project, "toy-lost", "lost.tgz", "0" * 64, "https://lost.invalid")
     served, no_number = '["--server", "{server}"]', '[server]\nenvironment = { SINGLE_MIB = "many" }'
     add_workload(project, "a-no-server", PATIENT, served, no_number)
     add_workload(project, "b-cut-short", CUT_SHORT)
     add_workload(project, "c-hungry", HUNGRY)
     add_workload(project, "d-untidy", UNTIDY)
+    add_workload(project, "e-chatty", "print('no json here')\n")
+    add_workload(project, "f-hangs", HANGS)
+    # A benchmark's own deadline goes before the workload's.
+    edit(project, "workloads/f-hangs.toml", 'name = "only"\n', 'name = "only"\ndeadline_s = 2\n')
     add_workload(project, "z-good", GOOD)
+    assert interlock(project, "render").returncode == 0
     with start(project) as process:
         out, errors = process.communicate(timeout=1500)
-    assert process.returncode == 6, out + errors
+    assert process.returncode == WorkloadError.exit_code, out + errors
+    assert errors.count("error:") == 1
     described = store.read_experiment(store.latest_experiment(project / "results"))
-    reasons = {cell.workload: cell.outcome for cell in described.cells if cell.mode is None}
-    assert {name: outcome.state for name, outcome in reasons.items()} == {
-        **dict.fromkeys(("a-no-server", "b-cut-short", "c-hungry", "d-untidy"), State.FAILED),
+    outcomes = {(cell.variant, cell.workload): cell.outcome for cell in described.cells if cell.mode is None}
+    failed = ("a-no-server", "b-cut-short", "c-hungry", "d-untidy", "e-chatty")
+    assert {name: outcome.state for (variant, name), outcome in outcomes.items() if variant == QUICK} == {
+        **dict.fromkeys(failed, State.FAILED),
+        "f-hangs": State.TIMED_OUT,
         "z-good": State.OK,
     }
+    assert {outcomes[NO_THREADS, name].state for name in ("f-hangs", "z-good")} == {State.OK}
+    assert {one.state for (variant, _), one in outcomes.items() if variant == "toy-lost"} == {State.UNAVAILABLE}
+    assert "Could not resolve host: lost.invalid" in outcomes["toy-lost", "z-good"].reason
     for name, words in {
-        "a-no-server": "the server did not start: dd: invalid number",
-        "b-cut-short": 'printed no protocol line: its last line is \'{"interlock": 1,',
-        "c-hungry": "'only' had no memory left: a cell has 1 GiB",
-        "d-untidy": "'only' ended with exit code 1: OSError: [Errno 28] No space left on device",
+        "a-no-server": "dd: invalid number",
+        "b-cut-short": '{"interlock": 1,',
+        "c-hungry": "1 GiB",
+        "d-untidy": "OSError: [Errno 28] No space left on device",
+        "e-chatty": "no json here",
+        "f-hangs": "2 s",
     }.items():
-        assert words in reasons[name].reason
+        assert words in outcomes[QUICK, name].reason
         assert f"{QUICK} / {name}" in out
     twin = {cell.workload: cell.outcome.state for cell in described.cells if cell.mode is not None}
     assert twin["a-no-server"] is State.FAILED
@@ -154,12 +171,14 @@ def _times(described: Experiment) -> tuple[float, float]:
     return started, started + described.duration_s
 
 
-@pytest.fixture
-def shared(client: Any, tmp_path: Path, built: Images) -> Iterator[list[Resources]]:
+@pytest.fixture(scope="module")
+def shared(client: Any, tmp_path_factory: pytest.TempPathFactory, built: Images) -> Iterator[list[Resources]]:
+    """What two experiments have, each set up once as an experiment does it."""
+    folder = tmp_path_factory.mktemp("measured")
     programs = {"patient.py": PATIENT.encode(), "good.py": GOOD.encode()}
     owners = [f"{OWNER}-{name}" for name in ("one", "other")]
     try:
-        yield [make_resources(client, tmp_path, built[QUICK], owner, programs) for owner in owners]
+        yield [make_resources(client, folder, built[QUICK], owner, programs) for owner in owners]
     finally:
         for owner in owners:
             cells.clean_up(client, owner)

@@ -27,6 +27,7 @@ from interlock.results import store
 from interlock.results.experiments import Settings
 from interlock.results.profiles import Method, PhaseCounts, Probe
 from tests.integration.images import QUICK, Images
+from tests.integration.resources import remove_cells
 from tests.integration.toys import copy_project
 
 OWNER = f"test-profiler-{os.getpid()}"
@@ -59,18 +60,25 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return program.read_bytes()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def image_id(client: Any, root: Path, built: Images) -> str:
     base = built[QUICK].base
     assert base is not None
     return ensure_helper(client, root, "instruments", base)
 
 
-@pytest.fixture
-def volume(client: Any, root: Path, image_id: str, truth: bytes, nothing_left: None) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def instruments(client: Any, root: Path, image_id: str, truth: bytes) -> Iterator[str]:
     programs = {path.name: path.read_bytes() for path in (root / "workloads").glob("*.py")}
     yield cells.create_instruments_volume(client, OWNER, image_id, {**programs, "truth": truth})
     cells.clean_up(client, OWNER)
+
+
+@pytest.fixture
+def volume(client: Any, instruments: str, nothing_left: None) -> Iterator[str]:
+    """Return the volume that all tests have, which only cells read; what a test starts ends with it."""
+    yield instruments
+    remove_cells(client, OWNER)
 
 
 def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> Any:
@@ -176,8 +184,8 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
         assert_exact(text)
 
 
-@pytest.fixture
-def is_in_a_cgroup(client: Any, image_id: str, nothing_left: None) -> bool:
+@pytest.fixture(scope="module")
+def is_in_a_cgroup(client: Any, image_id: str) -> bool:
     """Whether the engine puts a cell in one of its own that perf counts by; some runtimes leave it in the root's."""
     container = client.containers.run(image_id, ["sleep", "60"], entrypoint=[], detach=True)
     try:

@@ -15,7 +15,7 @@ from interlock.catalog.workloads import Benchmark, Workload
 from interlock.engine.protocol import Ended
 from interlock.engine.run import cells
 from interlock.measure import services
-from interlock.measure.cells import Cell, Session, open_sandbox, open_session
+from interlock.measure.cells import Cell, Resources, Session, open_sandbox, open_session
 from interlock.measure.profiling import best_probe, profile_service
 from interlock.results.experiments import Outcome, State, Subject
 from tests.integration.images import QUICK, Images
@@ -104,28 +104,33 @@ def workload(*arguments: str, expected: str = "answer 42", **changes: Any) -> tu
     return found, found.benchmarks[0]
 
 
-@contextmanager
-def in_session(client: Any, built: Images, wanted: Workload) -> Iterator[tuple[Session, Cell]]:
-    image, owner = built[QUICK], f"test-service-{uuid.uuid4().hex[:12]}"
+@pytest.fixture(scope="module")
+def resources(client: Any, built: Images) -> Iterator[Resources]:
+    """What an experiment of these workloads has, set up once as an experiment does it."""
+    owner = f"test-service-{uuid.uuid4().hex[:12]}"
+    files = {"known.py": KNOWN.encode(), "stopped.py": STOPPED.encode(), REAL.name: REAL.read_bytes()}
     try:
-        files = {"known.py": KNOWN.encode(), "stopped.py": STOPPED.encode(), REAL.name: REAL.read_bytes()}
-        resources = make_resources(client, Path("unused"), image, owner, files)
-        with open_session(resources, wanted) as session:
-            subject = Subject(variant=QUICK, image_id=image.image_id)
-            cell = Cell(subject, open_sandbox(session, subject))
-            try:
-                yield session, cell
-            finally:
-                cell.sandbox.close()
+        yield make_resources(client, Path("unused"), built[QUICK], owner, files)
     finally:
         cells.clean_up(client, owner)
 
 
+@contextmanager
+def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterator[tuple[Session, Cell]]:
+    with open_session(resources, wanted) as session:
+        subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
+        cell = Cell(subject, open_sandbox(session, subject))
+        try:
+            yield session, cell
+        finally:
+            cell.sandbox.close()
+
+
 @pytest.fixture
-def run_once(client: Any, built: Images) -> Any:
+def run_once(resources: Resources, built: Images, nothing_left: None) -> Any:
     def go(*arguments: str, calibrate: bool = False, **changes: Any) -> tuple[Outcome, Any, Ended]:
         wanted, benchmark = workload(*arguments, **changes)
-        with in_session(client, built, wanted) as (session, cell):
+        with in_session(resources, built, wanted) as (session, cell):
             return services.run_service(session, benchmark, cell, calibrate=calibrate)
 
     return go
@@ -197,9 +202,11 @@ def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_t
     assert ended.exit_code == 0
 
 
-def test_system_calls_of_a_service_are_counted_per_request(client: Any, built: Images) -> None:
+def test_system_calls_of_a_service_are_counted_per_request(
+    resources: Resources, built: Images, nothing_left: None
+) -> None:
     wanted, benchmark = workload("--sleep", "0")
-    with in_session(client, built, wanted) as (session, cell):
+    with in_session(resources, built, wanted) as (session, cell):
         probe = best_probe(session.resources.workspace)
         found = profile_service(session, benchmark, cell, probe.method)
     calls = found.phases[found.counted].syscalls["getppid"].calls

