@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -59,6 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest, whatever order the others have."""
     order = {name: place for place, name in enumerate(("engine", *LONG))}
     items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage from looking at thousands of tests and modules again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -231,8 +231,7 @@ def test_what_scrolls_on_a_phone_can_be_scrolled_by_keyboard(shared: Open) -> No
     assert grid.evaluate("one => one.scrollWidth > one.clientWidth")
     grid.focus()
     window.page.keyboard.press("ArrowRight")
-    window.page.wait_for_timeout(300)
-    assert grid.evaluate("one => one.scrollLeft") > 0
+    window.page.wait_for_function("one => one.scrollLeft > 0", arg=grid.element_handle())
 
 
 def test_a_chart_of_more_columns_than_there_is_room_for_scrolls_in_its_place(opened: Open) -> None:
@@ -243,8 +242,7 @@ def test_a_chart_of_more_columns_than_there_is_room_for_scrolls_in_its_place(ope
     assert scroll.get_attribute("role") == "region"
     scroll.focus()
     window.page.keyboard.press("ArrowRight")
-    window.page.wait_for_timeout(300)
-    assert scroll.evaluate("one => one.scrollLeft") > 0
+    window.page.wait_for_function("one => one.scrollLeft > 0", arg=scroll.element_handle())
     assert len(window.names_in("heat-map")) == 3
 
 

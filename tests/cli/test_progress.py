@@ -119,7 +119,7 @@ def test_on_a_terminal_the_step_gives_way_to_the_name_and_the_clock() -> None:
         say("cpython-3.14", "checking the signature of a source with a long name")
     row = last_frame(stream, 1)[0]
     assert row.startswith("build   cpython-3.14 checking")
-    assert row.endswith("0:00")
+    assert re.search(r" \d+:\d\d$", row)
 
 
 def test_on_a_terminal_a_clock_goes_on_between_two_steps() -> None:
@@ -127,7 +127,8 @@ def test_on_a_terminal_a_clock_goes_on_between_two_steps() -> None:
     with display:
         BuildProgress(display, 1, {})("a", "compiling")
         time.sleep(1.1)
-    assert last_frame(stream, 1)[0].endswith("0:01")
+    minutes, seconds = last_frame(stream, 1)[0].split()[-1].split(":")
+    assert (int(minutes), int(seconds)) >= (0, 1)
 
 
 def test_on_a_terminal_a_build_that_ended_has_no_row() -> None:

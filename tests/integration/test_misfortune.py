@@ -89,9 +89,9 @@ def add_workload(project: Path, name: str, program: str, arguments: str = "[]", 
     (project / f"workloads/{name}.py").write_text(program)
 
 
-def start(project: Path) -> subprocess.Popen[str]:
+def start(project: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("matrix", "--quick", "--rounds", "2", "--no-profile"),
+        command("matrix", "--quick", "--rounds", "2", "--no-profile", *words),
         cwd=project,
         env={**os.environ, "COLUMNS": "200"},
         stdout=subprocess.PIPE,
@@ -121,7 +121,7 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
     edit(project, "workloads/f-hangs.toml", 'name = "only"\n', 'name = "only"\ndeadline_s = 2\n')
     add_workload(project, "z-good", GOOD)
     assert interlock(project, "render").returncode == 0
-    with start(project) as process:
+    with start(project, "--variants", f"{QUICK},{NO_THREADS},toy-lost") as process:
         out, errors = process.communicate(timeout=1500)
     assert process.returncode == WorkloadError.exit_code, out + errors
     assert errors.count("error:") == 1

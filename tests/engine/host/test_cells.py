@@ -235,13 +235,13 @@ def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterward
         assert one != other
         assert summed(one) != summed(other)
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{one}/manifest", timeout=5)  # noqa: S310  our own
+        urllib.request.urlopen(f"{one}/manifest", timeout=30)  # noqa: S310  our own
 
 
 def summed(url: str) -> str:
     """Of the single file, which is as the manifest says."""
-    lines = urllib.request.urlopen(f"{url}/manifest", timeout=5).read().decode().splitlines()  # noqa: S310  our own
+    lines = urllib.request.urlopen(f"{url}/manifest", timeout=30).read().decode().splitlines()  # noqa: S310  our own
     promised = {path: sha1 for sha1, _, path in (line.split(None, 2) for line in lines)}
-    data = urllib.request.urlopen(f"{url}/single.bin", timeout=5).read()  # noqa: S310  our own
+    data = urllib.request.urlopen(f"{url}/single.bin", timeout=30).read()  # noqa: S310  our own
     assert hashlib.sha1(data).hexdigest() == promised["single.bin"]  # noqa: S324  the manifest's sum
     return str(promised["single.bin"])

@@ -112,7 +112,7 @@ def process(*words: str, more: str = "0", **settings: str) -> Iterator[subproces
 def test_an_experiment_of_that_name_is_ended_and_named() -> None:
     with process("matrix", "--name", f"{FLEET}.ash.locks") as one:
         assert engine.end_processes(f"{FLEET}.ash.") == [f"{FLEET}.ash.locks"]
-        assert one.wait(5) == -15
+        assert one.wait(30) == -15
 
 
 def test_others_go_on() -> None:
@@ -128,7 +128,7 @@ def test_others_go_on() -> None:
 def test_what_does_not_end_in_time_is_ended_by_force() -> None:
     with process("matrix", "--name", f"{FLEET}.ash.locks", more=STUBBORN) as one:
         assert engine.end_processes(f"{FLEET}.ash.", within_s=0.5) == [f"{FLEET}.ash.locks"]
-        assert one.wait(5) == -9
+        assert one.wait(30) == -9
 
 
 # The first process of a pid namespace of its own, where nobody else takes the id that becomes free. `ended` ends at
