@@ -18,7 +18,7 @@ FREE = NewImage(
     python="3.14t",
     implementation="python",
     suite="trixie",
-    profile="release",
+    unoptimised=False,
     profiles=PROFILES,
     differences={},
     free_threaded=True,
@@ -29,7 +29,7 @@ PLAIN = NewImage(
     python="3.13",
     implementation="python",
     suite="trixie",
-    profile="release",
+    unoptimised=False,
     profiles=PROFILES,
     differences={},
 )
@@ -39,7 +39,7 @@ PYPY = NewImage(
     python="3.11",
     implementation="pypy",
     suite="trixie",
-    profile="standard",
+    unoptimised=False,
     profiles=("standard",),
     differences={"pip": "PyPy has no pip until `python -m ensurepip` is run"},
 )

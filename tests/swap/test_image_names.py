@@ -116,17 +116,23 @@ def test_a_variants_python_is_what_its_own_folders_are_called_after(name: str, v
     assert new_image(make_variant(name, version=version), "standard", "x").python == python
 
 
-def test_a_new_image_knows_its_profile_and_whether_a_registry_has_it() -> None:
+def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:
     variant = make_variant(
         **FROM_PACKAGES,
         proof={"thread_flavour": "pthread", "gil": "on", "thread_library": "x", "implementation": "pypy"},
     )
     assert variant.kind is SourceKind.PACKAGES
     image = new_image(variant, "standard", "interlock/python:x@sha256:1")
-    assert (image.implementation, image.profile, image.profiles, image.pinned) == (
-        "pypy",
-        "standard",
-        ("standard",),
-        True,
-    )
+    assert (image.implementation, image.profiles, image.pinned) == ("pypy", ("standard",), True)
     assert not new_image(variant, "standard", "interlock/python:x").pinned
+
+
+def test_only_what_is_known_to_have_neither_pgo_nor_lto_is_called_unoptimised() -> None:
+    """Of Debian's python3.13, which has both, a swap said that it has neither."""
+    theirs = make_variant(**FROM_PACKAGES, optimised_by=["PGO", "LTO"])
+    unknown = make_variant(**FROM_PACKAGES)
+    assert [new_image(one, "standard", "x").unoptimised for one in (make_variant(), theirs, unknown)] == [
+        True,
+        False,
+        False,
+    ]

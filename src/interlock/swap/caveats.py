@@ -75,7 +75,7 @@ def _new_image_caveats(to: NewImage) -> Iterator[str]:
     """Yield the caveats of the new image."""
     if not to.pinned:
         yield f"{to.reference} is in no registry: push it, or builds on other machines will not find it"
-    if to.profile != "release":
+    if to.unoptimised:
         todo = "use --release" if "release" in to.profiles else "it has no other build"
         yield f"{to.variant} is built without profile-guided and link-time optimisation: {todo}"
     if to.free_threaded:

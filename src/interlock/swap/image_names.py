@@ -91,7 +91,7 @@ class NewImage:
     python: str  # '3.14t', as in lib/python3.14t, the command python3.14t and, without the dot, the tags of wheels
     implementation: str  # python or pypy
     suite: str
-    profile: str
+    unoptimised: bool  # known to be built without profile-guided and link-time optimisation
     profiles: tuple[str, ...]  # the profiles of the variant
     differences: dict[str, str]  # from python:X-slim, with reasons
     free_threaded: bool = False
@@ -118,10 +118,10 @@ def new_image(variant: Variant, profile: str, reference: str) -> NewImage:
         python=python,
         implementation="python" if variant.proof.implementation == "cpython" else variant.proof.implementation,
         suite=variant.base,
-        profile=profile,
         profiles=tuple(variant.profiles),
         differences=dict(variant.differences),
         free_threaded=variant.proof.gil == "off",
+        unoptimised=variant.optimisations(profile) == [],
     )
 
 
