@@ -10,6 +10,7 @@ from enum import StrEnum
 import scipy  # loads scipy.special only where it is used
 
 from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
+from interlock.results.profiles import Instructions
 
 # Of the ratios of a family that are called different, at most this share is not, in the mean.
 SIGNIFICANT = 0.05
@@ -18,6 +19,8 @@ MARGIN = 0.05
 # After these numbers of rounds is looked whether more are needed. Each look may spend its share of the error.
 LOOKS = {3: 0.10, 4: 0.10, 5: 0.10, 7: 0.15, 10: 0.15, 14: 0.20, 20: 0.20}
 MOST_ROUNDS = max(LOOKS)
+# Counts of one program differ by less than this from one start to the next, whatever else the machine does.
+SAME_INSTRUCTIONS = 0.002
 # Nobody measures more rounds than this for one verdict: it is not said how many it would take.
 HOPELESS = 200
 
@@ -96,6 +99,22 @@ def p_of_difference(ratio: Ratio, margin: float) -> float:
     if not math.isfinite(ratio.error):
         return 1.0
     return float(scipy.special.stdtr(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error))
+
+
+class Amount(StrEnum):
+    """How a variant's instructions per unit of work compare with another's."""
+
+    MORE = "more"
+    FEWER = "fewer"
+    EQUAL = "equal"
+
+
+def compare_instructions(mine: Instructions, theirs: Instructions) -> tuple[float, Amount]:
+    """Return the ratio of two counts, and whether they differ by more than counting them again does."""
+    ratio = mine.per_unit / theirs.per_unit
+    if abs(math.log(ratio)) <= max(mine.spread + theirs.spread, SAME_INSTRUCTIONS):
+        return ratio, Amount.EQUAL
+    return ratio, Amount.MORE if ratio > 1 else Amount.FEWER
 
 
 def verdict_of(ratio: Ratio, number: int = 1) -> Verdict:

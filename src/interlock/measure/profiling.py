@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -15,18 +14,16 @@ from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import Counting, Sandbox, Workspace
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
 from interlock.measure import processes
-from interlock.measure.cells import Cell, ProgressUpdate, Session, Start, interpreter_argv, open_sandbox, run_in
+from interlock.measure.cells import Cell, ProgressUpdate, Session, Start, interpreter_argv, run_in
+from interlock.measure.instructions import count_instructions
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import load_fully, make_ready, running_service
 from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import ProgramOutput, State
-from interlock.results.profiles import BenchmarkProfile, CallCounts, Instructions, Method, PhaseCounts, Probe
+from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts, Probe
 
 NO_WORK = 0
 NO_CALLS = PhaseCounts(total=0, syscalls={})
-COUNTER_RUNS = 3
-# The same hashes of strings in every process: with another order in its dicts an interpreter does different work.
-FIXED_HASHES = {"PYTHONHASHSEED": "0"}
 STRACES = {Method.STRACE: processes.STRACE, Method.STRACE_FUTEX: processes.STRACE_FUTEX}
 
 Counted = tuple[PhaseCounts, ProgramOutput | None]
@@ -58,13 +55,11 @@ def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkPro
         return profile_service(session, benchmark, cell, probe.method)
     by = _by_phases if probe.method is Method.BPF else _by_difference
     found = by(session, benchmark, cell, probe.method)
-    if probe.no_instructions:
-        return found.model_copy(update={"no_instructions": probe.no_instructions})
     # A counter that fails is no reason to lose the system calls.
     try:
-        return found.model_copy(update={"instructions": _instructions(session, benchmark, cell, found.units)})
+        return found.model_copy(update={"instructions": count_instructions(session, benchmark, cell, probe)})
     except InterlockError as error:
-        return found.model_copy(update={"no_instructions": str(error)})
+        return found.model_copy(update={"no_instructions": error.found})
 
 
 def _units(benchmark: Benchmark, output: ProgramOutput | None) -> int:
@@ -128,37 +123,6 @@ def _traced(session: Session, benchmark: Benchmark, cell: Cell, method: Method, 
 
 def _argv(session: Session, benchmark: Benchmark, cell: Cell, loops: int) -> list[str]:
     return interpreter_argv(session, cell, benchmark, str(loops), None) + benchmark.profile_arguments
-
-
-def _instructions(session: Session, benchmark: Benchmark, cell: Cell, units: int) -> Instructions:
-    """Return instructions in user mode per unit of work, without those of a program's set-up.
-
-    The container has no seccomp profile, because the engine's default one blocks perf_event_open.
-    """
-    surroundings = cell.subject.surroundings.model_copy(update={"seccomp": "unconfined"})
-    unconfined = cell.subject.model_copy(update={"surroundings": surroundings})
-    counter = Cell(unconfined, open_sandbox(session, unconfined))
-    try:
-        runs = [_count(session, benchmark, counter) / units for _ in range(COUNTER_RUNS)]
-    finally:
-        counter.sandbox.close()
-    median = statistics.median(runs)
-    if min(runs) <= 0:
-        raise WorkloadError(found="the counter shows no instructions for the work", todo="Run `interlock doctor`.")
-    return Instructions(per_unit=median, spread=(max(runs) - min(runs)) / 2 / median, runs=COUNTER_RUNS)
-
-
-def _count(session: Session, benchmark: Benchmark, cell: Cell) -> int:
-    def counted(loops: int) -> int:
-        environment = {**FIXED_HASHES, **cell.subject.environment}
-        argv = _argv(session, benchmark, cell, loops)
-        start = Start(argv, environment, may_idle=loops == NO_WORK, count_instructions=True)
-        outcome, _, ended = run_in(session, cell, benchmark, start)
-        if outcome.state is not State.OK:
-            raise WorkloadError(found=f"while counting: {outcome.reason}", todo="Run `interlock doctor`.")
-        return processes.parse_costs(ended.stdout)[-1].instructions or 0
-
-    return counted(benchmark.profile_loops) - (0 if benchmark.command is not None else counted(NO_WORK))
 
 
 # The phase of a program that has its units of work; a command is one phase, from its exec to its end.

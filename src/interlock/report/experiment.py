@@ -12,7 +12,7 @@ from interlock.analysis import comparison as compare
 from interlock.analysis.comparison import DetailFigure, Row, Summary, Table
 from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_text
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.analysis.verdicts import Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
 from interlock.report import course
 from interlock.report.tables import (
@@ -39,7 +39,7 @@ from interlock.results.experiments import (
     engine_line,
     host_line,
 )
-from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, LockCost, Method
+from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, Instructions, LockCost, Method
 
 MOST_CALLS = 4
 LEGEND = (
@@ -250,7 +250,8 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
         rows = [(row.label, row.profile) for row in table.rows if row.profile]
         if metric and rows:
             title = f"{table.workload.name}: {table.benchmark.name}, system calls {metric.per}"
-            cells = tuple((label, *_profile(metric, profile)) for label, profile in rows)
+            base = next((profile.instructions for label, profile in rows if label == table.baseline), None)
+            cells = tuple((label, *_profile(metric, profile, base)) for label, profile in rows)
             sections_.append(Section(title, PROFILE_COLUMNS, cells))
     return sections_
 
@@ -271,7 +272,18 @@ PROFILE_COLUMNS = (
 )
 
 
-def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
+def instructions_text(metric: Metric, own: Instructions | None, base: Instructions | None) -> str:
+    """Return instructions per unit of work, and beside those of the baseline whether they are more, fewer or equal."""
+    if own is None:
+        return "-"
+    shown = figure_text(metric.shown(own.per_unit))
+    if base is None or own is base:
+        return shown
+    ratio, amount = compare_instructions(own, base)
+    return f"{shown}, {ratio:.3f}x {amount}"
+
+
+def _profile(metric: Metric, profile: BenchmarkProfile, base: Instructions | None) -> tuple[str, ...]:
     """Return counts per unit of work, with dashes for figures that the probe does not have."""
     phase = profile.phases[profile.counted]
 
@@ -281,7 +293,7 @@ def _profile(metric: Metric, profile: BenchmarkProfile) -> tuple[str, ...]:
     calls = figure_text(metric.shown(profile.calls_per_unit("all"))) if profile.knows("all") else "-"
     most = most_calls_text(profile, MOST_CALLS, metric.scale)
     failed = shown(sum(sum(counts.errors.values()) for counts in phase.syscalls.values()))
-    instructions = figure_text(metric.shown(profile.instructions.per_unit)) if profile.instructions else "-"
+    instructions = instructions_text(metric, profile.instructions, base)
     if profile.method is not Method.BPF:
         return calls, most, "-", "-", "-", "-", "-", "-", "-", instructions, profile.method
     waits, wakes = phase.futex_waits, phase.futex_wakes

@@ -105,6 +105,7 @@ class Instructions(Data):
     per_unit: float
     spread: float
     runs: int
+    method: Literal["counter", "cachegrind"] = "counter"
 
 
 # GNU pth's scheduler switches threads in the process itself: a switch sets signal masks, and each turn asks for pending

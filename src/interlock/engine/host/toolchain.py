@@ -22,6 +22,9 @@ LAUNCHER = ("launch.c", "agent.c", "batch.c", "evict.c")
 COMPILE_PROGRAM = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
 SOURCE_UNAVAILABLE = 69
+# Where Debian has Valgrind's tools, and how it names machines.
+VALGRIND_FOLDER = "/usr/libexec/valgrind"
+VALGRIND_PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ def ensure_instruments(root: Path, cache: Path) -> Path:
         _compile([*COMPILE_LIBRARY, str(making / "waking_sem_post.so"), str(source / "waking_sem_post.c")])
         _make_pth(source, making)
         _copy_strace(making / "strace")
+        _copy_cachegrind(making / "valgrind")
         (making / "limits").mkdir()
         for program in (root / "dockerfiles" / "limits").glob("*.c"):
             _compile([*COMPILE_PROGRAM, str(making / "limits" / program.stem), str(program)])
@@ -184,6 +188,16 @@ def _copy_strace(folder: Path) -> None:
     for library in libraries:
         shutil.copy(library, folder / ("ld.so" if library.name.startswith("ld-") else library.name))
     shutil.copy(strace, folder / "strace")
+
+
+def _copy_cachegrind(folder: Path) -> None:
+    """Copy this machine's Cachegrind, if it has one, to where a container has it."""
+    names = [f"{name}-{VALGRIND_PLATFORMS.get(platform.machine())}-linux" for name in ("cachegrind", "vgpreload_core")]
+    tool, library = Path(VALGRIND_FOLDER, names[0]), Path(VALGRIND_FOLDER, f"{names[1]}.so")
+    if tool.is_file() and library.is_file():
+        folder.mkdir()
+        shutil.copy(tool, folder / "cachegrind")
+        shutil.copy(library, folder)
 
 
 def put_programs(tools: Path, programs: Mapping[str, bytes], folder: Path) -> Path:
