@@ -165,7 +165,7 @@ def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: st
     with suppress(ContainerError):
         client.containers.run(
             image_id,
-            ["timeout", str(COMPILE_S), "python", "-c", COMPILE, f"{MOUNT}/workloads"],
+            ["timeout", "-k", "5", str(COMPILE_S), "python", "-c", COMPILE, f"{MOUNT}/workloads"],
             entrypoint=[],
             network_mode="none",
             remove=True,
