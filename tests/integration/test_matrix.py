@@ -188,10 +188,35 @@ def test_ctrl_c_before_anything_is_measured_ends_in_a_report_too(small: Path) ->
     assert "not measured: endless" in said
 
 
-def _interrupt_when(project: Path, reached: Any) -> tuple[int, str]:
+def test_an_experiment_that_was_ended_goes_on_with_what_it_has(small: Path) -> None:
+    add_workload(small, "a-good", GOOD)
+    slow = "import time\ntime.sleep(0.5)\n"
+    add_workload(small, "b-slow", slow + GOOD)
+    code, _ = _interrupt_when(
+        small, lambda line: "round 2" in line and "b-slow" in line, "--variants", QUICK, "--rounds", "3"
+    )
+    assert code == 130
+    (folder,) = (small / "results").iterdir()
+    before = store.read_experiment(folder)
+    assert before.unfinished == ["b-slow"]
+    (done,) = folder.glob(f"*/{QUICK}/a-good.json")
+    complete, when = done.read_bytes(), done.stat().st_mtime_ns
+    again = interlock(small, "matrix", "--resume", folder.name)
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = store.read_experiment(folder)
+    assert (after.unfinished, after.ended_by) == ([], "")
+    assert after.started == before.started
+    assert (done.read_bytes(), done.stat().st_mtime_ns) == (complete, when)
+    values, _ = store.read_cells(folder, after)
+    # What was measured before is there once, and the rounds went on to the last one. (GOOD reports values in round 0 too.)
+    blocks = values[QUICK, "b-slow"]["only"].blocks
+    assert (blocks.count(1), blocks[-1]) == (1, 3)
+
+
+def _interrupt_when(project: Path, reached: Any, *options: str) -> tuple[int, str]:
     """Send Ctrl-C once a line is reached; return the exit code, and what was said afterwards."""
     with subprocess.Popen(
-        command("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile"),
+        command("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", *options),
         cwd=project,
         env={**os.environ, "COLUMNS": "200"},
         stdout=subprocess.PIPE,

@@ -25,7 +25,7 @@ from interlock.measure.cells import Cell, Look, ProgressUpdate, Session
 from interlock.measure.ending import Ending
 from interlock.measure.processes import values_of
 from interlock.measure.rounds import TimeUsed
-from interlock.results.experiments import Estimator, Outcome, State, Subject
+from interlock.results.experiments import BLOCK, Estimator, Outcome, State, Subject
 from tests.builders import (
     OK,
     ScriptedSandbox,
@@ -175,6 +175,19 @@ def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() 
     assert engine.started == {}
     assert ending.reason
     assert [look.is_last for look in engine.looks] == [True]
+
+
+def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
+    engine = Engine(base=steady, a=steady)
+    open_cells = engine.cells()
+    whole = rounds._rounds(engine.session(rounds=5), open_cells, TimeUsed())
+    for cell in open_cells:  # as they come from their files after two rounds
+        cell.runs["uncontended"] = [run for run in cell.runs["uncontended"] if run._metadata.get(BLOCK, 0) <= 2]
+        cell.loops.clear()
+    engine.started.clear()
+    order = rounds._rounds(engine.session(rounds=5), open_cells, TimeUsed())
+    assert engine.started == {"base": 1 + 3, "a": 1 + 3}
+    assert order == [whole[0], *whole[3:]]
 
 
 def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import secrets
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from interlock import __version__
 from interlock.analysis import cohorts
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, tags_to_send, write_generated
-from interlock.cli.matrix import MatrixRequest, read_request
+from interlock.cli.matrix import MatrixRequest, read_request, resumed_request
 from interlock.cli.options import MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.engine.docker import connect
@@ -129,7 +129,7 @@ def fleet_command(
     before = read_record(into / resume) if resume else None
     request, engine = read_request(known, options), options.engine
     if before is not None:
-        request, engine = _resumed_request(request, before.settings), _resumed_engine(before, engine)
+        request, engine = resumed_request(request, before.settings), _resumed_engine(before, engine)
     request.require_possible(engine)
     limits = Limits(forks, deadline, bandwidth)
     if plan:
@@ -201,23 +201,6 @@ def _no_host(hosts: Inventory, run: Run, orphans: Sequence[Shard]) -> FleetError
         found=f"no host can measure it ({'; '.join(reasons)})",
         todo="Make the hosts reachable or correct their kind, then run the command again.",
     )  # fmt: skip
-
-
-def _resumed_request(request: MatrixRequest, settings: Settings) -> MatrixRequest:
-    """Return what the fleet was asked for when it began."""
-    return replace(
-        request,
-        labels=settings.variants,
-        words=experiment.NAMED,
-        workloads=settings.workloads,
-        conditions=settings.conditions,
-        quick=settings.quick,
-        rounds=settings.rounds if settings.rounds_limit is None else None,
-        baseline=settings.baseline,
-        seed=settings.seed,
-        profiled=settings.profiled,
-        release=settings.profile == "release",
-    )
 
 
 def _resumed_engine(before: FleetRecord, asked_for: EngineName | None) -> EngineName | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -29,11 +29,12 @@ from interlock.cli.options import (
 )
 from interlock.cli.report import write_report
 from interlock.cli.streaming import DecidedRows
+from interlock.engine.machine import facts
 from interlock.engine.protocol import Engine
-from interlock.errors import UsageError, WorkloadError
-from interlock.measure import experiment
+from interlock.errors import UsageError, WorkloadError, nearest
+from interlock.measure import experiment, resuming
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Words
+from interlock.measure.experiment import Assignment, Words
 from interlock.report.experiment import failed_cells
 from interlock.results import store
 from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
@@ -113,6 +114,66 @@ def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Words:
     return Words(project.word_for(labels, every, core), project.word_for(workloads, every_workload, core_workloads))
 
 
+def resumed_request(request: MatrixRequest, settings: Settings) -> MatrixRequest:
+    """Return what was asked for when an experiment, or a fleet, was begun."""
+    return replace(
+        request,
+        labels=settings.variants,
+        words=Words(),
+        workloads=settings.workloads,
+        conditions=settings.conditions,
+        quick=settings.quick,
+        rounds=settings.rounds if settings.rounds_limit is None else None,
+        baseline=settings.baseline,
+        seed=settings.seed,
+        profiled=settings.profiled,
+        release=settings.profile == "release",
+    )
+
+
+def require_no_contradiction(options: MatrixOptions, asked: MatrixRequest, began: Experiment) -> None:
+    """Raise UsageError for an option that is given and is not as when the experiment was begun."""
+    before = resumed_request(asked, began.settings)
+    contradictions = {
+        "--variants": options.variants and {*asked.labels, began.settings.baseline} != set(before.labels),
+        "--workloads": options.workloads and set(asked.workloads) != set(before.workloads),
+        "--conditions": options.conditions and set(asked.conditions) != set(before.conditions),
+        "--quick": options.quick and not before.quick,
+        "--rounds": options.rounds is not None and options.rounds != before.rounds,
+        "--baseline": options.baseline and options.baseline != before.baseline,
+        "--seed": options.seed is not None and options.seed != before.seed,
+        "--no-profile": not options.profile and before.profiled,
+        "--release": options.release and not before.release,
+        "--engine": options.engine and options.engine is not engine_of(began),
+    }
+    for option, contradicts in contradictions.items():
+        if contradicts:
+            found = f"{began.name} was begun otherwise: {began.command}"
+            raise UsageError(key=option, found=found, todo=f"Leave out {option}, or begin a new experiment.")
+
+
+def engine_of(experiment: Experiment) -> EngineName:
+    """Return the engine that an experiment was measured with."""
+    return EngineName(experiment.host["engine"].get("name", EngineName.DOCKER))
+
+
+def read_resumed(results: Path, name: str, options: MatrixOptions, asked: MatrixRequest) -> Experiment:
+    """Return the experiment to go on with; UsageError if it cannot go on here, or not as the options ask."""
+    if not (results / name / store.EXPERIMENT_FILE).is_file():
+        todo = nearest(name, [one.name for one in store.experiments_below(results)])
+        raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
+    began = store.read_experiment(results / name)
+    require_no_contradiction(options, asked, began)
+    resuming.require_same_host(began, facts())
+    names = resuming.remaining(began)
+    kept = [one for one in began.settings.workloads if one not in names]
+    again = [one for one in names if one in began.unfinished]
+    parts = {"kept": kept, "further rounds of": again, "anew": [one for one in names if one not in again]}
+    said = "; ".join(f"{word} {', '.join(some)}" for word, some in parts.items() if some)
+    console.print(Text(f"resume  {name}: {said}"), soft_wrap=True)
+    return began
+
+
 @takes_matrix_options
 def matrix(
     options: MatrixOptions,
@@ -123,6 +184,9 @@ def matrix(
         str | None,
         typer.Option(metavar="TIME", help="End with what is known after this long of measuring: 90s, 10m, 1h."),
     ] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of an experiment to go on with, because it was ended.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
 ) -> None:
@@ -132,29 +196,50 @@ def matrix(
     one at once.
     """
     paths, known = open_project()
-    ending = Ending(parse_duration(budget, "--budget") if budget else None)
-    request = read_request(known, options)
-    request.require_possible(options.engine)
-    with ready_machine(paths, known, options.profile, agreed=yes, engine=options.engine) as machine:
+    ending, into = Ending(parse_duration(budget, "--budget") if budget else None), results or paths.results
+    request, engine, began = read_request(known, options), options.engine, None
+    if resume:
+        if name:
+            raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
+        began = read_resumed(into, resume, options, request)
+        request, engine = resumed_request(request, began.settings), engine_of(began)
+        request = replace(request, workloads=resuming.remaining(began))
+    request.require_possible(engine)
+    with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine) as machine:
         write_generated(paths, known)
         print_estimate(machine, paths, known, request)
-        built = build_variants(machine, known, request.variants, build_options(paths, options.release))
-        settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
-        with progress.Display(console) as display:
-            rows = DecidedRows(display, settings.baseline)
-            on_progress = progress.MeasureProgress(display, len(settings.workloads), lambda: rows.counts)
-            command = experiment.repeat_command(
-                settings, request.words, _engine_to_repeat(machine.name, options.engine)
-            )
-            into = results or paths.results
-            assignment = experiment.Assignment(known, paths.root, into, built, settings, command, name)
-            folder = experiment.run(machine, assignment, experiment.Watching(on_progress, rows, ending))
-            rows.end()
+        built = build_variants(machine, known, request.variants, build_options(paths, request.release))
+        if began:
+            assignment = _resumed_assignment(paths, known, into, built, began)
+        else:
+            settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
+            command = experiment.repeat_command(settings, request.words, _engine_to_repeat(machine.name, engine))
+            assignment = Assignment(known, paths.root, into, built, settings, command, name)
+        folder = _measure(machine, assignment, ending)
     described = write_report(folder)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     fail_on_failed_builds(built)
     fail_on_failed_cells(folder, described)
+
+
+def _resumed_assignment(
+    paths: ProjectPaths, known: Catalog, into: Path, built: list[Built], began: Experiment
+) -> Assignment:
+    """Return the rest of an experiment; UsageError if it is of other images or workloads now."""
+    resuming.require_same_images(began, built)
+    resuming.require_same_workloads(began, known.workloads)
+    return Assignment(known, paths.root, into, began.images, began.settings, began.command, resumes=began)
+
+
+def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
+    """Measure, show verdicts as they fall, and return the experiment's folder."""
+    with progress.Display(console) as display:
+        rows = DecidedRows(display, assignment.settings.baseline)
+        on_progress = progress.MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
+        folder = experiment.run(machine, assignment, experiment.Watching(on_progress, rows, ending))
+        rows.end()
+    return folder
 
 
 def print_estimate(machine: Engine, paths: ProjectPaths, known: Catalog, request: MatrixRequest) -> None:

@@ -144,6 +144,8 @@ class Resources:
     )  # by variant: what it is compared with besides the baseline
     ending: Ending = field(default_factory=Ending)
     on_look: Callable[[Look], None] = lambda _: None
+    # Gives a cell of the workload of this name what was measured of it before, if the experiment is resumed.
+    restore: Callable[[Cell, str], None] = lambda _cell, _workload: None
 
 
 @dataclass(frozen=True)

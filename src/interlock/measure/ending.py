@@ -28,7 +28,7 @@ class Ending:
         self.signals: list[int] = []
         self._ends_s = float("inf")  # by time.monotonic()
         self._rounds_end_s = float("inf")
-        self._may_interrupt = self._is_shielded = self._has_stopped = False
+        self._may_interrupt = self._is_shielded = self._has_stopped = self._has_cut = False
 
     def start(self) -> None:
         """Start the budget's clock."""
@@ -40,6 +40,7 @@ class Ending:
 
         What a workload does not need is the next ones'.
         """
+        self._has_cut = False
         now = time.monotonic()
         self._rounds_end_s = now + (self._ends_s - now) / workloads * (ROUNDS_SHARE if profiled else 1)
 
@@ -53,7 +54,13 @@ class Ending:
 
     def _remember(self, stops: bool) -> bool:
         self._has_stopped |= stops
+        self._has_cut |= stops
         return stops
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether something was ended before it was done since the last share was given."""
+        return self._has_cut or bool(self.signals)
 
     @property
     def reason(self) -> str:

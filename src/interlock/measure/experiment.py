@@ -21,6 +21,7 @@ from interlock.measure import disturbances, lock
 from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
 from interlock.measure.ending import Ending
 from interlock.measure.profiling import best_probe
+from interlock.measure.resuming import Earlier, joined, remaining
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject
@@ -87,12 +88,18 @@ class Assignment:
     settings: Settings
     command: str
     name: str | None = None  # None: the date and a letter
+    resumes: Experiment | None = None  # what was measured in the folder of this name before
 
     @property
     def workloads(self) -> dict[str, Workload]:
         """The chosen workloads, as they are measured."""
         known, settings = self.catalog.workloads, self.settings
         return {name: known[name].for_experiment(settings.quick) for name in settings.workloads}
+
+    @property
+    def to_measure(self) -> list[str]:
+        """The workloads that are to be measured: of an experiment that is resumed, those that are not complete."""
+        return remaining(self.resumes) if self.resumes else self.settings.workloads
 
     @property
     def left_out(self) -> dict[str, list[str]]:
@@ -116,6 +123,7 @@ class Record:
     clock_s: float = field(default_factory=time.monotonic)
     probe: Probe | None = None
     measured: dict[str, Measured] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
 
     @property
     def owner(self) -> str:
@@ -169,7 +177,7 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
     volumes are removed in any case; if an error comes before anything is measured, so is the folder.
     """
     started = datetime.datetime.now(datetime.UTC)
-    folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
+    folder = _folder(assignment, started)
     record = Record(folder, started, watching.ending, waited_s)
     try:
         _measure_all(engine, assignment, watching, record)
@@ -181,14 +189,20 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
             finally:
                 if record.measured or watching.ending.reason:
                     _write_record(engine, assignment, record)
-                else:
+                elif assignment.resumes is None:
                     store.remove_folder(folder)
     return folder
 
 
+def _folder(assignment: Assignment, started: datetime.datetime) -> Path:
+    if assignment.resumes is not None:
+        return assignment.results / assignment.resumes.name
+    return store.new_folder(assignment.results, assignment.name, started.date().isoformat())
+
+
 def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, record: Record) -> None:
     """Measure workload by workload until something ends it; the record is written after each."""
-    resources, ending, names = None, watching.ending, assignment.settings.workloads
+    resources, ending, names = None, watching.ending, assignment.to_measure
     with ending.kept():
         resources = _set_up(engine, assignment, record, watching)
     if resources is None:
@@ -201,11 +215,13 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, rec
             return
         ending.share(len(names) - index, profiled=assignment.settings.profiled)
         record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
+        record.unfinished += [name] if ending.has_cut else []
         _write_record(engine, assignment, record)
 
 
 def _write_record(engine: Engine, assignment: Assignment, record: Record) -> None:
-    store.write_json(record.folder / store.EXPERIMENT_FILE, describe(engine, assignment, record))
+    described, before = describe(engine, assignment, record), assignment.resumes
+    store.write_json(record.folder / store.EXPERIMENT_FILE, joined(before, described) if before else described)
 
 
 def subjects(assignment: Assignment) -> list[Subject]:
@@ -240,7 +256,8 @@ def _set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wa
         watching.on_progress(ProgressUpdate("preparing", step, variant, 0, 1))
 
     on_step("", "instruments")
-    workloads, programs = list(assignment.workloads.values()), programs_of(assignment.root / "workloads")
+    before, programs = assignment.resumes, programs_of(assignment.root / "workloads")
+    workloads = [assignment.workloads[name] for name in assignment.to_measure]
     needs = Needs(
         assignment.root,
         assignment.built,
@@ -260,6 +277,7 @@ def _set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wa
         on_progress=watching.on_progress,
         on_look=watching.on_look,
         ending=watching.ending,
+        restore=Earlier(record.folder, before).restore if before else lambda _cell, _workload: None,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
         controls=controls_of(assignment.catalog, assignment.built),
@@ -314,6 +332,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
         times={key: one.clock.times for key, one in measured.items()},
         waiting_s=round(record.waiting_s, 3),
         set_up_s=round(record.set_up_s, 3),
+        unfinished=record.unfinished,
         ended_by=record.ending.reason,
     )
 

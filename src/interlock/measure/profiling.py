@@ -39,7 +39,7 @@ def profile_pass(session: Session, open_cells: list[Cell]) -> None:
             ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))
         )
         for benchmark in session.workload.benchmarks:
-            if benchmark.profile_metric and cell.goes_on(benchmark):
+            if benchmark.profile_metric and cell.goes_on(benchmark) and benchmark.name not in cell.profiles:
                 try:
                     with cell.clock.during(Phase.PROFILING):
                         cell.profiles[benchmark.name] = _profile(session, benchmark, cell)

@@ -205,8 +205,11 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
     )
     order = RoundOrder()
     undecided = partial(_undecided, session, open_cells)
+    before = {benchmark.name: last_block(open_cells, benchmark) for benchmark in workload.benchmarks}
     with resources.ending.kept():
         for planned in planned_blocks(schedule, workload.benchmarks, open_cells, undecided):
+            if 0 < planned.round <= before[planned.task.name]:
+                continue
             if resources.ending.stops_rounds():
                 break
             for cell in planned.candidates:
@@ -214,6 +217,12 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
             _run_block(session, planned, spent)
     _show_last_look(session, open_cells)
     return order.rounds
+
+
+def last_block(open_cells: Sequence[Cell], benchmark: Benchmark) -> int:
+    """Return the number of the last block of a benchmark; 0 unless the experiment goes on with one that was ended."""
+    runs = [run for cell in open_cells for run in cell.runs.get(benchmark.name, [])]
+    return max((block for block in values_of(runs, estimator_of(benchmark)).blocks), default=0)
 
 
 def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:

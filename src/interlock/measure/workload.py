@@ -77,6 +77,8 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
         with ending.kept():
             open_cells.extend(_opened(session, subjects))
             open_limits += rounds.open_limits(session)
+            for limit in open_limits:
+                session.resources.restore(limit, session.workload.name)
             session = discover(session, open_cells)
             facts |= _make_ready(session, open_cells)
         spent = TimeUsed()
@@ -104,7 +106,9 @@ def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
         seen.add(subject.variant)
         with clock.during(Phase.PREPARING):
             sandbox = open_sandbox(session, subject)
-        yield Cell(subject, sandbox, clock=clock)
+        cell = Cell(subject, sandbox, clock=clock)
+        session.resources.restore(cell, session.workload.name)
+        yield cell
 
 
 def _make_ready(session: Session, open_cells: Sequence[Cell]) -> dict[str, Facts]:

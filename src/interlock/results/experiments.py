@@ -210,6 +210,7 @@ class Experiment(Data):
     times: dict[str, Times] = {}  # by workload, all its cells together; empty in older records
     waiting_s: float = 0.0  # for the lock that lets one experiment at a time measure
     set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
+    unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
 
 
