@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.workloads import Metric, Workload, WorkloadFile, counted, expand_workers
+from interlock.catalog.workloads import Metric, Workload, WorkloadFile, expand_workers
 from tests.builders import (
     ROOT,
     make_benchmark,
@@ -187,11 +187,3 @@ def test_a_record_that_says_whether_a_benchmark_ranks_is_read_and_a_file_that_do
         of_file = {key: value for key, value in data.items() if key != "name"}
         with pytest.raises(ValueError, match="ranks"):
             WorkloadFile.model_validate({**of_file, "benchmarks": [one]})
-
-
-def test_of_every_shipped_workload_something_counts_on_one_cpu_and_on_more() -> None:
-    for workload in catalogs.load(ROOT).workloads.values():
-        for cpus in (1, 2, 64):
-            assert counted(workload.benchmarks, cpus), (workload.name, cpus)
-            curves = [one.scaling.name for one in counted(workload.benchmarks, cpus) if one.scaling]
-            assert len(curves) == len(set(curves)), (workload.name, cpus)

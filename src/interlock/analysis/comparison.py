@@ -10,9 +10,10 @@ from statistics import median
 
 from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
+from interlock.catalog.counting import counted
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
-from interlock.catalog.workloads import Benchmark, Detail, Workload, counted
+from interlock.catalog.workloads import Benchmark, Detail, Workload
 from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, Profiles, State, Values
 from interlock.results.profiles import BenchmarkProfile
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.criteria import Criteria, Weight
 from interlock.analysis.statistics import BlockFigure
+from interlock.catalog.counting import counted
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, Variant
-from interlock.catalog.workloads import Benchmark, Workload, counted
+from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
 from interlock.results.answers import VariantAudit
 from interlock.results.experiments import Built, CellResult, Experiment, State, Values
