@@ -42,7 +42,7 @@ def unit(session: nox.Session) -> None:
     install(session, "fleet", "test")
     lint(session)
     with types_checked(session):
-        run_pytest(session, "-m", "not engine", "--random-order")
+        run_pytest(session, "-m", "not engine", "--ignore", "tests/integration", "--random-order")
 
 
 @nox.session

@@ -125,6 +125,11 @@ def test_a_suite_has_its_benchmarks_and_not_its_other_tests(folder: Path, suite:
     found = adapters.tests_of(suite, done.stdout)
     assert list(found) == ["test_sort[10]", "test_sort[20]", "test_wrong"]
     assert found["test_sort[10]"] == [f"{folder}/suite/test_sorting.py::test_sort[10]"]
+    # A report that is cut short is an error that says so.
+    start = done.stdout.index("{\n")
+    with pytest.raises(WorkloadError) as refused:
+        adapters.tests_of(suite, done.stdout[: start + 500])
+    assert (refused.value.file, refused.value.key) == ("workloads/mine.toml", "program")
 
 
 def test_a_test_is_asked_for_by_its_name_and_takes_as_many_values_as_it_is_told(folder: Path, suite: Workload) -> None:
@@ -160,21 +165,13 @@ def test_any_other_output_is_no_report_or_a_clear_error(kind: str, text: str) ->
     assert (refused.value.file, refused.value.key) == ("workloads/mine.toml", "program")
 
 
-@pytest.mark.parametrize("cut", [20, 60, 100])
-def test_a_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, script: Workload, cut: int) -> None:
+def test_a_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, script: Workload) -> None:
     add = asked(script, "add", ["--worker-task", "0"])
     whole = run(script, adapters.argv(script, add, "8", TAKE), folder).stdout
-    with pytest.raises(WorkloadError) as refused:
-        adapters.parse(script, add, whole[:cut])
-    assert (refused.value.file, refused.value.key) == ("workloads/mine.toml", "program")
-
-
-def test_a_suite_s_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, suite: Workload) -> None:
-    done = run(suite, adapters.suite_argv(suite), folder)
-    start = done.stdout.index("{\n")
-    with pytest.raises(WorkloadError) as refused:
-        adapters.tests_of(suite, done.stdout[: start + 500])
-    assert (refused.value.file, refused.value.key) == ("workloads/mine.toml", "program")
+    for cut in (20, 60, 100):
+        with pytest.raises(WorkloadError) as refused:
+            adapters.parse(script, add, whole[:cut])
+        assert (refused.value.file, refused.value.key) == ("workloads/mine.toml", "program")
 
 
 def test_another_benchmark_than_was_asked_for_is_an_error_with_both_names(folder: Path, script: Workload) -> None:
