@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
@@ -39,14 +40,16 @@ def test_a_command_that_ended_with_0_is_ok_and_has_no_report() -> None:
 
 def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
     outcome, output = processes.judge_process(WORKLOAD, PROGRAM, make_ended(report(), exit_code=137, timed_out=True))
-    assert outcome == Outcome(state=State.TIMED_OUT, reason="'uncontended' had not ended after 20 s")
+    assert outcome.state is State.TIMED_OUT
+    assert all(part in outcome.reason for part in ("'uncontended'", "20 s"))
     assert output is None
 
 
 def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
     impatient = make_benchmark(deadline_s=3)
     outcome, _ = processes.judge_process(WORKLOAD, impatient, make_ended(timed_out=True))
-    assert outcome.reason == "'uncontended' had not ended after 3 s"
+    assert outcome.state is State.TIMED_OUT
+    assert " 3 s" in outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,8 @@ def test_a_process_with_another_exit_code_failed_with_its_last_words(stderr: str
 
 def test_a_process_that_a_signal_has_ended_names_it() -> None:
     outcome, _ = processes.judge_process(WORKLOAD, PROGRAM, make_ended(report(), "", 139))
-    assert outcome.reason == "'uncontended' was ended by SIGSEGV: exit code 139"
+    assert outcome.state is State.FAILED
+    assert all(part in outcome.reason for part in ("'uncontended'", "SIGSEGV", "139"))
 
 
 # What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
@@ -101,7 +105,7 @@ def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
 def test_a_program_that_printed_something_else_failed() -> None:
     outcome, output = processes.judge_process(WORKLOAD, PROGRAM, make_ended("hello\n"))
     assert outcome.state is State.FAILED
-    assert "its last line is 'hello'" in outcome.reason
+    assert "'hello'" in outcome.reason
     assert output is None
 
 
@@ -225,15 +229,13 @@ def gil_output(at_start: bool | None, after: bool | None) -> ProgramOutput:
 @pytest.mark.parametrize("output", [gil_output(False, True), None], ids=["program", "command"])
 @pytest.mark.parametrize("around", ["", "other words\n"])
 def test_the_module_that_switched_the_gil_on_is_named(output: ProgramOutput | None, around: str) -> None:
-    assert processes.gil_note(output, around + GIL_WARNING + around) == (
-        "GIL off at start, on after the work: module 'pkg._foo' switched it on"
-    )
+    assert "'pkg._foo'" in processes.gil_note(output, around + GIL_WARNING + around)
 
 
 def test_a_gil_that_came_back_without_a_warning_is_noted_without_a_name() -> None:
-    assert processes.gil_note(gil_output(False, True), "other words\n") == (
-        "GIL off at start, on after the work: switched on by a module that was not named"
-    )
+    note = processes.gil_note(gil_output(False, True), "other words\n")
+    assert note
+    assert "'" not in note
 
 
 @pytest.mark.parametrize("output", [gil_output(False, False), gil_output(True, True), gil_output(None, None), None])
@@ -289,7 +291,8 @@ def test_the_worst_outcome_is_the_cells() -> None:
 def test_a_process_that_had_no_memory_left_fails_and_is_told_how_much_a_cell_has() -> None:
     ended = dataclasses.replace(make_ended("", exit_code=137), out_of_memory=True)
     outcome, output = processes.judge_process(WORKLOAD, PROGRAM, ended)
-    assert outcome == Outcome(state=State.FAILED, reason="'uncontended' had no memory left: a cell has 1 GiB")
+    assert outcome.state is State.FAILED
+    assert all(part in outcome.reason for part in ("'uncontended'", "memory", "1 GiB"))
     assert output is None
 
 
@@ -300,14 +303,15 @@ LAUNCHED = '{"interlock_process": {"wall_s": 1}}\n'
 @pytest.mark.parametrize(
     ("printed", "found"),
     [
-        ("first\nfir", "did not print 'second': its last line is 'fir'"),
-        ("the second\n", "did not print 'first': its last line is 'the second'"),
-        ("", "did not print 'first': it printed nothing"),
+        ("first\nfir", ["'says'", "'second'", "'fir'"]),
+        ("the second\n", ["'says'", "'first'", "'the second'"]),
+        ("", ["'says'", "'first'"]),
     ],
 )
-def test_output_without_what_it_must_have_fails_with_what_is_missing(printed: str, found: str) -> None:
+def test_output_without_what_it_must_have_fails_with_what_is_missing(printed: str, found: list[str]) -> None:
     outcome = processes.output_outcome(SAYS, make_ended(printed + ("\n" if printed else "") + LAUNCHED))
-    assert outcome == Outcome(state=State.FAILED, reason=f"'says' {found}")
+    assert outcome.state is State.FAILED
+    assert re.findall("'.*?'", outcome.reason) == found
 
 
 def test_output_with_all_that_it_must_have_is_ok() -> None:
@@ -319,9 +323,11 @@ def test_a_set_up_that_fails_is_told_from_the_benchmark() -> None:
     ready = make_benchmark("status", command=["x"], set_up=["make.py"])
     assert processes.judge_set_up(WORKLOAD, ready, make_ended()) == OK
     failed = processes.judge_set_up(WORKLOAD, ready, make_ended(stderr="no hg\n", exit_code=1))
-    assert failed == Outcome(state=State.FAILED, reason="set-up: 'status' ended with exit code 1: no hg")
+    assert failed.state is State.FAILED
+    assert re.match("set-up: 'status' .* 1: no hg$", failed.reason)
     late = processes.judge_set_up(WORKLOAD, ready, make_ended(timed_out=True))
-    assert late == Outcome(state=State.TIMED_OUT, reason="set-up: 'status' had not ended after 20 s")
+    assert late.state is State.TIMED_OUT
+    assert re.match("set-up: 'status' .* 20 s$", late.reason)
 
 
 PLACES = processes.placeholders("http://10.0.0.2:8080", "/packages/abc/site")

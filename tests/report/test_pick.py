@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import shlex
 from typing import Any
 
 from rich.console import Console
@@ -106,7 +108,7 @@ def test_the_ranking_numbers_the_contenders_and_says_which_may_be_the_best() -> 
 
 def test_the_head_says_whose_figures_these_are_and_how_far_away_and_that_measuring_is_better() -> None:
     words = words_of(make_pick(apart=[MachineDifference(what="cores", there="2", here="64")]))
-    assert "experiment 2026-11-21-a (shipped with Interlock), profile standard, on 2 cores, Example CPU 9000" in words
+    assert all(part in words for part in ("2026-11-21-a (shipped", "profile standard", "2 cores, Example CPU 9000"))
     assert "here cores 64 instead of 2; " in words
     assert "measure here" in words
     assert "37.5 % download/many" in words
@@ -121,9 +123,10 @@ def test_an_experiment_of_this_machine_is_not_to_be_measured_again() -> None:
 
 def test_costs_have_their_sign_and_a_start_its_interval() -> None:
     words = words_of(make_pick())
-    assert "+31 MB of memory per process, +2.1 ms start-up (ratio 1.20 [1.10, 1.30]), +0 MB of image" in words
+    assert re.search(r"\+31 MB .*\+2\.1 ms .*1\.20 \[1\.10, 1\.30\].*\+0 MB ", words)
     without = make_pick({"costs": Costs(max_rss_bytes=-31_000_000, image_bytes=2_000_000)})
-    assert "-31 MB of memory per process, +2 MB of image, compared with cpython-3.13" in words_of(without)
+    assert re.search(r"-31 MB .*\+2 MB .* cpython-3\.13", words_of(without))
+    assert " ms " not in re.search(r"-31 MB .*\+2 MB ", words_of(without))[0]  # type: ignore[index]
 
 
 def test_every_risk_and_note_has_a_line() -> None:
@@ -146,15 +149,20 @@ def test_those_excluded_for_the_same_reasons_stand_together() -> None:
 
 def test_the_from_line_the_env_lines_and_the_commands_are_each_one_line() -> None:
     chosen = {"reference": DIGEST, "pinned": True, "environment": {"PYTHON_GIL": "1", "A": "b"}}
-    assert closing(make_pick(chosen)) == [
+    lines = closing(make_pick(chosen))
+    commands = lines[5:]
+    assert lines == [
         "",
         f"FROM {DIGEST}",
         "ENV PYTHON_GIL=1",
         "ENV A=b",
         "",
-        "first  interlock matrix --workloads download  # figures of this machine",
-        "next   interlock trial . --variants cpython-3.14t",
-        "then   interlock swap Dockerfile --to cpython-3.14t",
+        *commands,
+    ]
+    assert [shlex.split(line, comments=True)[1:] for line in commands] == [
+        ["interlock", "matrix", "--workloads", "download"],
+        ["interlock", "trial", ".", "--variants", "cpython-3.14t"],
+        ["interlock", "swap", "Dockerfile", "--to", "cpython-3.14t"],
     ]
 
 

