@@ -68,6 +68,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Give everything back: libraries complain of what they still find at the end of the process."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The real variants/, workloads/ and templates, in a folder of the test's own."""

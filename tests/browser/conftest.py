@@ -164,14 +164,20 @@ def windows(chromium: Browser, report_file: ReportFile) -> Iterator[Open]:
         context.close()
 
 
+def shared_window(windows: Open, name: str, width: str) -> Window:
+    """Return the window that all tests have of a report, in this width."""
+    window = windows(name, "desk" if width == "tablet" else width)
+    window.resize(width)
+    return window
+
+
 @pytest.fixture
 def shared(windows: Open) -> Iterator[Open]:
     """Return a report in the window that all tests have, in a theme; what the test did to it is undone."""
     used: list[Window] = []
 
     def window_of(name: str, width: str = "desk", theme: Any = "light") -> Window:
-        used.append(windows(name, "desk" if width == "tablet" else width))
-        used[-1].resize(width)
+        used.append(shared_window(windows, name, width))
         # Colours are variables of the style sheet: nothing is drawn anew.
         used[-1].page.emulate_media(color_scheme=theme)
         return used[-1]

