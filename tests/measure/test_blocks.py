@@ -10,6 +10,7 @@ import pytest
 
 from interlock.engine.agent import Agent, LateError, Process
 from interlock.engine.protocol import Ended
+from interlock.errors import EngineError
 from interlock.measure import blocks
 from interlock.measure.blocks import Slice, Worker
 from interlock.measure.cells import Cell
@@ -73,10 +74,10 @@ class Answers:
         self.cost = '{"interlock_process": {"wall_s": 1, "user_s": 1, "sys_s": 0, "max_rss_bytes": 1, '
         self.cost += '"voluntary_switches": 0, "involuntary_switches": 0, "exit_code": 1, "signal": 0}}'
 
-    def tell(self, _line: str) -> None:
+    def ask(self, _line: str, _limit_s: float) -> str | None:
         self.asked += 1
-
-    def line(self, _limit_s: float) -> str | None:
+        if not self.lines:
+            raise EngineError(found="it is gone", todo="")
         return self.lines.pop(0)
 
     def end(self, _limit_s: float) -> None:
@@ -126,6 +127,15 @@ def test_a_process_that_ends_instead_of_an_answer_has_its_exit_code() -> None:
     worker.take(repeats=0)
     assert worker.ended is not None
     assert (worker.ended.exit_code, worker.ended.timed_out, worker.slices) == (1, False, [])
+
+
+def test_an_agent_that_is_gone_fails_its_cell_alone_which_gets_another() -> None:
+    worker = worker_of()
+    worker.cell.agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended())))
+    worker.take(repeats=0)
+    assert worker.ended is not None
+    assert (worker.ended.exit_code, worker.ended.stderr, worker.ended.took_sandbox) == (1, "it is gone", False)
+    assert worker.cell.agent is None
 
 
 def test_a_process_that_does_not_answer_has_timed_out() -> None:

@@ -54,6 +54,11 @@ class Process:
         self.read = end + 1
         return line.decode("utf-8", "replace")
 
+    def ask(self, line: str, limit_s: float) -> str | None:
+        """Send a line and return the line that it answers; None if it ends without one. LateError as for `line`."""
+        self.tell(line)
+        return self.line(limit_s)
+
     def end(self, limit_s: float) -> None:
         """Close its stdin and wait for its end; LateError after so many seconds."""
         if not self.cost:

@@ -15,6 +15,7 @@ from interlock.catalog.types import TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.engine.agent import LateError, Process
 from interlock.engine.protocol import Ended
+from interlock.errors import EngineError
 from interlock.measure import processes
 from interlock.measure.cells import (
     NOTHING_RUN,
@@ -102,8 +103,7 @@ class Worker:
                 return
 
     def _slice(self) -> Slice | None:
-        self.process.tell(SLICE)
-        line = self._asked(lambda: self.process.line(self.deadline_s))
+        line = self._asked(lambda: self.process.ask(SLICE, self.deadline_s))
         words = (line or "").split()
         return Slice(float(words[0]), float(words[1])) if len(words) == 2 else None
 
@@ -123,6 +123,11 @@ class Worker:
             return ask()
         except LateError:
             self.ended = Ended(None, text_of(self.process.stdout), text_of(self.process.stderr), True)
+            return None
+        except EngineError as error:
+            # Only this cell fails; its next process gets a new agent.
+            starved = self.cell.sandbox.has_no_memory_left()
+            self.ended, self.cell.agent = Ended(1, text_of(self.process.stdout), error.found, False, starved), None
             return None
         finally:
             self.busy_s += time.monotonic() - start_s
