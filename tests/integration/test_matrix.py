@@ -208,7 +208,7 @@ def test_an_experiment_that_was_ended_goes_on_with_what_it_has(small: Path) -> N
     assert after.started == before.started
     assert (done.read_bytes(), done.stat().st_mtime_ns) == (complete, when)
     values, _ = store.read_cells(folder, after)
-    # What was measured before is there once, and the rounds went on to the last one. (GOOD reports values in round 0 too.)
+    # What was measured before is there once, and the rounds went on to the last one; GOOD has values in round 0 too.
     blocks = values[QUICK, "b-slow"]["only"].blocks
     assert (blocks.count(1), blocks[-1]) == (1, 3)
 
