@@ -74,6 +74,9 @@ done
 step "compiling the byte code"
 # Byte code stays for the standard library alone, without -O: what every start-up reads. It carries its source's date.
 find . -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-env -u SOURCE_DATE_EPOCH bin/python -Wi -m compileall -q -x site-packages "$PREFIX"/lib/python* > /dev/null
+# The same each time: a set's constants follow the hashes of strings, and what marshal says of a constant follows how many
+# refer to it, garbage included, which free-threaded builds collect when their memory has grown.
+env -u SOURCE_DATE_EPOCH PYTHONHASHSEED=0 bin/python -Wi -c 'import gc, runpy, sys; gc.disable(); del sys.argv[0]
+runpy.run_module("compileall", run_name="__main__", alter_sys=True)' compileall -q -x site-packages "$PREFIX"/lib/python* > /dev/null
 find . -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 rm -rf "${BUILD_DIR:?}"/*
