@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+from playwright.sync_api import TimeoutError as LateError
 
 from interlock.report.html import page as pages
 from tests.reports import ReportInput, example, many_columns, reference, scaled
@@ -95,9 +96,15 @@ class Window:
         """Make the window so wide, and wait until the charts have followed."""
         if self.page.viewport_size != size_of(width):
             # Heat maps, of which every report has one, are drawn anew; the other charts only become wider or narrower.
+            # A page behind another one may have no frames, and is not told of its new size.
+            self.page.bring_to_front()
             self.page.evaluate("delete document.documentElement.dataset.drawn")
             self.page.set_viewport_size(size_of(width))
-            self.wait_until_drawn()
+            try:
+                self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE_MS / 6)
+            except LateError:
+                self.page.reload()
+                self.wait_until_drawn()
             self.page.evaluate("Promise.all(charts.map(one => one.drawn?.view.runAsync().then(() => null)))")
 
     def filter(self, words: str) -> None:

@@ -43,9 +43,12 @@ def clean(client: DockerClient, prefix: str) -> list[str]:
 
 
 def remove_cells(client: DockerClient, owner: str) -> None:
-    """Remove an owner's containers and networks; the volume of the instruments stays for the next test."""
+    """Remove an owner's containers, networks and volumes; that of the instruments stays for the next test."""
     owned = {"label": f"{OWNER_LABEL}={owner}"}
     for container in client.containers.list(all=True, filters=owned, ignore_removed=True):
         cells.remove(container)
     for network in client.networks.list(filters=owned):
         network.remove()
+    for volume in client.volumes.list(filters=owned):
+        if not volume.name.endswith("-instruments"):
+            volume.remove(force=True)

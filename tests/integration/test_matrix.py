@@ -159,7 +159,7 @@ def test_a_mode_and_conditions_are_measured_beside_the_plain_baseline(small: Pat
     assert set(described.facts) == set(measured)
     assert "waking_sem_post.so" in described.facts[mode].loaded_libraries
     assert list(described.conditions) == conditions
-    repeat = f"--variants {mode},{plain} --workloads good --conditions {','.join(conditions)} --quick"
+    repeat = f"--variants {mode},{plain} --workloads all --conditions {','.join(conditions)} --quick"
     assert repeat in described.command
 
 
