@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
@@ -15,8 +16,10 @@ from rich.table import Column
 from rich.text import Text
 
 from interlock.cli.options import console
-from interlock.measure.cells import ProgressUpdate
 from interlock.results.experiments import State
+
+if TYPE_CHECKING:  # it loads scipy, which builds, transfers and swaps do without
+    from interlock.measure.cells import ProgressUpdate
 
 UNBUILT = {"unchanged", "pulled"}
 # Of `build --verify`; what follows after a colon says more.
