@@ -114,6 +114,13 @@ def test_help_loads_no_module_that_takes_long(option: str) -> None:
     assert loaded.isdisjoint(HEAVY)
 
 
+@pytest.mark.parametrize("module", ["swap", "images", "progress"])
+def test_what_measures_nothing_loads_nothing_to_calculate_with(module: str) -> None:
+    code = f"import sys, interlock.cli.{module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"scipy", "numpy", "pyperf"} & set(loaded) == set()
+
+
 def test_a_shell_completes_commands_and_the_options_of_one() -> None:
     def complete(words: str) -> str:
         code = "from interlock.cli.main import main; main()"

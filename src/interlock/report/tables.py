@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from interlock.analysis.statistics import Interval
 from interlock.catalog.types import LIMIT, split_label
 from interlock.results.experiments import State
+
+if TYPE_CHECKING:  # it loads scipy, which a page of variants does without
+    from interlock.analysis.statistics import Interval
 
 RSS = "RSS MB"
 SHARE = "share of the limit"
