@@ -122,6 +122,25 @@ def test_repeated_slices_are_no_values_and_are_kept_beside_them() -> None:
     assert str(found.metadata["repeated_slices_s"]).split() == ["0.300000000"]
 
 
+def test_a_slice_that_was_cut_by_an_end_of_the_rounds_is_a_value_beside_repeated_ones() -> None:
+    output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
+    found = blocks.without_repeated(output, [Slice(0.3, 0.1, kept=False), Slice(0.1, 0.1)])
+    assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
+
+
+def test_an_agent_that_is_gone_while_a_command_runs_fails_its_cell_too() -> None:
+    cell = cell_of("a")
+    cell.agent = Agent(ScriptedChannel(ScriptedSandbox("a", lambda *_: make_ended())))
+
+    def gone() -> None:
+        raise EngineError(found="it is gone", todo="")
+
+    answer, ended = blocks.awaited(cell, Answers(), gone)  # type: ignore[arg-type]
+    assert ended is not None
+    assert (answer, ended.exit_code, ended.stderr) == (None, 1, "it is gone")
+    assert cell.agent is None
+
+
 def test_a_process_that_ends_instead_of_an_answer_has_its_exit_code() -> None:
     worker = worker_of(None)
     worker.take(repeats=0)

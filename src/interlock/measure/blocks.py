@@ -119,23 +119,26 @@ class Worker:
         if self.ended is not None:
             return None
         start_s = time.monotonic()
-        try:
-            return ask()
-        except LateError:
-            self.ended = Ended(None, text_of(self.process.stdout), text_of(self.process.stderr), True)
-            return None
-        except EngineError as error:
-            # Only this cell fails; its next process gets a new agent.
-            starved = self.cell.sandbox.has_no_memory_left()
-            self.ended, self.cell.agent = Ended(1, text_of(self.process.stdout), error.found, False, starved), None
-            return None
-        finally:
-            self.busy_s += time.monotonic() - start_s
+        answer, self.ended = awaited(self.cell, self.process, ask)
+        self.busy_s += time.monotonic() - start_s
+        return answer
 
 
 def text_of(data: bytearray) -> str:
     """Return what was printed as text, whatever its bytes."""
     return data.decode("utf-8", "replace")
+
+
+def awaited(cell: Cell, process: Process, ask: Callable[[], str | None]) -> tuple[str | None, Ended | None]:
+    """Return what a process answers, or how it has ended because no answer came."""
+    try:
+        return ask(), None
+    except LateError:
+        return None, Ended(None, text_of(process.stdout), text_of(process.stderr), True)
+    except EngineError as error:
+        # Only this cell fails; its next process gets a new agent.
+        cell.agent = None
+        return None, Ended(1, text_of(process.stdout), error.found, False, cell.sandbox.has_no_memory_left())
 
 
 def ended_of(cell: Cell, process: Process) -> Ended:
@@ -190,8 +193,8 @@ def groups_of(cells: Sequence[Cell], baseline: str, rng: random.Random) -> list[
     """
     repeated = {baseline, label_of(baseline, TWIN)}
     several = [cell for cell in cells if cell.subject.label in repeated]
-    others = rng.sample(list(cells), len(cells))
-    others = [cell for cell in others if cell not in several]
+    others = [cell for cell in cells if cell.subject.label not in repeated]
+    rng.shuffle(others)
     count = max(1, -(-len(cells) // MOST_ROWS))
     times = max(count, round(len(cells) ** 0.5)) if others else 1
     groups = [others[place::count] for place in range(count)]
@@ -247,14 +250,17 @@ class Turns:
 
 
 def without_repeated(output: ProgramOutput, slices: Sequence[Slice]) -> ProgramOutput:
-    """Return a report without the slices that were repeated, which its metadata keeps, in seconds of loops."""
-    if all(one.kept for one in slices):
+    """Return a report without the slices that were repeated, which its metadata keeps, in seconds of loops.
+
+    It may have one slice more: that during which somebody ended the rounds.
+    """
+    repeated = {place: one for place, one in enumerate(slices) if not one.kept}
+    if not repeated:
         return output
-    repeated = " ".join(f"{one.wall_s:.9f}" for one in slices if not one.kept)
     update = {
-        "values": [value for value, one in zip(output.values, slices, strict=True) if one.kept],
-        "cpu": [value for value, one in zip(output.cpu, slices, strict=True) if one.kept],
-        "metadata": output.metadata | {"repeated_slices_s": repeated},
+        "values": [value for place, value in enumerate(output.values) if place not in repeated],
+        "cpu": [value for place, value in enumerate(output.cpu) if place not in repeated],
+        "metadata": output.metadata | {"repeated_slices_s": " ".join(f"{one.wall_s:.9f}" for one in repeated.values())},
     }
     return output.model_copy(update=update)
 
@@ -289,11 +295,8 @@ def _start_once(session: Session, benchmark: Benchmark, cell: Cell) -> tuple[Out
     process = agent_of(cell).start(
         processes.launch_options(benchmark, benchmark.parallel), argv, environment_of(session, cell, benchmark)
     )
-    try:
-        process.wait(session.workload.deadline_of(benchmark))
-        ended = ended_of(cell, process)
-    except LateError:
-        ended = Ended(None, text_of(process.stdout), text_of(process.stderr), True)
+    _, late = awaited(cell, process, lambda: process.wait(session.workload.deadline_of(benchmark)))
+    ended = late or ended_of(cell, process)
     if ended.took_sandbox:
         replace_sandbox(session, cell)
     outcome, _ = judge_process(session.workload, benchmark, ended)
