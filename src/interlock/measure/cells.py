@@ -103,6 +103,8 @@ def _refusal(variant: Variant, admitted: str, needs_gil: str) -> str:
 
 
 PYTHON_PATH = "PYTHONPATH"
+# Loops of a process whose calls or instructions are those of a program's set-up alone.
+NO_WORK = 0
 NOTHING_RUN = Ended(0, "", "", False)
 
 
@@ -237,6 +239,11 @@ def interpreter_argv(
     """Return the interpreter's command line in this cell, with its mode's options."""
     argv = processes.interpreter_argv(session.workload, benchmark, _placeholders(session, cell, benchmark), loops, take)
     return adapters.with_report_descriptor(session.workload, processes.with_options(argv, cell.subject.options))
+
+
+def profiled_argv(session: Session, cell: Cell, benchmark: Benchmark, loops: int) -> list[str]:
+    """Return the interpreter's command line of a process that is counted: so many loops of the work, or NO_WORK."""
+    return interpreter_argv(session, cell, benchmark, str(loops), None) + benchmark.profile_arguments
 
 
 def _placeholders(session: Session, cell: Cell, benchmark: Benchmark) -> Mapping[str, str]:

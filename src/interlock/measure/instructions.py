@@ -15,11 +15,10 @@ from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import processes
-from interlock.measure.cells import Cell, Session, Start, interpreter_argv, open_sandbox, run_in
+from interlock.measure.cells import NO_WORK, Cell, Session, Start, open_sandbox, profiled_argv, run_in
 from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import Instructions, Probe
 
-NO_WORK = 0
 COUNTER_RUNS, SIMULATED_RUNS = 3, 2
 # A start differs by some thousand instructions from one time to the next: this many are counted at least.
 LEAST_SIMULATED = 20_000_000
@@ -58,7 +57,7 @@ def _by_counter(session: Session, benchmark: Benchmark, cell: Cell) -> Instructi
     counting = Cell(unconfined, open_sandbox(session, unconfined))
 
     def count(loops: int) -> tuple[int, ProgramOutput | None]:
-        argv = _argv(session, benchmark, counting, loops)
+        argv = profiled_argv(session, counting, benchmark, loops)
         environment = {**FIXED_HASHES, **counting.subject.environment}
         start = Start(argv, environment, may_idle=loops == NO_WORK, count_instructions=True)
         output, ended = _run(session, counting, benchmark, start)
@@ -72,7 +71,7 @@ def _by_counter(session: Session, benchmark: Benchmark, cell: Cell) -> Instructi
 
 def _by_cachegrind(session: Session, benchmark: Benchmark, cell: Cell) -> Instructions:
     def count(loops: int) -> tuple[int, ProgramOutput | None]:
-        argv = [*CACHEGRIND, *_argv(session, benchmark, cell, loops)]
+        argv = [*CACHEGRIND, *profiled_argv(session, cell, benchmark, loops)]
         environment = {**FIXED_HASHES, **CACHEGRIND_ENVIRONMENT, **cell.subject.environment}
         output, ended = _run(session, cell, benchmark, Start(argv, environment, may_idle=loops == NO_WORK))
         return parse_cachegrind(ended.stderr), output
@@ -105,10 +104,6 @@ def _run(session: Session, cell: Cell, benchmark: Benchmark, start: Start) -> tu
     if outcome.state is not State.OK:
         raise WorkloadError(found=f"while counting: {outcome.reason}", todo="Run `interlock doctor`.")
     return output, ended
-
-
-def _argv(session: Session, benchmark: Benchmark, cell: Cell, loops: int) -> list[str]:
-    return interpreter_argv(session, cell, benchmark, str(loops), None) + benchmark.profile_arguments
 
 
 def parse_cachegrind(stderr: str) -> int:

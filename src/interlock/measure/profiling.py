@@ -14,7 +14,7 @@ from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import Counting, Sandbox, Workspace
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
 from interlock.measure import processes
-from interlock.measure.cells import Cell, ProgressUpdate, Session, Start, interpreter_argv, run_in
+from interlock.measure.cells import NO_WORK, Cell, ProgressUpdate, Session, Start, profiled_argv, run_in
 from interlock.measure.instructions import count_instructions
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import load_fully, make_ready, running_service
@@ -22,7 +22,6 @@ from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts, Probe
 
-NO_WORK = 0
 NO_CALLS = PhaseCounts(total=0, syscalls={})
 STRACES = {Method.STRACE: processes.STRACE, Method.STRACE_FUTEX: processes.STRACE_FUTEX}
 
@@ -103,7 +102,7 @@ def _watched(
     session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int
 ) -> tuple[str, ProgramOutput | None]:
     """Return what the profiler printed about one process, and the process's own report."""
-    argv = _argv(session, benchmark, cell, loops)
+    argv = profiled_argv(session, cell, benchmark, loops)
     with cell.sandbox.count(method) as profiler:
         start = Start(argv, cell.subject.environment, may_idle=loops == NO_WORK)
         outcome, output, _ = run_in(session, cell, benchmark, start)
@@ -114,15 +113,13 @@ def _watched(
 
 
 def _traced(session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int) -> Counted:
-    argv = processes.traced_argv(STRACES[method], _argv(session, benchmark, cell, loops), cell.subject.environment)
+    argv = processes.traced_argv(
+        STRACES[method], profiled_argv(session, cell, benchmark, loops), cell.subject.environment
+    )
     outcome, output, ended = run_in(session, cell, benchmark, Start(argv, {}, may_idle=loops == NO_WORK))
     if outcome.state is not State.OK:
         raise WorkloadError(found=f"under strace: {outcome.reason}", todo="Run `interlock doctor`.")
     return parse_strace(ended.stderr, may_be_none=method is Method.STRACE_FUTEX), output
-
-
-def _argv(session: Session, benchmark: Benchmark, cell: Cell, loops: int) -> list[str]:
-    return interpreter_argv(session, cell, benchmark, str(loops), None) + benchmark.profile_arguments
 
 
 # The phase of a program that has its units of work; a command is one phase, from its exec to its end.
