@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.agent import Agent, LateError, Process
+from interlock.engine.host import toolchain
 from interlock.errors import EngineError
 
 FOLDER = Path(__file__).parents[2] / "dockerfiles" / "instruments"
-SOURCES = [FOLDER / name for name in ("launch.c", "agent.c", "batch.c", "evict.c")]
+SOURCES = [FOLDER / name for name in toolchain.LAUNCHER]
 LIMIT_S = 20
 
 

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.host import toolchain
+
 FOLDER = Path(__file__).parents[2] / "dockerfiles" / "instruments"
-SOURCES = [FOLDER / name for name in ("launch.c", "agent.c", "batch.c", "evict.c")]
+SOURCES = [FOLDER / name for name in toolchain.LAUNCHER]
 MIB = 1024 * 1024
 # Two clocks, or a sum of rounded times, may differ by this much from what was asked for: 0.2 s is read as 0.199999.
 CLOCK_S = 0.002

@@ -275,11 +275,9 @@ def relative_error(figures: Sequence[float]) -> float | None:
 
 def ratio_over(ratios: Sequence[float]) -> Ratio:
     """Return the geometric mean of independent ratios, of hosts or experiments say, with its t interval."""
-    logs = np.log(ratios)
-    if len(logs) < 2:
-        return ratio_from(float(logs[0]), math.inf, 0.0, 1)
-    error = max(float(logs.std(ddof=1)), RESOLUTION) / math.sqrt(len(logs))
-    return ratio_from(float(logs.mean()), error, len(logs) - 1, len(logs))
+    log = float(np.log(ratios).mean())
+    error = relative_error(ratios)
+    return ratio_from(log, math.inf if error is None else error, len(ratios) - 1, len(ratios))
 
 
 def change_of(before: Ratio, after: Ratio) -> Ratio:
