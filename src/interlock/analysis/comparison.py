@@ -10,7 +10,7 @@ from statistics import median
 
 from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
-from interlock.catalog.counting import counted
+from interlock.catalog.counted_benchmarks import counted
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Detail, Workload

@@ -14,7 +14,7 @@ from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_tex
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
-from interlock.report import course
+from interlock.report import ending
 from interlock.report.tables import (
     RSS,
     SHARE,
@@ -212,9 +212,9 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
         *[f"- {one_line(line)}" for line in skipped(experiment) or ["nothing"]],
         "",
     ]
-    time = course.time_section(experiment)
+    time = ending.time_section(experiment)
     lines += markdown_lines(time, time.title.capitalize()) if time else []
-    ended = course.ended_lines(experiment, tables)
+    ended = ending.ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
     return "\n".join(lines)
 
@@ -354,9 +354,9 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     parts += [Text(), Text("skipped, and why", style="bold")]
     parts += [Text(f"  {one_line(line)}") for line in skipped(experiment) or ["nothing"]]
     parts += [Text(), Text(LEGEND, style="dim")]
-    time = course.time_section(experiment)
+    time = ending.time_section(experiment)
     parts += rich_parts(time) if time else []
-    ended = course.ended_lines(experiment, tables)
+    ended = ending.ended_lines(experiment, tables)
     parts += [Text(), Text("what is open", style="bold"), *(Text(f"  {line}") for line in ended)] if ended else []
     return Group(*parts)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from interlock.analysis.best import announced
+from interlock.analysis.pick.cpus_needed import predictions
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
 from interlock.analysis.pick.exclusions import (
     LocalImage,
@@ -18,8 +18,8 @@ from interlock.analysis.pick.exclusions import (
     risks_of,
     unmeasured,
 )
-from interlock.analysis.pick.needed import predictions
 from interlock.analysis.pick.ranking import RankedVariant, rank
+from interlock.analysis.selection import announced
 from interlock.analysis.statistics import Interval, Ratio, ratio_of
 from interlock.catalog.types import split_label
 from interlock.results.answers import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.criteria import Criteria, Weight
 from interlock.analysis.statistics import BlockFigure
-from interlock.catalog.counting import counted
+from interlock.catalog.counted_benchmarks import counted
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, Variant

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from interlock.analysis.best import ranks
 from interlock.analysis.pick.evidence import Evidence
+from interlock.analysis.selection import ranks
 from interlock.analysis.statistics import Levels, Ratio, fit_levels, mean_ratio
 from interlock.analysis.verdicts import verdict_of
 from interlock.results.answers import Rank, Standing

@@ -18,7 +18,7 @@ import vl_convert
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
 from interlock.analysis.comparison import Table
 from interlock.catalog.claims import Bound, Claim
-from interlock.report import course
+from interlock.report import ending
 from interlock.report import experiment as report
 from interlock.report.experiment import detail_text, profile_sections, value_text
 from interlock.report.html import charts, frames
@@ -98,8 +98,8 @@ def page(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Fin
         allowed_text=allowed_text,
         number=figure_text,
         legend=report.LEGEND,
-        time=course.time_section(experiment),
-        ended=course.ended_lines(experiment, tables),
+        time=ending.time_section(experiment),
+        ended=ending.ended_lines(experiment, tables),
         token=token,
         light=variables("light"),
         dark=variables("dark"),

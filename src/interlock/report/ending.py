@@ -1,4 +1,4 @@
-"""How an experiment went: where its time went, and what was open when something ended it. Pure."""
+"""How an experiment ended: where its time went, and what was open when something ended it. Pure."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.analysis.comparison import tables
-from interlock.report import course
+from interlock.report import ending
 from interlock.report import experiment as report
 from interlock.report.html import page
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Times
@@ -37,7 +37,7 @@ def interrupted() -> Experiment:
 
 
 def test_the_time_is_told_by_workload_and_adds_up_with_what_no_workload_has() -> None:
-    found = course.time_section(interrupted())
+    found = ending.time_section(interrupted())
     assert found is not None
     assert found.rows[0] == ("locks", "10", "45", "2", "57", "base 9 s")
     assert {row[0]: row[4] for row in found.rows[1:]} == {"instruments, probe": "4", "waiting for the lock": "3"}
@@ -46,14 +46,14 @@ def test_the_time_is_told_by_workload_and_adds_up_with_what_no_workload_has() ->
 
 def test_an_older_record_has_no_times_and_nothing_open() -> None:
     experiment = make_experiment()
-    assert course.time_section(experiment) is None
-    assert course.ended_lines(experiment, []) == []
+    assert ending.time_section(experiment) is None
+    assert ending.ended_lines(experiment, []) == []
 
 
 def test_what_is_undecided_or_was_not_reached_is_named_with_the_command_that_goes_on() -> None:
     experiment = interrupted()
     measured = {("base", "locks"): values_of(1, 1.3, 1.1), ("a", "locks"): values_of(1.2, 1.1, 1.3)}
-    first, *rest = course.ended_lines(experiment, tables(experiment, measured, {}))
+    first, *rest = ending.ended_lines(experiment, tables(experiment, measured, {}))
     assert "Ctrl-C" in first
     assert f"--resume {experiment.name}" in first
     assert rest == ["undecided: locks / uncontended: a", "not measured: locks: b", "not measured: write"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.counting import counted
+from interlock.catalog.counted_benchmarks import counted
 from tests.builders import ROOT
 
 

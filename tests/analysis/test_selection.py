@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from interlock.analysis.best import RatioOf, announced, ranks
+from interlock.analysis.selection import RatioOf, announced, ranks
 from interlock.analysis.statistics import Ratio, ratio_from
 from interlock.results.answers import Rank
 
