@@ -115,7 +115,7 @@ def _benchmark_section(table: Table) -> Section:
     rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
     twin = f"twin {ratio_text(table.twin)}" if table.twin else "no twin"
     title = f"{table.workload.name}: {table.benchmark.name}, {metric.label}, {better} is better"
-    title += f" ({cpus_text(table)}, {rounds}, {twin})"
+    title += f" ({cpus_and_clock_text(table)}, {rounds}, {twin})"
     columns = (
         "variant",
         metric.label,
@@ -129,7 +129,7 @@ def _benchmark_section(table: Table) -> Section:
     return Section(title, columns, tuple(_benchmark_row(table, row) for row in (*table.rows, *table.limits)))
 
 
-def cpus_text(table: Table) -> str:
+def cpus_and_clock_text(table: Table) -> str:
     """Return the CPUs that a benchmark's processes may use, and its clock if that is not the wall's."""
     clock = ", CPU time" if table.benchmark.clock == "cpu" else ""
     if table.benchmark.cpus == "one":
