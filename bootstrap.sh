@@ -23,7 +23,7 @@ if command -v dpkg-query > /dev/null; then
     install_debian_packages python3 python3-venv
     # The tests make bases with mmdebstrap, compile, ask registries and fleets of their own, and look at the report with
     # Chromium. Ubuntu has no package of Chromium: there nox has playwright bring one.
-    case " $* " in *" tests "* | *" unit "* | *" proofs "*)
+    case " $* " in *" tests "* | *" unit "* | *" proofs "* | *" torture "*)
         # Without its lists apt does not know which of its mirrors is Debian's, which mmdebstrap needs.
         ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || as_root apt-get update -q
         install_debian_packages binutils ca-certificates curl debian-archive-keyring docker-registry gcc gnupg gpgv libc6-dev make \

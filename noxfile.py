@@ -53,6 +53,13 @@ def proofs(session: nox.Session) -> None:
 
 
 @nox.session
+def torture(session: nox.Session) -> None:
+    """Faults and hostile input, many of each, and a table (docs/reliability.md): 40 minutes. Name a file for a part."""
+    install(session, "fleet", "test")
+    session.run("pytest", *(session.posargs or ["tests/torture"]))
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
     install(session, "fleet", "test", "benchmarks")

@@ -1,0 +1,37 @@
+"""The table that `nox -s torture` ends with: of each promise what was tried, what survived and what was lost.
+
+A test says them by `record_property`: `promise` (a name of docs/reliability.md), `tried`, `survived` and `lost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+COUNTS = ("tried", "survived", "lost")
+PROMISED = pytest.StashKey[dict[str, list[int]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[PROMISED] = {}
+
+
+@pytest.fixture(autouse=True)
+def counted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Add what a test recorded to its promise's counts, also when it failed; a test without counts is an error."""
+    yield
+    recorded = dict(request.node.user_properties)
+    missing = {"promise", *COUNTS} - recorded.keys()
+    assert not missing, f"record_property of {sorted(missing)} is missing"
+    sums = request.config.stash[PROMISED].setdefault(str(recorded["promise"]), [0] * len(COUNTS))
+    for index, name in enumerate(COUNTS):
+        sums[index] += int(recorded[name])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.section("promises")
+    terminalreporter.write_line("| promise | " + " | ".join(COUNTS) + " |")
+    terminalreporter.write_line("| --- " * (1 + len(COUNTS)) + "|")
+    for promise, sums in config.stash[PROMISED].items():
+        terminalreporter.write_line(f"| {promise} | " + " | ".join(map(str, sums)) + " |")
