@@ -15,7 +15,7 @@ from tests.builders import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 TEXT = "FROM python:3.12-slim AS app\r\nRUN python3.12 -V # Gr\udcfc\udcdfe"
-TAG = "interlock/python:3.14t-trixie"
+TAG = "interlock/python:3.14t-trixie-release"
 
 
 @pytest.fixture
@@ -103,10 +103,11 @@ def test_a_mode_is_told_and_not_written(run: Run, file: Path) -> None:
     assert "ENV PYTHON_GIL=1" in err
 
 
-def test_the_release_image_is_another_tag(run: Run, file: Path) -> None:
-    _, out, err = run(file, "--to", "cpython-3.14t", "--release")
-    assert f"+FROM {TAG}-release AS app" in out
-    assert "not profile-guided" not in err
+def test_the_image_for_production_is_the_default_and_the_one_for_studying_another_tag(run: Run, file: Path) -> None:
+    assert "without profile-guided" not in run(file, "--to", "cpython-3.14t")[2]
+    _, out, err = run(file, "--to", "cpython-3.14t", "--profile", "standard")
+    assert f"+FROM {TAG.removesuffix('-release')} AS app" in out
+    assert "without profile-guided" in err
 
 
 def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None
     file.write_text("services:\n  web: # c\n    image: python:3.12\n")
     assert run(file, "--to", "cpython-3.13", "--write")[0] == 0
     assert file.read_text() == (
-        "services:\n  web: # c\n    # interlock: was python:3.12\n    image: interlock/python:3.13-trixie\n"
+        "services:\n  web: # c\n    # interlock: was python:3.12\n    image: interlock/python:3.13-trixie-release\n"
     )
 
 
@@ -145,7 +146,7 @@ def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
         (["FILE"], 2, "--to"),
         (["FILE", "--to", "cpython-3.14x"], 2, "'cpython-3.14'"),
         (["FILE", "--to", "cpython-3.14t+gil-of"], 2, "'gil-on'"),
-        (["FILE", "--to", "pypy-3.11", "--release"], 5, "--release"),
+        (["FILE", "--to", "pypy-3.11", "--profile", "release"], 5, "--profile"),
         (["FILE", "--to", "cpython-3.14", "--stage", "ap"], 1, "'app'"),
         (["FILE", "--revert"], 1, "Dockerfile"),
         (["FILE", "--revert", "--to", "cpython-3.14"], 2, "--revert"),

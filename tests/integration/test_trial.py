@@ -197,7 +197,7 @@ def test_what_does_not_work_unchanged_is_an_error_in_one_sentence(
     project: Path, service: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
     done = interlock(
-        project, "trial", str(service), *BUILD, *words, "--rounds", "1", "--no-profile", "--variants", QUICK
+        project, "trial", str(service), *BUILD, *words, "--rounds", "1", "--no-syscalls", "--variants", QUICK
     )
     assert done.returncode == code, done.stdout + done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -209,7 +209,7 @@ def test_what_does_not_work_unchanged_is_an_error_in_one_sentence(
 def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(project: Path, service: Path) -> None:
     load = "sh -c 'for n in 1 2 3; do curl -sf {url}/; sleep 0.1; done'"
     done = interlock(
-        project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-profile", "--variants",
+        project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-syscalls", "--variants",
         QUICK, "--output", str(project / "kept"), "--keep",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -50,7 +50,7 @@ def test_the_same_is_said_once_however_many_stages_there_are() -> None:
     ("to", "part"),
     [
         (replace(PLAIN, reference="interlock/python:3.13-trixie"), "is in no registry"),
-        (replace(PLAIN, unoptimised=True), "use --release"),
+        (replace(PLAIN, unoptimised=True), "--profile standard"),
         (replace(PLAIN, unoptimised=True, profiles=("standard",)), "has no other"),
         (FREE, "switches the GIL back on"),
     ],

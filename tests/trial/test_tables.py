@@ -149,9 +149,9 @@ def test_another_programs_load_is_a_time() -> None:
 
 
 def test_the_command_to_switch_names_stage_and_profile() -> None:
-    settings = make_trial_settings(stage="app", profile="release", dockerfile="my service/Dockerfile")
+    settings = make_trial_settings(stage="app", profile="standard", dockerfile="my service/Dockerfile")
     trial = make_trial(FASTER, settings=settings)
-    command = "interlock swap 'my service/Dockerfile' --to cpython-3.14 --paths --stage app --release"
+    command = "interlock swap 'my service/Dockerfile' --to cpython-3.14 --paths --stage app --profile standard"
     assert conclusion(trial, judge(trial)).endswith(command)
 
 

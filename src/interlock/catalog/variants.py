@@ -384,6 +384,10 @@ class Variant(VariantFile):
         """Return the optimisation profiles that this variant has."""
         return ["standard"] if self.release is None else ["standard", "release"]
 
+    def profile_for(self, wanted: str | None) -> str:
+        """Return the profile that is wanted; without a wish the one for production: the last that this variant has."""
+        return wanted or self.profiles[-1]
+
     def optimisations(self, profile: str) -> list[str] | None:
         """Return what optimised the interpreter besides -O in a profile, PGO and LTO; None if it is not known."""
         if self.interpreter is None:

@@ -20,7 +20,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
 from interlock.cli.main import REFERENCE, reference_page
-from interlock.cli.options import Engine, Release, Variants, console, open_project, profile_name
+from interlock.cli.options import Engine, Profile, Release, Variants, console, open_project, profile_name
 from interlock.engine import protocol
 from interlock.engine.build import contract, sbom
 from interlock.engine.build.builds import BuildRun, build_command, helper_tag, write_record
@@ -266,7 +266,7 @@ def push_command(
     _show_moved(rows, failed)
 
 
-def pull_command(registry: RegistryOption, variants: Variants = None, release: Release = False) -> None:
+def pull_command(registry: RegistryOption, variants: Variants = None, profile: Profile = None) -> None:
     """Pull variants from a registry.
 
     Only images that match this project's files are taken, and each is tested as if it had been built here.
@@ -276,10 +276,14 @@ def pull_command(registry: RegistryOption, variants: Variants = None, release: R
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     write_generated(paths, known)
-    options = build_options(paths, release, registry=team, pulls_only=True)
+    profiles = {name: known.variants[name].profile_for(profile) for name in names}
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
-        plans = _plans(containers, known, names, options, transfers, named=bool(variants))
+        plans: list[ImagePlan] = []
+        for one in dict.fromkeys(profiles.values()):
+            options = build_options(paths, one == "release", registry=team, pulls_only=True)
+            mine = [name for name in names if profiles[name] == one]
+            plans += _plans(containers, known, mine, options, transfers, named=bool(variants))
 
         def move(plan: ImagePlan) -> Row | None:
             return _pull(containers, plan, team, transfers, named=bool(variants))

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,14 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import EngineName
+
+
+class ProfileName(StrEnum):
+    """What --profile takes."""
+
+    RELEASE = "release"
+    STANDARD = "standard"
+
 
 Engine = Annotated[
     EngineName | None,
@@ -33,6 +42,14 @@ Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order 
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
 Release = Annotated[
     bool, typer.Option("--release", help="Use the profile 'release' (PGO and LTO) instead of 'standard'.")
+]
+# Of the commands whose images go into production. `Release` is of those that build and measure.
+Profile = Annotated[
+    ProfileName | None,
+    typer.Option(
+        "--profile",
+        help="Builds to use: release (PGO and LTO; the default where a variant has it) or standard, for studying.",
+    ),
 ]
 Results = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of the experiments (default: results/ of the project).")

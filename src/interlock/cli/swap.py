@@ -18,7 +18,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_options
-from interlock.cli.options import Release, profile_name
+from interlock.cli.options import Profile
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import registry_digest
 from interlock.engine.registry.names import find_tagged
@@ -69,7 +69,7 @@ def swap_command(
     paths: Annotated[
         bool, typer.Option("--paths", help="Change versions in paths, commands and wheel names too.")
     ] = False,
-    release: Release = False,
+    profile: Profile = None,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
@@ -81,9 +81,9 @@ def swap_command(
     if revert:
         _apply(path, text, _reverted(path, text, stage), write, lambda: None)
     elif check_only:
-        _check(path, text, to, stage, release)
+        _check(path, text, to, stage, profile)
     else:
-        image, caveats = _resolve(str(to), release)
+        image, caveats = _resolve(str(to), profile)
         swapped = files.swapped_file(str(path), text, image, stage, paths=paths)
         _apply(path, text, swapped.text, write, lambda: _print_caveats(path, [*caveats, *swapped.warnings], swapped))
 
@@ -161,7 +161,7 @@ def _print_caveats(path: Path, caveats: Sequence[Caveat], swapped: SwapResult) -
 
 @dataclass(frozen=True)
 class _Target:
-    """The variant, mode and profile that --to and --release name."""
+    """The variant, mode and profile that --to and --profile name."""
 
     known: Catalog
     project_paths: ProjectPaths
@@ -174,25 +174,26 @@ class _Target:
         return self.known.variants[self.name].image_tag(self.profile)
 
 
-def _target(to: str, release: bool) -> _Target:
+def _target(to: str, wanted: str | None) -> _Target:
     project_paths = ProjectPaths.find_or_installed()
     known = project.load(project_paths.root)
     name, mode_name = split_label(to)
     if name not in known.variants:
         raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))
-    variant, profile = known.variants[name], profile_name(release)
+    variant = known.variants[name]
+    profile = variant.profile_for(wanted)
     modes = {mode.name: mode for mode in variant.modes}
     if mode_name is not None and mode_name not in modes:
         raise UsageError(key="--to", found=f"{name} has no mode '{mode_name}'", todo=nearest(mode_name, modes))
     if profile not in variant.profiles:
-        raise BuildError(key=name, found=f"has no profile '{profile}'", todo="Leave out --release.")
+        raise BuildError(key=name, found=f"has no profile '{profile}'", todo=f"Leave out --profile {profile}.")
     return _Target(known, project_paths, name, modes.get(mode_name or ""), profile)
 
 
-def _resolve(to: str, release: bool) -> tuple[NewImage, list[Caveat]]:
+def _resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
     """Return the image to swap in, with its digest where it is known, and caveats."""
-    target = _target(to, release)
-    built, caveats = _built(target, release)
+    target = _target(to, profile)
+    built, caveats = _built(target)
     reference = built.reference if built else target.tag
     mode = [Caveat(0, text) for text in _of_mode(target.mode)]
     return new_image(target.known.variants[target.name], target.profile, reference), [*mode, *caveats]
@@ -209,7 +210,7 @@ def _of_mode(mode: Mode | None) -> list[str]:
     return [f"the image does not set mode {mode.name}: add {' and '.join([*environment, *options])}"]
 
 
-def _built(target: _Target, release: bool) -> tuple[Built | None, list[Caveat]]:
+def _built(target: _Target) -> tuple[Built | None, list[Caveat]]:
     """Return the variant's image in this engine, or None and why its digest is unknown."""
     try:
         containers = connect()
@@ -218,6 +219,7 @@ def _built(target: _Target, release: bool) -> tuple[Built | None, list[Caveat]]:
     outcome = Outcome(state=State.OK)
     named = Built(variant=target.name, profile=target.profile, outcome=outcome, tag=target.tag)
     here = find_tagged(containers.client, named)
+    release = target.profile == "release"
     if here is None:
         todo = f"interlock build {target.name}{' --release' if release else ''}"
         return None, [Caveat(0, f"{target.tag} is not built here: `{todo}`")]
@@ -238,9 +240,9 @@ def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]
     return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
 
 
-def _check(path: Path, text: str, to: str | None, stage: str | None, release: bool) -> None:
+def _check(path: Path, text: str, to: str | None, stage: str | None, profile: str | None) -> None:
     """Print every line whose image is not the expected one; SwapError if there is one."""
-    expected = _target(to, release).tag if to else None
+    expected = _target(to, profile).tag if to else None
     image_lines = files.lines_to_swap(str(path), text, stage) if to or stage else files.swapped_lines(str(path), text)
     if not image_lines:
         raise SwapError(

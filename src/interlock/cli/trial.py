@@ -20,14 +20,13 @@ from interlock.cli import progress
 from interlock.cli.images import build_options, fail_on_failed_builds
 from interlock.cli.options import (
     Json,
-    Profiled,
-    Release,
+    Profile,
+    ProfileName,
     Results,
     Seed,
     console,
     open_project,
     parse_duration,
-    profile_name,
     split_names,
 )
 from interlock.engine.docker import DockerEngine, connect
@@ -114,13 +113,13 @@ def trial_command(
         ),
     ] = None,
     seed: Seed = None,
-    profile: Profiled = True,
+    syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the built images, under a tag.")] = False,
     as_json: Json = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for trial.json (default: a new one in results/).")
     ] = None,
-    release: Release = False,
+    profile: Profile = None,
     results: Results = None,
 ) -> None:
     """Run your own Dockerfile on several variants and compare them.
@@ -148,7 +147,7 @@ def trial_command(
     settings = TrialSettings(
         context=str(context),
         dockerfile=str(recipe.dockerfile),
-        profile=profile_name(release),
+        profile=profile or ProfileName.RELEASE,
         target=target,
         stage=stage,
         secrets=secret or [],
@@ -165,11 +164,11 @@ def trial_command(
         load_cpus=load_cpus,
         memory=memory,
         network=network,
-        profiled=profile,
+        profiled=syscalls,
     )
     with progress.open_display(as_json) as display:
         planned, built = _plan_candidates(
-            containers, paths, known, split_names(variants), recipe, text, settings, display
+            containers, paths, known, split_names(variants), recipe, text, settings, profile, display
         )
         labels = [one.label for one in planned]
         assignment = Assignment(
@@ -184,7 +183,7 @@ def trial_command(
             settings=settings,
             starts_service=load is not None,
             keep=keep,
-            command=_repeat(settings, labels, release, cpus, healthy_within, deadline),
+            command=_repeat(settings, labels, cpus, healthy_within, deadline),
         )
         steps = progress.BuildProgress(display, len(built) + 1, {})
         callbacks = ProgressCallbacks(steps, progress.MeasureProgress(display, 1))
@@ -201,18 +200,19 @@ def _plan_candidates(
     recipe: Recipe,
     text: str,
     settings: TrialSettings,
+    wanted: str | None,
     display: progress.Display,
 ) -> tuple[list[PlannedCandidate], dict[str, Built]]:
     """Return what to try, and the images of its variants, which are built if they are missing.
 
     SwapError, before anything is built, if the Dockerfile cannot have the image of a variant.
     """
-    release = settings.profile == "release"
-    labels = _labels(containers, paths, known, chosen, release)
+    labels = _labels(containers, paths, known, chosen, wanted)
     names = list(dict.fromkeys(split_label(label)[0] for label in labels))
     file = str(recipe.dockerfile)
-    copies = {name: copy_for(text, known.variants[name], settings.profile, settings.stage, file) for name in names}
-    built = _built(containers, paths, known, names, release, display)
+    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
+    copies = {name: copy_for(text, known.variants[name], profiles[name], settings.stage, file) for name in names}
+    built = _built(containers, paths, known, profiles, display)
     return [_planned(known, label, built, copies) for label in labels], built
 
 
@@ -249,11 +249,16 @@ def _docker_options(build_args: list[str] | None, secrets: list[str] | None, tar
 
 
 def _labels(
-    containers: DockerEngine, paths: ProjectPaths, known: Catalog, chosen: list[str] | None, release: bool
+    containers: DockerEngine, paths: ProjectPaths, known: Catalog, chosen: list[str] | None, wanted: str | None
 ) -> list[str]:
     """Return the named variants and modes, or those of the usual variants that are built."""
     if chosen is None:
-        found = containers.look_up(known, trial_options.usual_variants(known.variants), build_options(paths, release))
+        usual = trial_options.usual_variants(known.variants)
+        found = [
+            one
+            for profile, names in _by_profile({name: known.variants[name].profile_for(wanted) for name in usual})
+            for one in containers.look_up(known, names, build_options(paths, profile == "release"))
+        ]
         ready = [one.variant for one in found if one.outcome.state is State.OK]
         if not ready:
             raise UsageError(
@@ -274,13 +279,23 @@ def _built(
     containers: DockerEngine,
     paths: ProjectPaths,
     known: Catalog,
-    names: list[str],
-    release: bool,
+    profiles: Mapping[str, str],
     display: progress.Display,
 ) -> dict[str, Built]:
-    """Return the images of the variants, and build those that are missing."""
-    on_step = progress.BuildProgress(display, len(names), {})
-    return {one.variant: one for one in containers.build(known, names, build_options(paths, release), on_step)}
+    """Return the images of the variants, each in its profile, and build those that are missing."""
+    on_step = progress.BuildProgress(display, len(profiles), {})
+    return {
+        one.variant: one
+        for profile, names in _by_profile(profiles)
+        for one in containers.build(known, names, build_options(paths, profile == "release"), on_step)
+    }
+
+
+def _by_profile(profiles: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """Return each profile with the variants that are to have it."""
+    return [
+        (one, [name for name, its in profiles.items() if its == one]) for one in dict.fromkeys(profiles.values())
+    ]
 
 
 def _planned(known: Catalog, label: str, built: Mapping[str, Built], copies: Mapping[str, Copy]) -> PlannedCandidate:
@@ -294,7 +309,7 @@ def _planned(known: Catalog, label: str, built: Mapping[str, Built], copies: Map
 
 
 def _repeat(
-    settings: TrialSettings, labels: Sequence[str], release: bool, cpus: int | None, healthy_s: float, deadline_s: float
+    settings: TrialSettings, labels: Sequence[str], cpus: int | None, healthy_s: float, deadline_s: float
 ) -> str:
     """Return the command that repeats a trial, with defaults written out and values that may be secrets left out."""
     options: list[tuple[str, object]] = [
@@ -318,5 +333,6 @@ def _repeat(
         ("--seed", settings.seed),
     ]
     words = [word for name, value in options if value is not None for word in (name, str(value))]
-    words += [] if settings.profiled else ["--no-profile"]
-    return shlex.join(["interlock", "trial", settings.context, *words, *(["--release"] if release else [])])
+    words += [] if settings.profiled else ["--no-syscalls"]
+    words += ["--profile", "standard"] if settings.profile == "standard" else []
+    return shlex.join(["interlock", "trial", settings.context, *words])

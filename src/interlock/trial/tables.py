@@ -206,7 +206,7 @@ def _swap(settings: TrialSettings, label: str) -> str:
     """Return the command that changes the user's Dockerfile to what was tried."""
     words = ["interlock", "swap", settings.dockerfile, "--to", label, "--paths"]
     words += ["--stage", settings.stage] if settings.stage else []
-    return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
+    return shlex.join([*words, *(["--profile", "standard"] if settings.profile == "standard" else [])])
 
 
 def terminal(trial: Trial) -> RenderableType:
