@@ -12,7 +12,18 @@ from interlock.analysis.pick.evidence import Evidence, RecordedExperiment
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.catalog.workloads import Workload
-from interlock.results.answers import VariantAudit
+from interlock.results.answers import (
+    Contender,
+    Costs,
+    Decision,
+    Estimate,
+    Pick,
+    Rank,
+    Recommendation,
+    Share,
+    Standing,
+    VariantAudit,
+)
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
 from tests.builders import (
     OK,
@@ -60,7 +71,7 @@ def make_evidence(
         for workload, cell in _cells(figures[label], label, rss_bytes or {})
     }
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
-    wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, **criteria})
+    wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, "profile": "standard", **criteria})
     return Evidence(recorded, values, catalog, wanted, TODAY, audits or {})
 
 
@@ -125,3 +136,67 @@ def catalog_of(
     return Catalog(
         bases={}, profiles={}, families={}, differences={}, variants=variants, workloads=dict(workloads), conditions={}
     )
+
+
+def contender(label: str, speed: float, standing: Standing, rank: Rank = Rank.WORSE) -> Contender:
+    return Contender(
+        label=label,
+        speed=Estimate(estimate=speed, low=speed * 0.9, high=speed * 1.1),
+        standing=standing,
+        rank=rank,
+        max_rss_bytes=25_000_000,
+        start_s=0.0108,
+        image_bytes=134_000_000,
+        built_otherwise="",
+    )
+
+
+def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
+    """`changed` are fields of the recommendation."""
+    chosen: dict[str, Any] = {
+        "label": "cpython-3.14t",
+        "reference": "interlock/python:3.14t-trixie",
+        "pinned": False,
+        "environment": {},
+        "options": [],
+        "gain": Estimate(estimate=1.42, low=1.36, high=1.49),
+        "measured_gain": Estimate(estimate=1.42, low=1.36, high=1.49),
+        "costs": Costs(
+            max_rss_bytes=31_000_000,
+            image_bytes=-400_000,
+            start_s=0.0021,
+            start_ratio=Estimate(estimate=1.2, low=1.1, high=1.3),
+        ),
+        "risks": ["support: still gets bug fixes", "no wheel for orjson"],
+    }
+    data: dict[str, Any] = {
+        "decision": Decision.SWITCH,
+        "answer": "switch",
+        "experiment": "2026-11-21-a",
+        "shipped": True,
+        "profile": "standard",
+        "measured_profile": "standard",
+        "order_in_profiles": None,
+        "elsewhere": [],
+        "cpus": 2,
+        "measured_cpus": 2,
+        "baseline": "cpython-3.13",
+        "machine": "2 cores, Example CPU 9000",
+        "measured_on": "a 2-core Example CPU 9000",
+        "apart": [],
+        "shares": [Share(workload="download", benchmark="many", share=0.375)],
+        "contenders": [
+            contender("cpython-3.14t", 1.42, Standing.FASTER, Rank.OPEN),
+            contender("cpython-3.14", 1.4, Standing.FASTER, Rank.OPEN),
+            contender("cpython-3.13", 1.0, Standing.BASELINE),
+        ],
+        "excluded": [],
+        "not_measured": [],
+        "needed": [],
+        "audits": [],
+        "recommended": Recommendation(**(chosen | (changed or {}))),
+        "notes": ["a note"],
+        "measure": "interlock matrix --workloads download",
+        "next": ["interlock trial . --variants cpython-3.14t", "interlock swap Dockerfile --to cpython-3.14t"],
+    }
+    return Pick(**(data | changes))

@@ -52,6 +52,7 @@ def make_trial(*candidates: Candidate, **changes: Any) -> Trial:
 def make_trial_settings(**changes: Any) -> TrialSettings:
     data: dict[str, Any] = {
         "context": "service",
+        "profile": "release",
         "dockerfile": "service/Dockerfile",
         "load": "wrk {url}/",
         "rounds": 8,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from interlock.analysis.pick.advice import TRIED_WITH
 from interlock.cli import main
 from interlock.cli import pick as command
 from interlock.measure import processes
@@ -99,7 +100,7 @@ OURS: Figures = {
 
 
 def test_the_shipped_results_serve_before_anything_is_measured(run: Run, shipped: Path) -> None:
-    code, out, err = run("--workload", "locks=2", "--workload", "startup")
+    code, out, err = run("--workload", "locks=2", "--workload", "startup", "--profile", "standard", "--why")
     assert (code, err) == (0, "")
     assert "(shipped with Interlock)" in out
     assert "first  interlock matrix --workloads locks,startup --variants cpython-3.13," in out
@@ -128,10 +129,10 @@ def test_constraints_exclude_and_the_answer_meets_them(run: Run, shipped: Path) 
 
 
 def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Run, shipped: Path) -> None:
-    code, out, err = run("--workload", "startup", "--max-rss", "1MB")
+    code, out, err = run("--workload", "startup", "--max-rss", "1MB", "--why")
     assert code == 1
     assert "MB, more than 1.0 MB" in out
-    assert "CPUs: none of " in err
+    assert "NOTHING FITS: none of " in err
     assert err.count("\n") == 1
     code, out, _ = run("--workload", "startup", "--max-rss", "1MB", "--json")
     assert (code, picked(out).decision) == (1, "nothing")
@@ -147,26 +148,54 @@ def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Run, 
     assert picked(run("--workload", "startup", "--json")[1]).shipped
 
 
+def test_without_options_there_is_an_answer_of_two_lines(run: Run, shipped: Path) -> None:
+    code, out, err = run()
+    assert (code, err, out.count("\n")) == (0, "", 2)
+    assert out.split()[0] in {"SWITCH", "STAY", "MEASURE"}
+    assert picked(run("--json")[1]).measured_profile == "release"
+
+
+def test_whichever_shipped_folder_is_read_the_answer_is_the_same(run: Run, shipped: Path) -> None:
+    words = ("--workload", "download=3", "--workload", "startup=1", "--cpus", "4")
+    answers = {run(*words)[1], *(run(*words, "--experiment", one.name)[1] for one in shipped.iterdir() if one.is_dir())}
+    assert len(answers) == 1
+
+
+def test_standard_figures_of_the_users_own_name_the_release_image_and_what_the_reference_says_of_both(
+    run: Run, project: Path, shipped: Path
+) -> None:
+    write(project / "results", OURS)
+    found = picked(run("--workload", "locks", "--json")[1])
+    assert (found.profile, found.measured_profile, found.shipped) == ("release", "standard", False)
+    assert found.recommended is not None
+    assert found.recommended.reference == "interlock/python:3.14-trixie-release"
+    assert found.order_in_profiles in {"same", "other", "open"}
+    assert "in standard builds" in run("--workload", "locks")[1]
+    studied = picked(run("--workload", "locks", "--profile", "standard", "--json")[1])
+    assert studied.recommended is not None
+    assert (studied.recommended.reference, studied.order_in_profiles) == ("interlock/python:3.14-trixie", None)
+
+
 def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, project: Path) -> None:
     write(project / "results", OURS)
-    code, out, err = run("--workload", "locks")
+    code, out, err = run("--workload", "locks", "--why")
     assert (code, err) == (0, "")
     assert out.endswith(
-        "\nFROM interlock/python:3.14-trixie\n\n"
+        "\nFROM interlock/python:3.14-trixie-release\n\n"
         f"first  {MEASURE}  # figures of this machine\n"
-        "next   interlock build cpython-3.14\n"
-        "then   interlock trial . --variants cpython-3.14\n"
+        "next   interlock build cpython-3.14 --release\n"
+        f"then   interlock trial . --variants cpython-3.14 {TRIED_WITH}\n"
         "then   interlock swap Dockerfile --to cpython-3.14\n"
     )
-    assert "switch from cpython-3.13 to cpython-3.14: 25 % more throughput (95 % interval 2" in out
+    assert out.startswith("SWITCH from cpython-3.13 to cpython-3.14: 25 % more throughput on 2 CPUs (95 % interval 2")
 
 
 def test_a_mode_is_recommended_with_its_env_line(run: Run, project: Path) -> None:
     figures: Figures = {"cpython-3.13": {"locks/queue": SIX}, "cpython-3.13+mimalloc": {"locks/queue": noisy(0.5)}}
     write(project / "results", figures)
-    code, out, _ = run("--workload", "locks")
+    code, out, _ = run("--workload", "locks", "--why")
     assert code == 0
-    assert "\nFROM interlock/python:3.13-trixie\nENV PYTHONMALLOC=mimalloc\n" in out
+    assert "\nFROM interlock/python:3.13-trixie-release\nENV PYTHONMALLOC=mimalloc\n" in out
 
 
 def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Run, project: Path) -> None:
@@ -201,7 +230,7 @@ def test_an_end_of_life_is_of_today(run: Run, project: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--workload: "),
+        ([], "no experiment can rank images by service, download: 2026-11-22-a did not measure service, download."),
         (["--workload", "lokcs=1"], "--workload: there is no workload 'lokcs'. Did you mean 'locks'?"),
         (["--workload", "locks=x"], "--workload: the weight in 'locks=x'"),
         (["--workload", "locks=-1"], "--workload: the weight in 'locks=-1'"),
@@ -223,10 +252,6 @@ def test_an_end_of_life_is_of_today(run: Run, project: Path, monkeypatch: pytest
         (
             ["--workload", "locks", "--experiment", "x"],
             "--experiment: there is no experiment 'x'. There is: 2026",
-        ),
-        (
-            ["--workload", "locks", "--release"],
-            "no experiment can rank images by locks: 2026-11-22-a has profile standard, not release.",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from typing import Any
 
 from rich.console import Console
 
-from interlock.report.pick import closing, terminal
+from interlock.report.pick import closing, first_lines, terminal
 from interlock.results.answers import (
-    Contender,
     Costs,
     Decision,
     Estimate,
@@ -19,73 +17,10 @@ from interlock.results.answers import (
     MachineDifference,
     Needed,
     Pick,
-    Rank,
-    Recommendation,
-    Share,
-    Standing,
 )
+from tests.picks import make_pick
 
 DIGEST = f"registry.example.com:5000/team/python:3.14t-trixie@sha256:{'4' * 64}"
-
-
-def contender(label: str, speed: float, standing: Standing, rank: Rank = Rank.WORSE) -> Contender:
-    return Contender(
-        label=label,
-        speed=Estimate(estimate=speed, low=speed * 0.9, high=speed * 1.1),
-        standing=standing,
-        rank=rank,
-        max_rss_bytes=25_000_000,
-        start_s=0.0108,
-        image_bytes=134_000_000,
-        built_otherwise="",
-    )
-
-
-def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
-    """`changed` are fields of the recommendation."""
-    chosen: dict[str, Any] = {
-        "label": "cpython-3.14t",
-        "reference": "interlock/python:3.14t-trixie",
-        "pinned": False,
-        "environment": {},
-        "options": [],
-        "gain": Estimate(estimate=1.42, low=1.36, high=1.49),
-        "measured_gain": Estimate(estimate=1.42, low=1.36, high=1.49),
-        "costs": Costs(
-            max_rss_bytes=31_000_000,
-            image_bytes=-400_000,
-            start_s=0.0021,
-            start_ratio=Estimate(estimate=1.2, low=1.1, high=1.3),
-        ),
-        "risks": ["support: still gets bug fixes", "no wheel for orjson"],
-    }
-    data: dict[str, Any] = {
-        "decision": Decision.SWITCH,
-        "answer": "switch",
-        "experiment": "2026-11-21-a",
-        "shipped": True,
-        "profile": "standard",
-        "cpus": 2,
-        "measured_cpus": 2,
-        "baseline": "cpython-3.13",
-        "machine": "2 cores, Example CPU 9000",
-        "apart": [],
-        "shares": [Share(workload="download", benchmark="many", share=0.375)],
-        "contenders": [
-            contender("cpython-3.14t", 1.42, Standing.FASTER, Rank.OPEN),
-            contender("cpython-3.14", 1.4, Standing.FASTER, Rank.OPEN),
-            contender("cpython-3.13", 1.0, Standing.BASELINE),
-        ],
-        "excluded": [],
-        "not_measured": [],
-        "needed": [],
-        "audits": [],
-        "recommended": Recommendation(**(chosen | (changed or {}))),
-        "notes": ["a note"],
-        "measure": "interlock matrix --workloads download",
-        "next": ["interlock trial . --variants cpython-3.14t", "interlock swap Dockerfile --to cpython-3.14t"],
-    }
-    return Pick(**(data | changes))
 
 
 def text_of(pick: Pick, width: int = 160) -> str:
@@ -96,6 +31,22 @@ def text_of(pick: Pick, width: int = 160) -> str:
 
 def words_of(pick: Pick) -> str:
     return " ".join(text_of(pick).split())
+
+
+def test_the_first_two_lines_are_the_answer_and_where_it_is_from_with_the_next_command() -> None:
+    first, second = first_lines(make_pick())
+    assert first.startswith("SWITCH from cpython-3.13 to cpython-3.14t: 42 %")
+    assert second.startswith("Measured with download on a 2-core Example CPU 9000 like yours; ")
+    assert second.endswith("   next: interlock trial . --variants cpython-3.14t")
+    assert "next:" not in first_lines(make_pick(next=[]))[1]
+
+
+def test_what_was_not_measured_is_a_dash_in_the_ranking_and_said_in_the_costs() -> None:
+    (row, *_) = make_pick().contenders
+    unknown = row.model_copy(update={"max_rss_bytes": None, "start_s": None, "image_bytes": None})
+    pick = make_pick({"costs": Costs(max_rss_bytes=None, image_bytes=None)}, contenders=[unknown])
+    assert "1. cpython-3.14t 1.42x [1.28, 1.56] - - - not shown" in words_of(pick)
+    assert "cost memory not measured, start-up not measured, compared with" in words_of(pick)
 
 
 def test_the_ranking_numbers_the_contenders_and_says_which_may_be_the_best() -> None:

@@ -20,9 +20,14 @@ def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
     Multiple comparisons with the best (Hsu, Multiple Comparisons, Chapman and Hall 1996, chapter 4), with Bonferroni's
     bound in place of Dunnett's quantile, since their errors differ: one is worse if any of the others is shown to be
     better by a one-sided test, and the best if it is shown to be better than all. The true best is called worse in at
-    most 5 % of lists.
+    most 5 % of lists. What is not shown to be worse, but stands below one that is, is too noisy to be placed.
     """
     found = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
+    below = False
+    for label in order:
+        below = below or found[label] is Rank.WORSE
+        if below and found[label] is Rank.OPEN:
+            found[label] = Rank.UNCLEAR
     first, *others = order or [""]
     if all(_is_better(ratio(label, first), len(others)) for label in others):
         found |= dict.fromkeys(order[:1], Rank.BEST)

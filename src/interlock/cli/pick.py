@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from interlock.analysis.pick import advice
-from interlock.analysis.pick.advice import ThisMachine
+from interlock.analysis.pick.advice import ImageHere, ThisMachine
 from interlock.analysis.pick.criteria import (
     Criteria,
     parse_month,
@@ -20,13 +21,21 @@ from interlock.analysis.pick.criteria import (
     parse_version,
     parse_weights,
 )
-from interlock.analysis.pick.evidence import START_UP, Evidence, RecordedExperiment, choose_experiment, shares_of
+from interlock.analysis.pick.evidence import (
+    START_UP,
+    Evidence,
+    RecordedExperiment,
+    answering,
+    choose_experiment,
+    shares_of,
+    usual_question,
+)
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.types import DEFAULT_BASELINE, split_label
+from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options
-from interlock.cli.options import Json, Release, Results, console, open_project, profile_name, split_names
+from interlock.cli.options import Json, Profile, Results, console, open_project, split_names
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.packages import requirements
@@ -36,8 +45,8 @@ from interlock.engine.registry.names import find_tagged
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
-from interlock.results.answers import Decision, VariantAudit
-from interlock.results.experiments import Built, Values
+from interlock.results.answers import Decision, Pick, VariantAudit
+from interlock.results.experiments import Values
 
 
 def pick_command(
@@ -45,7 +54,7 @@ def pick_command(
         list[str] | None,
         typer.Option(
             metavar="NAME=WEIGHT",
-            help="Workload or workload/benchmark that you run, with its weight (default: 1); may be repeated.",
+            help="What you run: a workload or workload/benchmark with its weight; may be repeated (default: a mix).",
         ),
     ] = None,
     needs: Annotated[
@@ -82,50 +91,56 @@ def pick_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name or folder of the experiment (default: your latest that fits, else a shipped one).",
+            help="Name or folder of an experiment (default: your latest that fits, else the shipped ones together).",
         ),
     ] = None,
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Show the ranking, what is excluded, costs, risks, FROM line and next commands."),
+    ] = False,
     as_json: Json = False,
-    release: Release = False,
+    profile: Profile = None,
     results: Results = None,
 ) -> None:
     """Recommend an image for your workloads, or advise to stay.
 
-    Prints what is excluded and why, the ranking, the FROM line, and what a switch costs and risks.
+    Prints the answer in two lines; --why shows what it rests on.
     """
     host = machine.facts()
     criteria = Criteria(
-        weights=parse_weights(workload or []),
+        weights=parse_weights(workload) if workload else (),
         cpus=cpus or host["cores"] or 1,
         max_rss_bytes=None if max_rss is None else parse_size(max_rss),
         min_python=None if min_python is None else parse_version(min_python),
         supported_until=None if supported_until is None else parse_month(supported_until),
         threads=threads,
         allowed=parse_phases(split_names(allow) or []),
-        profile=profile_name(release),
+        profile=profile or "release",
         baseline=baseline,
         needs=tuple(map(str, needs or [])),
     )
     packages = requirements.read(criteria.needs, _text, Path.exists) if needs else None
     paths, known = open_project()
     _check_baseline(known, baseline)
-    recorded = choose_experiment(_recorded(paths, results, experiment), criteria, known.workloads)
-    evidence = Evidence(recorded, _values(recorded, criteria, known), known, criteria, today())
+    shipped = _shipped(paths)
+    recorded = _recorded(paths, results, experiment, shipped)
+    if not workload:
+        criteria = usual_question(recorded, criteria, known)
+    evidence = _evidence(choose_experiment(recorded, criteria, known), criteria, known)
     containers, engine = _engine(required=packages is not None)
     ranked = advice.decide(evidence)
     if packages is not None and containers is not None:
         with progress.open_display(as_json) as display:
             evidence, ranked = advice.decide_with_audits(
-                evidence, RequirementsTest(containers, paths, known, packages, release, display).audit
+                evidence, RequirementsTest(containers, paths, known, packages, profile, display).audit
             )
-    image, local_state = _image(evidence, ranked, containers)
-    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, local_state)
+    others = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
+    image = _image(evidence, ranked, containers)
+    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, others)
     if as_json:
         sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
     else:
-        console.print(pick.terminal(picked))
-        for line in pick.closing(picked):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        _print(picked, why=why)
     if picked.decision is Decision.NOTHING:
         raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
 
@@ -137,25 +152,45 @@ def _check_baseline(known: Catalog, baseline: str | None) -> None:
         raise UsageError(key="--baseline", found=f"there is no variant '{baseline}'", todo=nearest(baseline, labels))
 
 
-def _recorded(paths: ProjectPaths, results: Path | None, name: str | None) -> list[RecordedExperiment]:
+def _print(picked: Pick, *, why: bool) -> None:
+    first, second = pick.first_lines(picked)
+    console.print(Text(first, style="bold"), soft_wrap=True)
+    console.print(Text(second), soft_wrap=True)
+    if why:
+        console.print(Text(), pick.terminal(picked), sep="\n")
+        for line in pick.closing(picked):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
+    folder = paths.results / "reference"
+    return [_read(one, folder) for one in _folders(folder)]
+
+
+def _recorded(
+    paths: ProjectPaths, results: Path | None, name: str | None, shipped: list[RecordedExperiment]
+) -> list[RecordedExperiment]:
     """Return the named experiment, or all to choose from: the user's, latest first, then the shipped ones.
 
-    Of the shipped ones, those with the usual baseline and the most variants come first.
+    The shipped ones are one body of evidence: who names one of them asks all of them, and gets the same answer.
     """
-    shipped = paths.results / "reference"
+    reference = paths.results / "reference"
     if name is not None:
-        return [_named(name, [results or paths.results, shipped], shipped)]
-    own = [_read(one, shipped) for one in _folders(results or paths.results)]
-    known = [_read(one, shipped) for one in _folders(shipped)]
-    return [
-        *sorted(own, key=lambda one: one.experiment.started, reverse=True),
-        *sorted(known, key=_usefulness, reverse=True),
-    ]
+        found = _named(name, [results or paths.results, reference], reference)
+        return shipped if found.shipped else [found]
+    own = [_read(one, reference) for one in _folders(results or paths.results)]
+    return [*sorted(own, key=lambda one: one.experiment.started, reverse=True), *shipped]
 
 
-def _usefulness(shipped: RecordedExperiment) -> tuple[bool, int, str]:
-    settings = shipped.experiment.settings
-    return settings.baseline == DEFAULT_BASELINE, len(settings.variants), shipped.experiment.started
+def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:
+    return Evidence(recorded, _values(recorded, criteria, known), known, criteria, today())
+
+
+def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evidence]:
+    """Return the other shipped experiments with figures for the same question and baseline, the best first."""
+    criteria = replace(evidence.criteria, baseline=evidence.baseline)
+    rest = [one for one in shipped if one.folder != evidence.recorded.folder]
+    return [_evidence(one, criteria, evidence.catalog) for one in answering(rest, criteria, evidence.catalog)]
 
 
 def _folders(results: Path) -> list[Path]:
@@ -199,7 +234,7 @@ class RequirementsTest:
     paths: ProjectPaths
     known: Catalog
     packages: Requirements
-    release: bool
+    profile: str | None
     display: progress.Display
 
     def on_step(self, variant: str, step: str) -> None:
@@ -207,7 +242,7 @@ class RequirementsTest:
 
     def audit(self, name: str) -> VariantAudit:
         """Return what came of the requirements on a variant, which is built if it has to be."""
-        options = build_options(self.paths, self.release)
+        options = build_options(self.paths, self.known.variants[name].profile_for(self.profile) == "release")
         images = self.containers.build(self.known, [name], options, self.on_step)
         (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
         return found
@@ -228,16 +263,16 @@ def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | No
     return containers, containers.facts()
 
 
-def _image(
-    evidence: Evidence, ranked: advice.Ranking, containers: DockerEngine | None
-) -> tuple[Built | None, LocalImage]:
+def _image(evidence: Evidence, ranked: advice.Ranking, containers: DockerEngine | None) -> ImageHere:
     """Return the chosen image, and whether this engine has it."""
     if ranked.chosen is None:
-        return None, LocalImage.UNKNOWN
+        return ImageHere(None, LocalImage.UNKNOWN)
     name = split_label(ranked.chosen.label)[0]
-    measured, tag = evidence.images[name], evidence.catalog.variants[name].image_tag(evidence.criteria.profile)
+    measured, variant = evidence.images[name], evidence.catalog.variants[name]
+    profile = "standard" if evidence.criteria.profile == "standard" else variant.profile_for(None)
+    tag = variant.image_tag(profile)
     here = find_tagged(containers.client, measured.model_copy(update={"tag": tag})) if containers else None
-    return image_to_name(measured, tag, here, answers=containers is not None)
+    return ImageHere(*image_to_name(measured, tag, profile, here, answers=containers is not None))
 
 
 def today() -> datetime.date:

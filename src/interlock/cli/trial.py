@@ -293,9 +293,7 @@ def _built(
 
 def _by_profile(profiles: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     """Return each profile with the variants that are to have it."""
-    return [
-        (one, [name for name, its in profiles.items() if its == one]) for one in dict.fromkeys(profiles.values())
-    ]
+    return [(one, [name for name, its in profiles.items() if its == one]) for one in dict.fromkeys(profiles.values())]
 
 
 def _planned(known: Catalog, label: str, built: Mapping[str, Built], copies: Mapping[str, Copy]) -> PlannedCandidate:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from interlock.analysis.pick.advice import ratio_text
+from interlock.analysis.pick.sentences import provenance, ratio_text, recommendation
 from interlock.results.answers import Contender, Costs, Needed, Pick, Recommendation, Standing
 
 STYLES = {
@@ -23,6 +23,16 @@ LEGEND = (
     "throughput: relative to {baseline}, over the weighted benchmarks [95 % interval]; a report's ratio is its "
     "inverse. The last column: compared with the best of the others (Hsu), and with {baseline}."
 )
+
+
+def first_lines(pick: Pick) -> list[str]:
+    """Return the answer in two lines: what to run, and where the figures are from with the next command."""
+    return [recommendation(pick), f"{provenance(pick)}   next: {first_step(pick)}" if pick.next else provenance(pick)]
+
+
+def first_step(pick: Pick) -> str:
+    """Return the command to go on with: to try the image, which builds it too, or to measure."""
+    return next((one for one in pick.next if one.startswith("interlock trial")), pick.next[0])
 
 
 def terminal(pick: Pick) -> RenderableType:
@@ -66,7 +76,7 @@ def _lines(pairs: Iterator[tuple[str, str]], style: str = "") -> RenderableType:
 
 def _head(pick: Pick) -> Iterator[tuple[str, str]]:
     origin = " (shipped with Interlock)" if pick.shipped else ""
-    yield "figures", f"experiment {pick.experiment}{origin}, profile {pick.profile}, on {pick.machine}"
+    yield "figures", f"experiment {pick.experiment}{origin}, profile {pick.measured_profile}, on {pick.machine}"
     differs = "; ".join(f"{one.what} {one.here} instead of {one.there}" for one in pick.apart)
     better = "; to be sure, measure here: the first command below" if _elsewhere(pick) else ""
     yield "here", (differs or "no known difference from that machine") + better
@@ -93,11 +103,15 @@ def _row(one: Contender, ranks: dict[str, int]) -> tuple[str, ...]:
         one.label,
         f"{estimate}x",
         "" if baseline else interval,
-        f"{one.max_rss_bytes / 1e6:.0f}",
+        _megabytes(one.max_rss_bytes),
         "-" if one.start_s is None else f"{one.start_s * 1e3:.1f}",
-        f"{one.image_bytes / 1e6:.0f}",
+        _megabytes(one.image_bytes),
         f"{one.rank.value}, {one.standing.value}{', built otherwise' if one.built_otherwise else ''}",
     )
+
+
+def _megabytes(count: int | None) -> str:
+    return "-" if count is None else f"{count / 1e6:.0f}"
 
 
 def _by_reason(pick: Pick) -> list[tuple[str, list[str]]]:
@@ -149,7 +163,13 @@ def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]
 
 
 def _costs(costs: Costs) -> str:
-    parts = [f"{round(costs.max_rss_bytes / 1e6):+d} MB of memory per process"]
+    parts = ["memory not measured"]
+    if costs.max_rss_bytes is not None:
+        parts = [f"{round(costs.max_rss_bytes / 1e6):+d} MB of memory per process"]
     if costs.start_s is not None and costs.start_ratio is not None:
         parts.append(f"{costs.start_s * 1e3:+.1f} ms start-up (ratio {ratio_text(costs.start_ratio)})")
-    return ", ".join([*parts, f"{round(costs.image_bytes / 1e6):+d} MB of image"])
+    else:
+        parts.append("start-up not measured")
+    if costs.image_bytes is not None:
+        parts.append(f"{round(costs.image_bytes / 1e6):+d} MB of image")
+    return ", ".join(parts)

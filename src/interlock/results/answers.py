@@ -100,6 +100,7 @@ class Rank(StrEnum):
 
     BEST = "best"
     OPEN = "not shown to differ from the best"
+    UNCLEAR = "too noisy to place"  # not shown to differ from the best either, but below one that is
     WORSE = "worse"
 
 
@@ -126,9 +127,9 @@ class Contender(Data):
     speed: Estimate
     standing: Standing
     rank: Rank
-    max_rss_bytes: int  # of one process, the most in the ranked benchmarks
+    max_rss_bytes: int | None  # of one process, the most in the ranked benchmarks; None if not measured
     start_s: float | None  # `python -c pass`, if the experiment has it
-    image_bytes: int
+    image_bytes: int | None
     built_otherwise: str  # what optimised it and what the baseline, if not the same
 
 
@@ -140,10 +141,13 @@ class Exclusion(Data):
 
 
 class Costs(Data):
-    """What the picked image costs more than the baseline; `start_ratio` is a ratio of times, above 1 is slower."""
+    """What the picked image costs more than the baseline; None was not measured.
 
-    max_rss_bytes: int
-    image_bytes: int
+    `start_ratio` is a ratio of times, above 1 is slower.
+    """
+
+    max_rss_bytes: int | None
+    image_bytes: int | None
     start_s: float | None = None
     start_ratio: Estimate | None = None
 
@@ -184,19 +188,42 @@ class MachineDifference(Data):
     here: str
 
 
+class ProfileOrder(StrEnum):
+    """Whether the shipped experiments found the same order in standard and in release builds."""
+
+    SAME = "same"  # each difference that one profile shows has the same sign in the other
+    OTHER = "other"  # a difference that one profile shows, the other shows the other way round
+    OPEN = "open"  # neither is shown
+    NOT_MEASURED = "not measured"  # in both profiles
+
+
+class Elsewhere(Data):
+    """The gain of the recommended image in another shipped experiment than the one that answers."""
+
+    experiment: str
+    machine: str
+    profile: str
+    speed: Estimate
+    standing: Standing
+
+
 class Pick(Data):
     """The output of pick --json."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     decision: Decision
     answer: str
     experiment: str
     shipped: bool  # whether the experiment is one of results/reference
-    profile: str
+    profile: str  # of the image to run
+    measured_profile: str  # of the builds that the figures are of
+    order_in_profiles: ProfileOrder | None  # what the reference says of both, if the two differ
+    elsewhere: list[Elsewhere]  # the gain of the same switch in the other shipped experiments
     cpus: int  # of the machine that the service runs on
     measured_cpus: int  # that the figures are of: the experiment's machine's, or one
     baseline: Label
     machine: str
+    measured_on: str  # its cores and processor: 'a 2-core AMD EPYC'
     apart: list[MachineDifference]
     shares: list[Share]
     contenders: list[Contender]  # the fastest first, with the baseline

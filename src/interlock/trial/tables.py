@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from interlock.analysis.pick.advice import cpus_text
+from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval, relative_error
 from interlock.analysis.verdicts import Comparison
 from interlock.report.experiment import lock_cost_text, most_calls_text

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from interlock.analysis.pick.advice import (
+    TRIED_WITH,
+    ImageHere,
     Ranking,
     ThisMachine,
     advise,
@@ -17,12 +19,11 @@ from interlock.analysis.pick.advice import (
     decide_with_audits,
     machine_differences,
     machine_text,
-    ratio_text,
     speed_of,
-    throughput_text,
 )
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.exclusions import LocalImage
+from interlock.analysis.pick.sentences import provenance, ratio_text, throughput_text
 from interlock.analysis.statistics import Interval
 from interlock.engine import machine
 from interlock.results.answers import (
@@ -117,7 +118,7 @@ def advice_on(evidence: Evidence, local: LocalImage = LocalImage.MEASURED, here:
     ranked = decide(evidence)
     image = evidence.images[ranked.chosen.label.partition("+")[0]] if ranked.chosen else None
     there = evidence.experiment.host
-    return advise(evidence, ranked, here or ThisMachine(there, there["engine"]), image, local)
+    return advise(evidence, ranked, here or ThisMachine(there, there["engine"]), ImageHere(image, local))
 
 
 def labels(ranked: Ranking) -> list[str]:
@@ -134,7 +135,7 @@ def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
     figures = {"base": SIX, "near": noisy(0.99, off=0.02), "slow": noisy(2.0)}
     pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
     assert (pick.decision, pick.recommended) == (Decision.STAY, None)
-    assert pick.answer.startswith("for 1 CPU: stay with base")
+    assert pick.answer.startswith("STAY with base: nothing is shown to be faster on 1 CPU ")
     assert "near: 1 % more throughput" in pick.answer
     assert pick.next == ["interlock matrix --workloads locks --variants base,near"]
 
@@ -181,9 +182,11 @@ def test_the_number_of_cpus_that_would_be_needed_is_extrapolated_from_the_curves
 
 
 def test_an_answer_for_more_cpus_than_were_measured_with_says_whose_figures_it_is_from() -> None:
-    assert on_curve(1).answer.startswith("for 1 CPU: ")
-    assert on_curve(2).answer.startswith("for 2 CPUs: ")
-    assert on_curve(8).answer.startswith("for 8 CPUs, ")
+    assert "on 1 CPU " in on_curve(1).answer
+    assert "on 2 CPUs " in on_curve(2).answer
+    assert "on 2 CPUs " in on_curve(8).answer
+    assert "8 CPUs not measured" in provenance(on_curve(8))
+    assert "not measured" not in provenance(on_curve(2))
     assert (on_curve(8).cpus, on_curve(8).measured_cpus) == (8, 2)
 
 
@@ -202,8 +205,9 @@ def test_a_baseline_that_does_not_meet_the_constraints_cannot_be_stayed_with() -
     assert pick.decision is Decision.SWITCH
     assert pick.recommended is not None
     assert pick.recommended.label == "slow"
-    assert "(Python 3.11.2 is older than 3.14)" in pick.answer
-    assert "slow: 50 % less throughput" in pick.answer
+    assert pick.answer.startswith("SWITCH to slow, ")
+    assert "50 % less throughput" in pick.answer
+    assert pick.answer.endswith("base does not meet them: Python 3.11.2 is older than 3.14.")
 
 
 def test_if_nothing_meets_the_constraints_there_is_nothing_to_do() -> None:
@@ -363,17 +367,22 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
     [(LocalImage.ABSENT, True), (LocalImage.UNKNOWN, True), (LocalImage.MEASURED, False), (LocalImage.OTHER, False)],
 )
 def test_an_image_that_is_not_here_is_built_first_then_tried_then_swapped_in(local: LocalImage, builds: bool) -> None:
-    tried = ["interlock trial . --variants fast", "interlock swap Dockerfile --to fast"]
+    studied = "--profile standard"
+    tried = [
+        f"interlock trial . --variants fast {studied} {TRIED_WITH}",
+        f"interlock swap Dockerfile --to fast {studied}",
+    ]
     assert advice_on(material_of(), local).next == (["interlock build fast"] if builds else []) + tried
 
 
-def test_the_commands_of_a_release_build_say_so() -> None:
+def test_the_commands_for_production_need_no_profile_but_that_of_the_build() -> None:
     settings = make_settings(["base", "fast", "slow"]).model_copy(update={"profile": "release"})
-    evidence = material_of(experiment={"settings": settings}, profile="release")
+    variants = {label: {"release": {"configure": ["--with-lto"]}} for label in ("base", "fast", "slow")}
+    evidence = material_of(experiment={"settings": settings}, profile="release", variants=variants)
     assert advice_on(evidence, LocalImage.ABSENT).next == [
         "interlock build fast --release",
-        "interlock trial . --variants fast --release",
-        "interlock swap Dockerfile --to fast --release",
+        f"interlock trial . --variants fast {TRIED_WITH}",
+        "interlock swap Dockerfile --to fast",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,19 +21,27 @@ from interlock.analysis.pick.evidence import (
     threads_of,
     uncounted,
 )
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Condition, Gil
-from interlock.catalog.workloads import Benchmark
+from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
 from tests.builders import make_benchmark, make_settings, make_workload
-from tests.picks import SIX, Figures, experiment_of, make_evidence, workloads_of
+from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, workloads_of
 
 NAMES = ["download/one", "download/two", "locks/queue", "startup/pass"]
 FULL = {"cpython-3.13": dict.fromkeys(NAMES, SIX), "cpython-3.14": dict.fromkeys(NAMES, SIX)}
 KNOWN = workloads_of(FULL)
 
 
+def catalog(workloads: Mapping[str, Workload], figures: Any = FULL) -> Catalog:
+    return catalog_of(figures, workloads, {})
+
+
+CATALOG = catalog(KNOWN)
+
+
 def wanting(*weights: str, **more: Any) -> Criteria:
-    return Criteria(weights=parse_weights(weights), **{"cpus": 1, **more})
+    return Criteria(weights=parse_weights(weights), **{"cpus": 1, "profile": "standard", **more})
 
 
 def recorded(
@@ -153,10 +162,10 @@ def test_an_experiment_that_cannot_say_anything_of_that_many_cpus_is_not_chosen(
     known = {"download": make_workload("download", benchmarks=curve(2, 4))}
     figures = {"cpython-3.13": {f"download/{one.name}": SIX for one in known["download"].benchmarks}}
     with pytest.raises(UsageError, match="did not measure download on one CPU"):
-        choose_experiment([recorded(figures, workloads=known)], wanting("download", cpus=1), known)
+        choose_experiment([recorded(figures, workloads=known)], wanting("download", cpus=1), catalog(known))
     one = recorded(host={**recorded().experiment.host, "cores": 1})
     with pytest.raises(UsageError, match="on a machine with 1 CPU"):
-        choose_experiment([one], wanting("locks", cpus=2), KNOWN)
+        choose_experiment([one], wanting("locks", cpus=2), CATALOG)
 
 
 @pytest.mark.parametrize("option", ["--threads", "--readers", "--workers"])
@@ -196,7 +205,7 @@ def test_a_number_of_threads_that_nothing_is_measured_with_is_answered_with_thos
         "locks": with_threads()["locks"].model_copy(update={"benchmarks": with_threads()["locks"].benchmarks[1:]}),
     }
     with pytest.raises(UsageError) as refused:
-        choose_experiment([], wanting(*weights, threads=threads), known)
+        choose_experiment([], wanting(*weights, threads=threads), catalog(known))
     assert refused.value.key == "--threads"
     assert all(name in refused.value.found for name in named)
     assert "--threads" in refused.value.todo
@@ -205,18 +214,18 @@ def test_a_number_of_threads_that_nothing_is_measured_with_is_answered_with_thos
 def test_the_first_experiment_that_has_everything_is_chosen() -> None:
     poor = recorded({"cpython-3.13": {"locks/queue": SIX}}, name="2026-11-22-a")
     rich, shipped = recorded(), recorded(name="2026-11-01-a", shipped=True)
-    assert choose_experiment([poor, rich, shipped], wanting("download", "locks"), KNOWN) is rich
-    assert choose_experiment([poor, rich, shipped], wanting("locks"), KNOWN) is poor
-    assert choose_experiment([poor, shipped], wanting("download"), KNOWN) is shipped
+    assert choose_experiment([poor, rich, shipped], wanting("download", "locks"), CATALOG) is rich
+    assert choose_experiment([poor, rich, shipped], wanting("locks"), CATALOG) is poor
+    assert choose_experiment([poor, shipped], wanting("download"), CATALOG) is shipped
 
 
 def test_an_experiment_must_be_of_the_profile_and_have_the_baseline() -> None:
     release = recorded(settings=make_settings(["cpython-3.13"]).model_copy(update={"profile": "release"}))
     standard = recorded(name="2026-11-20-a")
-    assert choose_experiment([release, standard], wanting("locks"), KNOWN) is standard
-    assert choose_experiment([standard, release], wanting("locks", profile="release"), KNOWN) is release
+    assert choose_experiment([release, standard], wanting("locks"), CATALOG) is standard
+    assert choose_experiment([standard, release], wanting("locks", profile="release"), CATALOG) is release
     other = recorded({"cpython-3.12": dict.fromkeys(NAMES, SIX)}, name="2026-11-19-a")
-    assert choose_experiment([standard, other], wanting("locks", baseline="cpython-3.12"), KNOWN) is other
+    assert choose_experiment([standard, other], wanting("locks", baseline="cpython-3.12"), CATALOG) is other
 
 
 def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_to_measure_it() -> None:
@@ -228,7 +237,7 @@ def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_
         recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-01-a", shipped=True),
     ]
     with pytest.raises(UsageError) as refused:
-        choose_experiment(found, wanting("download=2", "locks=1"), KNOWN)
+        choose_experiment(found, wanting("download=2", "locks=1"), CATALOG)
     first, second, third, more = refused.value.found.split(": ")[1].split("; ")
     assert re.fullmatch(r"2026-11-22-a .* download", first)
     assert re.fullmatch(r"2026-11-21-a .* cpython-3\.13, the baseline", second)
@@ -236,40 +245,40 @@ def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_
     assert "1 more" in more
     assert "`interlock matrix --workloads download,locks`" in refused.value.todo
     with pytest.raises(UsageError, match=r"2026-11-01-a \(shipped\) .* locks"):
-        choose_experiment(found[3:], wanting("locks"), KNOWN)
+        choose_experiment(found[3:], wanting("locks"), CATALOG)
 
 
 def test_a_baseline_that_failed_is_said() -> None:
     """The workload is there, and one of its benchmarks failed on the baseline."""
     figures = {"cpython-3.13": {"download/one": SIX}, "cpython-3.14": {"download/one": SIX, "download/two": SIX}}
     with pytest.raises(UsageError, match=r"cpython-3.13, the baseline: download two is failed"):
-        choose_experiment([recorded(figures)], wanting("download"), KNOWN)
+        choose_experiment([recorded(figures)], wanting("download"), CATALOG)
 
 
 def test_without_any_experiment_the_error_says_so() -> None:
     with pytest.raises(UsageError, match=r"by locks: .*`interlock matrix --workloads locks`"):
-        choose_experiment([], wanting("locks"), KNOWN)
+        choose_experiment([], wanting("locks"), CATALOG)
 
 
 def test_names_that_nobody_knows_are_answered_with_those_that_exist() -> None:
     with pytest.raises(UsageError, match=r"'servce'.*download, locks, startup") as unknown_workload:
-        choose_experiment([recorded()], wanting("servce"), KNOWN)
+        choose_experiment([recorded()], wanting("servce"), CATALOG)
     with pytest.raises(UsageError, match=r"download .*'oen'.*'one'") as unknown_benchmark:
-        choose_experiment([recorded()], wanting("download/oen"), KNOWN)
+        choose_experiment([recorded()], wanting("download/oen"), CATALOG)
     assert unknown_workload.value.key == unknown_benchmark.value.key == "--workload"
 
 
 def test_a_workload_that_the_project_has_no_more_is_found_in_experiments() -> None:
-    assert choose_experiment([recorded()], wanting("locks"), {}).name == "2026-11-21-a"
+    assert choose_experiment([recorded()], wanting("locks"), catalog({})).name == "2026-11-21-a"
     lacking = recorded({"cpython-3.13": {"startup/pass": SIX}}, name="2026-11-20-a")
     with pytest.raises(UsageError, match="--experiment"):
-        choose_experiment([recorded(), lacking], wanting("locks", baseline="cpython-3.9"), {})
+        choose_experiment([recorded(), lacking], wanting("locks", baseline="cpython-3.9"), catalog({}))
 
 
 def test_the_measuring_command_names_what_is_wanted_once() -> None:
     criteria = wanting("locks", baseline="cpython-3.13+mimalloc", profile="release")
     assert measuring_command(["locks", "locks", "startup"], ["cpython-3.14", "cpython-3.14"], criteria) == (
-        "interlock matrix --workloads locks,startup --variants cpython-3.14 --baseline cpython-3.13 --release"
+        "interlock matrix --workloads locks,startup --variants cpython-3.14 --baseline cpython-3.13"
     )
 
 
@@ -299,7 +308,7 @@ def test_the_memory_of_a_contender_is_the_most_of_the_benchmarks_that_count() ->
         for (label, workload), cell in evidence.values.items()
     }
     assert replace(evidence, values=values).max_rss_bytes("base") == 30
-    assert evidence.max_rss_bytes("x") == 0
+    assert evidence.max_rss_bytes("x") is None
 
 
 @pytest.mark.parametrize(("label", "gil"), [("x", Gil.OFF), ("x+gil-on", Gil.ON), ("x+own-context", Gil.OFF)])

@@ -48,12 +48,12 @@ def test_what_is_not_shown_to_differ_from_the_fastest_may_be_the_best() -> None:
     }
 
 
-def test_what_is_noisy_may_be_the_best_although_one_before_it_is_not() -> None:
+def test_what_is_noisy_below_one_that_is_worse_is_not_placed() -> None:
     found = standings(material_of(fast=noisy(0.5), next=noisy(0.6), wild=noisy(0.8, off=0.6)))
     assert {label: place for label, (_, place) in found.items()} == {
         "fast": Rank.OPEN,
         "next": Rank.WORSE,
-        "wild": Rank.OPEN,
+        "wild": Rank.UNCLEAR,
         "base": Rank.WORSE,
     }
 

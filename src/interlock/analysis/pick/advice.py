@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
+from interlock.analysis.pick import sentences
+from interlock.analysis.pick.agreement import order_in_profiles, switch_elsewhere
 from interlock.analysis.pick.cpus_needed import predictions
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
 from interlock.analysis.pick.exclusions import (
@@ -19,6 +21,7 @@ from interlock.analysis.pick.exclusions import (
     unmeasured,
 )
 from interlock.analysis.pick.ranking import RankedVariant, rank
+from interlock.analysis.pick.sentences import cpus_text, throughput_text
 from interlock.analysis.selection import announced
 from interlock.analysis.statistics import Interval, Ratio, ratio_of
 from interlock.catalog.types import split_label
@@ -26,11 +29,13 @@ from interlock.results.answers import (
     Contender,
     Costs,
     Decision,
+    Elsewhere,
     Estimate,
     Exclusion,
     MachineDifference,
     Needed,
     Pick,
+    ProfileOrder,
     Rank,
     Recommendation,
     Share,
@@ -43,6 +48,8 @@ from interlock.results.experiments import Built
 FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "storage driver {}"}
 # How many of the best are measured again, besides the baseline.
 MEASURE_AGAIN = 4
+# What a service is tried with; the reader changes the address and the load.
+TRIED_WITH = "--http :8000/ --load 'wrk -t1 -c4 -d3s {url}/'"
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,11 @@ def machine_text(host: Mapping[str, Any]) -> str:
     """Return a machine's facts in one line."""
     facts = _machine_facts(host, host.get("engine"))
     return ", ".join(FACT_FORMATS.get(what, "{}").format(fact) for what, fact in facts.items())
+
+
+def short_machine_text(host: Mapping[str, Any]) -> str:
+    """Return the cores and processor of a machine: 'a 2-core AMD EPYC'."""
+    return f"a {host.get('cores') or '?'}-core {host.get('cpu') or 'machine'}"
 
 
 def machine_differences(there: Mapping[str, Any], here: ThisMachine) -> list[MachineDifference]:
@@ -88,6 +100,13 @@ def _machine_facts(host: Mapping[str, Any], engine: Mapping[str, Any] | None) ->
         "storage driver": engine.get("storage_driver") if engine else None,
     }
     return {what: str(fact) for what, fact in found.items() if fact is not None}
+
+
+class ImageHere(NamedTuple):
+    """The chosen image, as this engine has it or as it was measured, and which of the two; None if none is chosen."""
+
+    built: Built | None
+    local: LocalImage
 
 
 @dataclass(frozen=True)
@@ -150,25 +169,35 @@ def decide_with_audits(evidence: Evidence, audit: Callable[[str], VariantAudit])
     return evidence, ranked
 
 
-def advise(evidence: Evidence, ranked: Ranking, here: ThisMachine, image: Built | None, local: LocalImage) -> Pick:
-    """Return the whole answer. `image` is the chosen one, as this engine has it or as it was measured."""
+def advise(
+    evidence: Evidence,
+    ranked: Ranking,
+    here: ThisMachine,
+    image: ImageHere,
+    others: Sequence[Evidence] = (),
+) -> Pick:
+    """Return the whole answer; `others` are the other shipped experiments with figures for the same question."""
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
     measure = measuring_command([workload for workload, _ in evidence.shares], _best(evidence, ranked), criteria)
     recommended = None
-    if ranked.chosen and image:
-        recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image, local)
+    if ranked.chosen and image.built:
+        recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)
     again = evidence.recorded.shipped or apart or experiment.settings.quick
-    return Pick(
+    found = Pick(
         decision=ranked.decision,
-        answer=_answer(evidence, ranked),
+        answer="",
         experiment=experiment.name,
         shipped=evidence.recorded.shipped,
         profile=criteria.profile,
+        measured_profile=evidence.profile,
+        order_in_profiles=_order_in_profiles(evidence, ranked, others),
+        elsewhere=list(_elsewhere(ranked, others)),
         cpus=criteria.cpus,
         measured_cpus=evidence.measured_cpus,
         baseline=evidence.baseline,
         machine=machine_text(experiment.host),
+        measured_on=short_machine_text(experiment.host),
         apart=apart,
         shares=[Share(workload=at[0], benchmark=at[1], share=share) for at, share in evidence.shares.items()],
         contenders=[_contender(evidence, row) for row in ranked.rows],
@@ -177,11 +206,37 @@ def advise(evidence: Evidence, ranked: Ranking, here: ThisMachine, image: Built 
         needed=_needed(evidence, ranked),
         recommended=recommended,
         audits=list(evidence.audits.values()),
-        notes=[*_notes(evidence, ranked), *here.notes],
+        notes=[*_notes(evidence, ranked, others), *here.notes],
         measure=measure,
-        next=_next_commands(evidence, ranked, local)
+        next=_next_commands(evidence, ranked, image.local)
         or [measure] * bool((ranked.rows or ranked.not_measured) and again),
     )
+    return found.model_copy(update={"answer": sentences.recommendation(found)})
+
+
+def _order_in_profiles(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> ProfileOrder | None:
+    """Return what the shipped experiments say of both profiles; None where figures and image are of one profile."""
+    if evidence.criteria.profile == evidence.profile:
+        return None
+    shipped = [one for one in (evidence, *others) if one.recorded.shipped]
+    by_profile = {one.profile: one for one in reversed(shipped)}
+    labels = [row.label for row in ranked.rows]
+    return order_in_profiles(by_profile.get("release"), by_profile.get("standard"), labels)
+
+
+def _elsewhere(ranked: Ranking, others: Sequence[Evidence]) -> Iterator[Elsewhere]:
+    chosen = ranked.chosen
+    for one in others if chosen else ():
+        found = switch_elsewhere(one, chosen.label) if chosen else None
+        if found:
+            ratio, standing = found
+            yield Elsewhere(
+                experiment=one.experiment.name,
+                machine=short_machine_text(one.experiment.host),
+                profile=one.profile,
+                speed=speed_of(ratio),
+                standing=standing,
+            )
 
 
 def speed_of(ratio: Interval) -> Estimate:
@@ -213,9 +268,10 @@ def _start_s(evidence: Evidence, label: str) -> float | None:
     return median(figures) if figures else None
 
 
-def _image_bytes(evidence: Evidence, label: str) -> int:
+def _image_bytes(evidence: Evidence, label: str) -> int | None:
+    """Return the size of the measured image; None if it is not known."""
     image = evidence.images.get(split_label(label)[0])
-    return image.size_bytes if image else 0
+    return (image.size_bytes or None) if image else None
 
 
 def _announced(evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant) -> Ratio:
@@ -224,13 +280,13 @@ def _announced(evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVar
 
 
 def _recommendation(
-    evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant, image: Built, local: LocalImage
+    evidence: Evidence, rows: Sequence[RankedVariant], row: RankedVariant, built: Built, local: LocalImage
 ) -> Recommendation:
     mode = evidence.mode(row.label)
     return Recommendation(
         label=row.label,
-        reference=image.reference,
-        pinned=image.digest is not None,
+        reference=built.reference,
+        pinned=built.digest is not None,
         environment=mode.environment if mode else {},
         options=mode.options if mode else [],
         gain=speed_of(_announced(evidence, rows, row)),
@@ -242,14 +298,19 @@ def _recommendation(
 
 def _costs(evidence: Evidence, label: str) -> Costs:
     baseline = evidence.baseline
-    mine, theirs = _start_s(evidence, label), _start_s(evidence, baseline)
+    theirs = _start_s(evidence, baseline)
     ratio = ratio_of(evidence.figures(label, START_UP), evidence.figures(baseline, START_UP))
     return Costs(
-        max_rss_bytes=evidence.max_rss_bytes(label) - evidence.max_rss_bytes(baseline),
-        image_bytes=_image_bytes(evidence, label) - _image_bytes(evidence, baseline),
-        start_s=mine - theirs if mine is not None and theirs is not None else None,
+        max_rss_bytes=_difference(evidence.max_rss_bytes(label), evidence.max_rss_bytes(baseline)),
+        image_bytes=_difference(_image_bytes(evidence, label), _image_bytes(evidence, baseline)),
+        # By the ratio, whose rounds are compared with each other: medians may differ the other way.
+        start_s=theirs * (ratio.estimate - 1) if ratio and theirs is not None else None,
         start_ratio=_time_of(ratio) if ratio else None,
     )
+
+
+def _difference(mine: int | None, theirs: int | None) -> int | None:
+    return None if mine is None or theirs is None else mine - theirs
 
 
 def _needed(evidence: Evidence, ranked: Ranking) -> list[Needed]:
@@ -270,74 +331,7 @@ def _needed(evidence: Evidence, ranked: Ranking) -> list[Needed]:
     ]
 
 
-def cpus_text(count: int) -> str:
-    """Return a number of CPUs in words."""
-    return f"{count} CPU{'s' if count > 1 else ''}"
-
-
-def _answer(evidence: Evidence, ranked: Ranking) -> str:
-    cpus, measured = evidence.criteria.cpus, evidence.measured_cpus
-    by = f", by figures of {measured}" if measured != cpus else ""
-    return f"for {cpus_text(cpus)}{by}: {_advice(evidence, ranked)}"
-
-
-def _advice(evidence: Evidence, ranked: Ranking) -> str:
-    baseline, row = evidence.baseline, ranked.chosen
-    if ranked.decision is Decision.NOTHING:
-        return f"none of {len(ranked.excluded)} variants and modes meets the constraints"
-    if ranked.decision is Decision.MEASURE:
-        return f"measure first: nothing but {baseline} has figures for all that was asked for"
-    if row is None:
-        return f"stay with {baseline}: {_nothing_faster(evidence, ranked)}"
-    gain = _gain_text(evidence, ranked, row)
-    if row.standing is Standing.FASTER:
-        return f"switch from {baseline} to {row.label}: {gain}"
-    why = next((one.reasons[0] for one in ranked.excluded if one.label == baseline), "it was not measured")
-    return f"{baseline} does not meet the constraints ({why}); the fastest that does is {row.label}: {gain}"
-
-
-def _nothing_faster(evidence: Evidence, ranked: Ranking) -> str:
-    best = next((row for row in ranked.rows if row.label != evidence.baseline), None)
-    if best is None:
-        return "nothing else meets the constraints"
-    what = "nothing of what was measured" if ranked.not_measured else "nothing"
-    return f"{what} is shown to be faster (the best, {best.label}: {_gain_text(evidence, ranked, best)})"
-
-
-def _gain_text(evidence: Evidence, ranked: Ranking, row: RankedVariant) -> str:
-    """Return the gain of a contender that was picked among others, and what was measured if it is not the same."""
-    gain, measured = speed_of(_announced(evidence, ranked.rows, row)), speed_of(row.ratio)
-    words = throughput_text(gain)
-    if _percent(gain.estimate) == _percent(measured.estimate):
-        return words
-    return f"{words}, measured {_percent(measured.estimate):+d} %"
-
-
-def throughput_text(speed: Estimate) -> str:
-    """Return a relative throughput in words: '26 % more throughput (95 % interval 23 to 29 %)'."""
-    change = _percent(speed.estimate)
-    words = f"{abs(change)} % {'more' if change > 0 else 'less'} throughput" if change else "the same throughput"
-    if speed.high is None:
-        return f"{words} (one round, so no interval)"
-    low, high = _percent(speed.low), _percent(speed.high)
-    if low < 0 < high or not change:
-        return f"{words} (95 % interval {low:+d} to {high:+d} %)"
-    first, last = sorted((abs(low), abs(high)))
-    return f"{words} (95 % interval {first} to {last} %)"
-
-
-def _percent(factor: float) -> int:
-    return round(100 * (factor - 1))
-
-
-def ratio_text(ratio: Estimate) -> str:
-    """Return a ratio with its interval, '1.30 [1.26, 1.35]', or '1.30 [one round]'."""
-    if ratio.high is None:
-        return f"{ratio.estimate:.2f} [one round]"
-    return f"{ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
-
-
-def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
+def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> Iterator[str]:
     """Yield what a reader must know about how the decision was made."""
     chosen, experiment = ranked.chosen, evidence.experiment
     if chosen and chosen.standing is not Standing.FASTER:
@@ -352,9 +346,11 @@ def _notes(evidence: Evidence, ranked: Ranking) -> Iterator[str]:
             yield f"not shown to differ from the best: {', '.join(open_)}"
     if odd := [row.label for row in ranked.rows if evidence.built_otherwise(row.label)]:
         like = evidence.built_otherwise(odd[0])
-        yield f"not like compared with like, so not chosen: {', '.join(odd)} ({like}); figures with --release may be"
+        yield f"not like compared with like, so not chosen: {', '.join(odd)} ({like}); figures of release builds may be"
     if evidence.criteria.needs and not chosen and not evidence.audits:
         yield "your dependencies were not tested: only an image to switch to is"
+    for one in _elsewhere(ranked, others):
+        yield f"the same switch in {one.experiment} ({one.machine}, {one.profile} builds): {throughput_text(one.speed)}"
     yield from _notes_on_cpus(evidence)
     if experiment.warnings:
         count = f"{len(experiment.warnings)} warning{'s' if len(experiment.warnings) > 1 else ''}"
@@ -389,10 +385,12 @@ def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage) -> li
         return []
     row = ranked.chosen
     variant = split_label(row.label)[0]
-    release = " --release" if evidence.criteria.profile == "release" else ""
+    studied = " --profile standard" if evidence.criteria.profile == "standard" else ""
+    profile = evidence.catalog.variants[variant].profile_for(evidence.criteria.profile if studied else None)
+    release = " --release" if profile == "release" else ""
     build = [f"interlock build {variant}{release}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
     return [
         *build,
-        f"interlock trial . --variants {row.label}{release}",
-        f"interlock swap Dockerfile --to {row.label}{release}",
+        f"interlock trial . --variants {row.label}{studied} {TRIED_WITH}",
+        f"interlock swap Dockerfile --to {row.label}{studied}",
     ]

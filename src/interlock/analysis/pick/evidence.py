@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from interlock.analysis.comparison import BenchmarkKey
-from interlock.analysis.pick.criteria import Criteria, Weight
+from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, Weight, parse_weights
 from interlock.analysis.statistics import BlockFigure
 from interlock.catalog.counted_benchmarks import counted
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import TWIN, label_of, split_label
-from interlock.catalog.variants import Gil, Mode, Variant
+from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
+from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
 from interlock.results.answers import VariantAudit
@@ -28,6 +28,8 @@ THREAD_OPTIONS = ("--threads", "--readers", "--workers")
 MAX_NAMED = 3
 # The benchmark of start-up time: `python -c pass`.
 START_UP: BenchmarkKey = ("startup", "pass")
+# What is asked for who names no workload: a service that answers and fetches, else what there is of it.
+USUAL_MIXES = (("service", "download"), ("service",), ("download",), ("startup",))
 
 
 @dataclass(frozen=True)
@@ -44,23 +46,77 @@ class RecordedExperiment:
 
 
 def choose_experiment(
-    recorded: Sequence[RecordedExperiment], criteria: Criteria, known: Workloads
+    recorded: Sequence[RecordedExperiment], criteria: Criteria, catalog: Catalog
 ) -> RecordedExperiment:
-    """Return the first experiment that answers all criteria; raise UsageError with what each lacks otherwise."""
+    """Return the experiment that answers all criteria best; raise UsageError with what each lacks otherwise."""
+    known = catalog.workloads
     sets = [known, *(one.experiment.workloads for one in recorded)]
     _check_names(sets, criteria.weights)
     _check_threads(sets, criteria, known)
-    lacking: list[str] = []
-    for one in recorded:
-        if not (found := missing_from(one.experiment, criteria, known)):
-            return one
-        lacking.append(f"{one.name} {found}")
+    if found := answering(recorded, criteria, catalog):
+        return found[0]
+    lacking = [f"{one.name} {missing_from(one.experiment, criteria, known)}" for one in recorded]
     more = f"; and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
     names = ", ".join(weight.name for weight in criteria.weights)
     raise UsageError(
         found=f"no experiment can rank images by {names}: {'; '.join(lacking[:MAX_NAMED]) or 'there is none'}{more}",
         todo=_todo(criteria, known),
     )
+
+
+def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalog: Catalog) -> list[RecordedExperiment]:
+    """Return the experiments that answer all criteria, the best first, whatever their order.
+
+    The user's own come before the shipped ones, then those of the profile that is asked for. Of the user's own the
+    latest comes first. Of the shipped ones those with the usual baseline, then those that compare most.
+    """
+    found = [one for one in recorded if not missing_from(one.experiment, criteria, catalog.workloads)]
+    return sorted(found, key=lambda one: _usefulness(one, criteria, catalog), reverse=True)
+
+
+def _usefulness(one: RecordedExperiment, criteria: Criteria, catalog: Catalog) -> tuple[bool | int | str, ...]:
+    settings = one.experiment.settings
+    usual, compared, rounds = False, 0, 0
+    if one.shipped:
+        usual = settings.baseline == DEFAULT_BASELINE
+        compared, rounds = len(comparable(one.experiment, criteria, catalog)), settings.rounds
+    of_the_profile = settings.profile == criteria.profile
+    return not one.shipped, of_the_profile, usual, compared, rounds, f"{one.experiment.started} {one.experiment.name}"
+
+
+def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:
+    """Return the variants and modes with figures for all that counts, but those of a phase that is not allowed."""
+    keys = shares_of(experiment, criteria, catalog.workloads)
+    cells = {(cell.label, cell.workload): cell for cell in experiment.cells}
+
+    def is_ok(label: str, workload: str, benchmark: str) -> bool:
+        cell = cells.get((label, workload))
+        return cell is not None and cell.benchmarks.get(benchmark, cell.outcome).state is State.OK
+
+    def is_allowed(label: str) -> bool:
+        variant = catalog.variants.get(split_label(label)[0])
+        phase = variant.support.phase if variant else SupportPhase.END_OF_LIFE
+        return phase not in EXCLUDED_PHASES or phase in criteria.allowed
+
+    labels = dict.fromkeys(label for label, _ in cells if split_label(label)[1] != TWIN)
+    return [label for label in labels if is_allowed(label) and all(is_ok(label, *key) for key in keys)]
+
+
+def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, catalog: Catalog) -> Criteria:
+    """Return the criteria with weights, for who names no workload: the first usual mix that something answers.
+
+    A mix is answered where a variant besides the baseline has figures for all of it; the user's own experiments are
+    asked first, then the shipped ones of the profile. If none is, it is the first mix, so that an error names what to
+    measure.
+    """
+    shipped = [one for one in recorded if one.shipped]
+    of_the_profile = [one for one in shipped if one.experiment.settings.profile == criteria.profile]
+    for group in ([one for one in recorded if not one.shipped], of_the_profile, shipped):
+        for mix in USUAL_MIXES:
+            asked = replace(criteria, weights=parse_weights(mix))
+            if any(len(comparable(one.experiment, asked, catalog)) > 1 for one in answering(group, asked, catalog)):
+                return asked
+    return replace(criteria, weights=parse_weights(USUAL_MIXES[0]))
 
 
 def _check_names(sets: Sequence[Workloads], weights: Sequence[Weight]) -> None:
@@ -106,7 +162,8 @@ def _check_threads(sets: Sequence[Workloads], criteria: Criteria, known: Workloa
 
 def missing_from(experiment: Experiment, criteria: Criteria, known: Workloads) -> str:
     """Return what the criteria need and the experiment does not have, as the end of a sentence; empty if it has all."""
-    if experiment.settings.profile != criteria.profile:
+    # Figures of standard builds serve for release builds too: the answer says so.
+    if experiment.settings.profile not in {criteria.profile, "standard"}:
         return f"has profile {experiment.settings.profile}, not {criteria.profile}"
     missing = [
         weight.name for weight in criteria.weights if not weighted_benchmarks(experiment.workloads, known, weight)
@@ -228,11 +285,11 @@ def _todo(criteria: Criteria, known: Workloads) -> str:
 
 
 def measuring_command(workloads: Sequence[str], labels: Sequence[str], criteria: Criteria) -> str:
-    """Return the command that measures these labels (all without any) on these workloads."""
+    """Return the command that measures these labels (all without any) on these workloads, in standard builds."""
     words = ["interlock", "matrix", "--workloads", ",".join(dict.fromkeys(workloads))]
     words += ["--variants", ",".join(dict.fromkeys(labels))] if labels else []
     words += ["--baseline", split_label(criteria.baseline)[0]] if criteria.baseline else []
-    return " ".join([*words, *(["--release"] if criteria.profile == "release" else [])])
+    return " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -252,6 +309,11 @@ class Evidence:
     @property
     def experiment(self) -> Experiment:
         return self.recorded.experiment
+
+    @property
+    def profile(self) -> str:
+        """Return the profile that the figures are of; that of the images is the criteria's."""
+        return self.experiment.settings.profile
 
     @cached_property
     def baseline(self) -> str:
@@ -325,7 +387,7 @@ class Evidence:
         The -O option does not count: some variants are there to show what it is worth.
         """
         variants = self.variant(label), self.variant(self.baseline)
-        mine, theirs = (one.optimisations(self.criteria.profile) if one else None for one in variants)
+        mine, theirs = (one.optimisations(self.profile) if one else None for one in variants)
         if mine is None or theirs is None or mine == theirs:
             return ""
         return " beside ".join(" and ".join(one) or "neither PGO nor LTO" for one in (mine, theirs))
@@ -345,7 +407,7 @@ class Evidence:
         values = self.values.get((label, key[0]), {}).get(key[1])
         return values.turns if values else []
 
-    def max_rss_bytes(self, label: str) -> int:
-        """Return the largest memory of one process in the weighted benchmarks, in bytes."""
+    def max_rss_bytes(self, label: str) -> int | None:
+        """Return the largest memory of one process in the weighted benchmarks, in bytes; None if none is known."""
         found = (self.values.get((label, workload), {}).get(name) for workload, name in self.shares)
-        return max((one.max_rss_bytes for one in found if one), default=0)
+        return max((one.max_rss_bytes for one in found if one), default=0) or None

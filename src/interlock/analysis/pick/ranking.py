@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.selection import ranks
@@ -31,16 +31,20 @@ def rank(evidence: Evidence, labels: Sequence[str]) -> list[RankedVariant]:
     to_baseline = ratios(fits, labels, baseline)
     number = max(1, len(labels) - (baseline in labels))
     order = sorted(labels, key=lambda label: to_baseline[label].estimate)
-    found = ranks(order, lambda mine, theirs: ratios(fits, [mine], theirs)[mine])
-    return [
-        RankedVariant(
-            label,
-            to_baseline[label],
-            Standing.BASELINE if label == baseline else standing_of(to_baseline[label], number),
-            found[label],
-        )
-        for label in order
-    ]
+    standings = {
+        label: Standing.BASELINE if label == baseline else standing_of(to_baseline[label], number) for label in order
+    }
+
+    def compared(mine: str, theirs: str) -> Ratio:
+        """Return a ratio for the ranks; beside the baseline the standing decides, so that the two never differ."""
+        ratio = ratios(fits, [mine], theirs)[mine]
+        other = {mine, theirs} - {baseline}
+        if len(other) == 1 and standings[other.pop()] not in {Standing.FASTER, Standing.SLOWER}:
+            return replace(ratio, p=1.0)
+        return ratio
+
+    found = ranks(order, compared)
+    return [RankedVariant(label, to_baseline[label], standings[label], found[label]) for label in order]
 
 
 def standing_of(ratio: Ratio, number: int) -> Standing:

@@ -1,0 +1,120 @@
+"""The two sentences of a pick: what to run for what gain and cost, and where the figures are from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.analysis.pick.sentences import costs_text, provenance, recommendation
+from interlock.results.answers import (
+    Costs,
+    Decision,
+    Elsewhere,
+    Estimate,
+    Exclusion,
+    MachineDifference,
+    ProfileOrder,
+    Standing,
+)
+from tests.picks import make_pick
+
+
+def estimate(middle: float, low: float, high: float | None) -> Estimate:
+    return Estimate(estimate=middle, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("costs", "text"),
+    [
+        (
+            {"max_rss_bytes": 4_100_000, "start_s": 0.0, "start_ratio": estimate(1, 0.98, 1.02)},
+            "+4 MB memory, same start-up",
+        ),
+        ({"max_rss_bytes": 400_000}, "same memory, start-up not measured"),
+        ({"max_rss_bytes": None}, "memory not measured, start-up not measured"),
+        (
+            {"max_rss_bytes": -31_000_000, "start_s": 0.011, "start_ratio": estimate(1.5, 1.4, 1.6)},
+            "-31 MB memory, +11.0 ms start-up",
+        ),
+        (
+            {"max_rss_bytes": 0, "start_s": 0.001, "start_ratio": estimate(1.1, 0.9, 1.3)},
+            "same memory, no difference of start-up shown",
+        ),
+        (
+            {"max_rss_bytes": 0, "start_s": 0.001, "start_ratio": estimate(1.1, 0, None)},
+            "same memory, no difference of start-up shown",
+        ),
+    ],
+)
+def test_a_cost_is_said_only_where_it_was_measured_and_shown(costs: dict[str, Any], text: str) -> None:
+    assert costs_text(Costs(**{"image_bytes": 0, **costs})) == text
+
+
+def test_a_switch_has_its_gain_with_cpus_and_interval_and_its_cost() -> None:
+    assert recommendation(make_pick()) == (
+        "SWITCH from cpython-3.13 to cpython-3.14t: 42 % more throughput on 2 CPUs (95 % interval 36 to 49 %), "
+        "+31 MB memory, +2.1 ms start-up."
+    )
+
+
+def test_a_gain_that_is_announced_lower_than_measured_says_both() -> None:
+    assert ", measured +42 %, " in recommendation(make_pick({"gain": estimate(1.4, 1.3, 1.5)}))
+
+
+def test_what_seems_faster_but_is_not_shown_among_several_is_called_chance() -> None:
+    contenders = [
+        one.model_copy(update={"standing": Standing.UNDECIDED}) if one.standing is Standing.FASTER else one
+        for one in make_pick().contenders
+    ]
+    said = recommendation(make_pick(decision=Decision.STAY, recommended=None, contenders=contenders))
+    assert said.startswith("STAY with cpython-3.13: nothing is shown to be faster on 2 CPUs ")
+    assert "which may be chance among 2" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "first", "named"),
+    [
+        ({"decision": Decision.MEASURE, "recommended": None}, "MEASURE", "cpython-3.13"),
+        (
+            {"decision": Decision.NOTHING, "excluded": [Exclusion(label="x", reasons=["old"])], "recommended": None},
+            "NOTHING FITS",
+            "1 variants",
+        ),
+        ({"decision": Decision.STAY, "contenders": [], "recommended": None}, "STAY", "nothing else"),
+    ],
+)
+def test_every_decision_has_its_word(changes: dict[str, Any], first: str, named: str) -> None:
+    said = recommendation(make_pick(**changes))
+    assert said.startswith(first)
+    assert named in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"apart": [MachineDifference(what="cores", there="2", here="8")]}, "a 2-core Example CPU 9000, not on yours"),
+        ({"apart": [MachineDifference(what="kernel", there="6", here="7")]}, "a 2-core Example CPU 9000 like yours"),
+        ({"cpus": 8}, "8 CPUs not measured"),
+        ({"not_measured": ["x", "y"]}, "2 variants not measured"),
+        ({}, "your dependencies are not tested yet"),
+        ({}, "in standard builds, which are for studying"),
+        ({"order_in_profiles": ProfileOrder.SAME}, "the reference found the same order in both"),
+        ({"order_in_profiles": ProfileOrder.NOT_MEASURED}, "the reference has not measured both"),
+    ],
+)
+def test_what_the_figures_do_not_say_is_said(changes: dict[str, Any], part: str) -> None:
+    assert part in provenance(make_pick(**changes))
+
+
+def test_a_machine_on_which_the_same_switch_was_slower_is_named() -> None:
+    other = Elsewhere(
+        experiment="2026-11-22-b",
+        machine="a 64-core Other CPU",
+        profile="standard",
+        speed=estimate(0.8, 0.7, 0.9),
+        standing=Standing.SLOWER,
+    )
+    assert "on a 64-core Other CPU it was slower (2026-11-22-b)" in provenance(make_pick(elsewhere=[other]))
+    faster = other.model_copy(update={"standing": Standing.FASTER})
+    assert "Other CPU" not in provenance(make_pick(elsewhere=[faster]))
