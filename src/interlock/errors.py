@@ -139,6 +139,10 @@ class WorkloadError(InterlockError):
     exit_code = 6
 
 
+class FloodError(WorkloadError):
+    """A process printed more than is read."""
+
+
 class UnsupportedHereError(WorkloadError):
     """This machine lacks what a workload needs: its cells are unsupported, the others go on."""
 

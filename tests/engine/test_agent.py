@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.agent import Agent, LateError, Process
 from interlock.engine.host import toolchain
-from interlock.errors import EngineError
+from interlock.errors import EngineError, FloodError
 
 FOLDER = Path(__file__).parents[2] / "dockerfiles" / "instruments"
 SOURCES = [FOLDER / name for name in toolchain.LAUNCHER]
@@ -160,6 +160,12 @@ def test_an_agent_that_is_gone_is_an_error(agent: Agent, pipes: Pipes) -> None:
         process.line(LIMIT_S)
 
 
+def test_a_process_that_prints_without_an_end_is_an_error_of_its_own(agent: Agent) -> None:
+    process = agent.start([], ["yes"], {})
+    with pytest.raises(FloodError):
+        process.wait(LIMIT_S)
+
+
 class Pieces:
     """A channel whose answers come in pieces of any size."""
 
@@ -171,6 +177,16 @@ class Pieces:
 
     def receive(self, limit_s: float) -> bytes:
         return self.pieces.pop(0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"out 0 x\n", b"out 7 1\nx", b"what 0 1\nx", b"out 0 -1\n", b"out 0 99999999999\n", b"\xff\n", b"x" * 200],
+)
+def test_an_answer_that_is_none_of_the_launchers_is_an_agent_that_is_gone(answer: bytes) -> None:
+    process = Agent(Pieces([answer])).start([], ["x"], {})
+    with pytest.raises(EngineError):
+        process.wait(LIMIT_S)
 
 
 @given(

@@ -10,7 +10,7 @@ import pytest
 
 from interlock.engine.agent import Agent, LateError, Process
 from interlock.engine.protocol import Ended
-from interlock.errors import EngineError
+from interlock.errors import EngineError, FloodError
 from interlock.measure import blocks
 from interlock.measure.blocks import Slice, Worker
 from interlock.measure.cells import Cell
@@ -103,6 +103,15 @@ def test_a_disturbed_slice_is_taken_again_and_the_last_one_counts_whatever_it_go
     assert [one.kept for one in worker.slices] == [False, False, False, True]
 
 
+@pytest.mark.parametrize("line", ["a b", "inf 1", "nan nan", "-1 0", "0 0", "1e300 0", "1 -1"])
+def test_a_slice_of_a_time_that_no_clock_shows_fails_its_process(line: str) -> None:
+    worker = worker_of(line)
+    worker.take(repeats=3)
+    assert worker.ended is not None
+    assert (worker.ended.exit_code, worker.slices) == (1, [])
+    assert repr(line) in worker.ended.stderr
+
+
 def test_work_that_waits_is_never_repeated() -> None:
     assert blocks._repeats(make_benchmark("x"), 4) == 0
     assert blocks._repeats(make_benchmark("x", threads="one", clock="cpu"), 4) == 0
@@ -146,6 +155,18 @@ def test_a_process_that_ends_instead_of_an_answer_has_its_exit_code() -> None:
     worker.take(repeats=0)
     assert worker.ended is not None
     assert (worker.ended.exit_code, worker.ended.timed_out, worker.slices) == (1, False, [])
+
+
+def test_a_process_that_prints_too_much_takes_its_sandbox_and_fails() -> None:
+    worker = worker_of()
+
+    def print_much(_line: str, _limit_s: float) -> str:
+        raise FloodError(found="it printed more than 16 MiB", todo="")
+
+    worker.process.ask = print_much  # type: ignore[assignment]
+    worker.take(repeats=0)
+    assert worker.ended is not None
+    assert (worker.ended.flooded, worker.ended.took_sandbox) == (True, True)
 
 
 def test_an_agent_that_is_gone_fails_its_cell_alone_which_gets_another() -> None:

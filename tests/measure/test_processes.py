@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition
+from interlock.engine.protocol import Ended
 from interlock.errors import WorkloadError
 from interlock.measure import processes
 from interlock.results.experiments import Estimator, Outcome, ProcessCost, ProgramOutput, State
@@ -119,14 +120,40 @@ def test_a_program_that_printed_something_else_failed() -> None:
         {"values": [-0.5]},
         {"values": []},
         {"warmups": [-1.0]},
+        *({"values": [one]} for one in (float("inf"), float("nan"), 1e300, 5e-324, True, "1", None, 10**400)),
+        *({"loops": one} for one in (True, 1.5, "2", 10**16, 10**400)),
+        {"warmups": [float("inf")]},
+        {"metadata": {"x": float("nan")}},
+        {"metadata": {"x": 10**400}},
+        {"metadata": {"x": "y" * 20_000}},
+        {"metadata": {"x": [1]}},
     ],
-    ids=str,
+    ids=lambda one: str(one)[:40],
 )
-def test_a_report_that_cannot_become_values_fails_its_cell_and_not_the_experiment(faulty: dict[str, Any]) -> None:
+def test_a_report_that_is_no_measurement_fails_its_cell(faulty: dict[str, Any]) -> None:
     outcome, output = processes.judge_process(WORKLOAD, PROGRAM, make_ended(report(**faulty)))
-    if outcome.state is State.OK:
-        assert output is not None
-        processes.program_run(WORKLOAD, PROGRAM, output, make_cost())
+    assert (outcome.state, output) == (State.FAILED, None)
+
+
+def test_a_process_that_printed_too_much_failed() -> None:
+    outcome, output = processes.judge_process(WORKLOAD, PROGRAM, Ended(None, "", "", False, flooded=True))
+    assert (outcome.state, output) == (State.FAILED, None)
+    assert "16 MiB" in outcome.reason
+
+
+def test_a_reason_is_short_whatever_a_process_prints() -> None:
+    outcome, _ = processes.judge_process(WORKLOAD, PROGRAM, make_ended("", "x" * 10**6, 1))
+    assert len(outcome.reason) < 1100
+
+
+def test_a_program_replaces_no_figure_that_was_measured_around_it() -> None:
+    said = {"group": 7, "block": 9, "estimator": "median", "process_user_s": 99.0, "own": 1}
+    _, output = processes.judge_process(WORKLOAD, PROGRAM, make_ended(report(metadata=said)))
+    assert output is not None
+    metadata = processes.program_run(WORKLOAD, PROGRAM, output, make_cost())._metadata
+    assert metadata["interlock_process_user_s"] == make_cost().user_s
+    assert metadata["interlock_own"] == 1
+    assert not {"interlock_group", "interlock_block", "interlock_estimator"} & metadata.keys()
 
 
 def test_a_program_becomes_a_run_with_times_per_unit() -> None:
@@ -401,6 +428,25 @@ def test_costs_are_found_between_what_the_program_prints() -> None:
     stdout = f"a line\n{cost_line(cost)}\n{{}}\n{cost_line(cost)}\n"
     assert processes.parse_costs(stdout) == [cost, cost]
     assert processes.parse_costs("") == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"interlock_process": oops',
+        '{"interlock_process"',
+        '{"interlock_process": 1}',
+        '{"interlock_process": {"wall_s": 1}}',
+        '{"interlock_process": ' + "[" * 100_000,
+        cost_line(make_cost()).replace("1.0", "Infinity"),
+        cost_line(make_cost()).replace("1.0", "true"),
+        cost_line(make_cost()).replace("1.0", "-1.0"),
+    ],
+    ids=lambda one: str(one)[:60],
+)
+def test_a_line_that_only_begins_as_the_launchers_is_none_of_it(line: str) -> None:
+    cost = make_cost(0.125)
+    assert processes.parse_costs(f"{line}\n{cost_line(cost)}\n") == [cost]
 
 
 @given(st.lists(COSTS))

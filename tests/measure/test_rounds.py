@@ -19,6 +19,7 @@ from interlock.analysis.verdicts import Verdict
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Workload
 from interlock.engine.protocol import Ended
+from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, rounds, stopwatch
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Session
@@ -60,7 +61,11 @@ def printed(value_s: float, loops: str, **metadata: bool) -> str:
     report |= {"values": [value_s], "metadata": metadata}
     if loops == "auto":
         report |= {"values": [], "calibration": [[1, value_s]]}
-    return json.dumps(report) + "\n" + json.dumps({"interlock_process": make_cost(1.5).model_dump()}) + "\n"
+    return json.dumps(report) + "\n" + cost_of_launcher()
+
+
+def cost_of_launcher() -> str:
+    return json.dumps({"interlock_process": make_cost(1.5).model_dump()}) + "\n"
 
 
 class Engine:
@@ -102,6 +107,45 @@ def test_without_a_limit_there_are_as_many_rounds_as_asked_for() -> None:
     order = rounds._rounds(engine.session(rounds=4), engine.cells(), TimeUsed())
     assert len(order) == 1 + 4
     assert engine.started == {"base": 5, "a": 5}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"interlock_process": oops\n',
+        '{"interlock": 1, "loops": 1, "values": [Infinity]}\n',
+        '{"interlock": 1, "loops": 1, "values": [5e-324]}\n',
+        '{"interlock": 1, "loops": 1, "calibration": [[1, 1e300]]}\n',
+    ],
+    ids=lambda one: str(one)[:50],
+)
+@pytest.mark.parametrize("when", [0, 1, 2])
+def test_what_one_process_prints_fails_its_own_cell_and_the_others_go_on(bad: str, when: int) -> None:
+    def answer(number: int, loops: str) -> Ended:
+        return make_ended(bad + cost_of_launcher() if number == when else printed(0.5, loops))
+
+    engine = Engine(base=steady, a=answer)
+    base, a = engine.cells()
+    rounds._rounds(engine.session(rounds=4), [base, a], TimeUsed())
+    name = make_workload().benchmarks[0].name
+    assert a.outcomes[name].state is State.FAILED
+    assert base.goes_on(make_workload().benchmarks[0])
+    assert len([run for run in base.runs[name] if run.values]) >= 4
+
+
+def test_an_error_in_reading_what_a_process_printed_is_its_cells_failure() -> None:
+    (cell,), benchmark = Engine(a=steady).cells(), make_benchmark("x")
+    gone = WorkloadError(found="gone", todo="")
+    for error in (ValueError("value must be\nfinite"), OverflowError("too large"), gone):
+        cell.outcomes.clear()
+        with rounds.failing(cell, benchmark):
+            raise error
+        assert cell.outcomes["x"].state is State.FAILED
+    with rounds.failing(cell, benchmark):
+        raise UnsupportedHereError(found="no such program here", todo="")
+    assert cell.outcomes["x"].state is State.UNSUPPORTED
+    with pytest.raises(EngineError), rounds.failing(cell, benchmark):
+        raise EngineError(found="it does not answer", todo="")
 
 
 @pytest.mark.parametrize(("answer", "expected"), [(steady, 3), (unsteady, 6)])
@@ -232,6 +276,31 @@ def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> No
     # What takes turns is timed by our own clock: only the two calibrations have what the launcher says.
     assert spent.in_processes_s == pytest.approx(1.5 * 2, abs=0.1)
     assert spent.cpu_s == 0.75 * 4
+
+
+@pytest.mark.parametrize("cut_at", range(8))
+def test_the_starts_of_a_command_that_were_timed_before_an_end_are_kept(cut_at: int) -> None:
+    """A warm-up and two values for each of two cells, unless it is cut."""
+    cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, lambda *_: ended)) for label in "ab"]
+    ended = make_ended(cost_of_launcher())
+    session = Engine().session()
+    session = dataclasses.replace(session, workload=make_workload(quick={"warmups": 1, "values": 2}))
+    started = Counter[str]()
+
+    def on_start(cell: Cell) -> None:
+        if started.total() == cut_at:
+            raise Interrupted
+        started[cell.subject.label] += 1
+
+    taken: list[blocks.Taken] = []
+    benchmark = make_benchmark("x", command=["-c", "pass"])
+    try:
+        for one in blocks.run_starts(session, benchmark, cells, 1, on_start):
+            taken.append(one)
+    except Interrupted:
+        assert cut_at < 6
+    kept = {one.cell.subject.label: len(processes.parse_costs(one.ended.stdout)) - 1 for one in taken}
+    assert kept == {label: count - 1 for label, count in started.items() if count > 1}
 
 
 def test_a_program_that_starts_with_another_gil_than_the_image_fails_and_is_not_started_again() -> None:

@@ -34,6 +34,39 @@ from tests.builders import (
     make_workload,
 )
 
+RUN = {"metadata": {"mem_max_rss": 1, "interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5}, "values": [1.0]}
+SHARED = {"name": "locks pass", "loops": 1, "inner_loops": 1, "unit": "second"}
+
+
+def suite_text(**changes: Any) -> str:
+    """A cell's file with one run, in which some keys are as given."""
+    run = {**RUN, "metadata": {**RUN["metadata"], **changes.pop("metadata", {})}, **changes}  # type: ignore[dict-item]
+    return json.dumps({"version": "1.0", "metadata": SHARED, "benchmarks": [{"runs": [run]}]})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"values": [one]} for one in (float("inf"), float("nan"), 0.0, -1.0, True, "1", None, 1e300)),
+        {"metadata": {"interlock_process_user_s": float("inf")}},
+        {"metadata": {"interlock_process_user_s": True}},
+        {"metadata": {"mem_max_rss": -1}},
+        {"metadata": {"loops": 0}},
+        {"metadata": {"interlock_block": True}},
+    ],
+    ids=str,
+)
+def test_a_file_with_a_number_that_is_no_measurement_is_an_error_that_names_it(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "locks.json"
+    path.write_text(suite_text())
+    assert store.read_values(path)["pass"].processes == [[1.0]]
+    path.write_text(suite_text(**changes))
+    with pytest.raises(StoreError, match=r"locks\.json"):
+        store.read_values(path)
+
+
 FULL_DISK = """
 import json, pathlib, subprocess, sys
 from interlock.results import store

@@ -10,9 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from interlock.errors import EngineError
+from interlock.errors import EngineError, FloodError
 
 MOST_PROCESSES = 256
+# What is read of one process's stdout, and of its stderr.
+MOST_OUTPUT_BYTES = 16 * 2**20
+# The first line of an answer is far shorter.
+MOST_HEADER_BYTES = 100
+
+
+ANSWERS = {"out", "err", "end"}
 
 
 class Channel(Protocol):
@@ -96,7 +103,7 @@ class Agent:
             raise _gone() from None
 
     def wait(self, until: Callable[[], bool], limit_s: float) -> None:
-        """Take answers until it is so; LateError after so many seconds."""
+        """Take answers until it is so; LateError after so many seconds, FloodError if a process prints too much."""
         end = time.monotonic() + limit_s
         while not until():
             left_s = end - time.monotonic()
@@ -112,21 +119,41 @@ class Agent:
             self._take_answers()
 
     def _take_answers(self) -> None:
-        while (end := self._received.find(b"\n")) >= 0:
-            what, number, count = self._received[:end].decode().split()
-            stop = end + 1 + int(count)
+        while (end := self._received.find(b"\n", 0, MOST_HEADER_BYTES)) >= 0:
+            what, process, stop = self._header(end)
             if len(self._received) < stop:
                 return
-            self._take(what, int(number), bytes(self._received[end + 1 : stop]))
+            data = bytes(self._received[end + 1 : stop])
             del self._received[:stop]
+            self._take(what, process, data)
+        if len(self._received) > MOST_HEADER_BYTES:
+            raise _gone()
 
-    def _take(self, what: str, number: int, data: bytes) -> None:
-        process = self._processes[number]
+    def _header(self, end: int) -> tuple[str, Process, int]:
+        """Return what an answer is, whose it is and where it ends; EngineError if it is none of the launcher's."""
+        try:
+            what, number, count = self._received[:end].decode().split()
+            if what not in ANSWERS or not 0 <= int(count) <= MOST_OUTPUT_BYTES:
+                raise _gone()
+            return what, self._processes[int(number)], end + 1 + int(count)
+        except (ValueError, KeyError):
+            raise _gone() from None
+
+    def _take(self, what: str, process: Process, data: bytes) -> None:
         if what == "end":
-            process.cost = data.decode()
-            del self._processes[number]
-        else:
-            {"out": process.stdout, "err": process.stderr}[what].extend(data)
+            process.cost = data.decode("utf-8", "replace")
+            del self._processes[process.number]
+            return
+        stream = process.stdout if what == "out" else process.stderr
+        stream += data
+        if len(stream) > MOST_OUTPUT_BYTES:
+            raise flood()
+
+
+def flood() -> FloodError:
+    """Return the error of a process that printed more than is read."""
+    found = f"it printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
+    return FloodError(found=found, todo="Let it print less, or write to a file.")
 
 
 def _gone() -> EngineError:

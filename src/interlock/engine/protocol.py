@@ -46,17 +46,18 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process in a sandbox ended. One that timed out or had no memory left took its sandbox with it."""
+    """How a process in a sandbox ended. One that had to be killed, or had no memory left, took its sandbox with it."""
 
     exit_code: int | None
     stdout: str
     stderr: str
     timed_out: bool
     out_of_memory: bool = False
+    flooded: bool = False  # it printed more than is read
 
     @property
     def took_sandbox(self) -> bool:
-        return self.timed_out or self.out_of_memory
+        return self.timed_out or self.out_of_memory or self.flooded
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyperf
-from pydantic import ValidationError
 
 from interlock.catalog.types import MOUNT
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
@@ -155,7 +154,7 @@ def outputs_of(workload: Workload, stdout: str) -> dict[str, ProgramOutput]:
     reads = {PYPERF: _read_pyperf, PYTEST: _read_pytest}
     try:
         return reads[workload.kind](stdout)
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise _not_reported(
             workload, f"the report of {workload.kind} cannot be read ({_short(error)})", stdout
         ) from None

@@ -8,14 +8,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from interlock.catalog.types import TWIN, label_of
+from interlock.catalog.types import MOST_SECONDS, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.engine.agent import LateError, Process
 from interlock.engine.protocol import Ended
-from interlock.errors import EngineError
+from interlock.errors import EngineError, FloodError
 from interlock.measure import processes
 from interlock.measure.cells import (
     NOTHING_RUN,
@@ -93,7 +94,12 @@ class Worker:
     def take(self, repeats: int) -> None:
         """Take a slice, and again as often as `repeats` allows while it gets too little of its CPU."""
         for left in range(repeats, -1, -1):
-            found = self._slice()
+            try:
+                found = self._slice()
+            except ValueError as error:
+                self.finish()
+                self.ended = self.ended and replace(self.ended, exit_code=1, stderr=str(error))
+                return
             if found is None:
                 self.finish()
                 return
@@ -103,9 +109,16 @@ class Worker:
                 return
 
     def _slice(self) -> Slice | None:
+        """Return what a slice took; None if the process ends or reports instead, ValueError for times of no clock."""
         line = self._asked(lambda: self.process.ask(SLICE, self.deadline_s))
         words = (line or "").split()
-        return Slice(float(words[0]), float(words[1])) if len(words) == 2 else None
+        if len(words) != 2:
+            return None
+        with suppress(ValueError):
+            wall_s, cpu_s = map(float, words)
+            if 0 < wall_s <= MOST_SECONDS and 0 <= cpu_s <= MOST_SECONDS:
+                return Slice(wall_s, cpu_s)
+        raise ValueError(f"it answered {(line or '')[:80]!r} to a slice")
 
     def finish(self) -> None:
         """Let it report and end, unless it has ended."""
@@ -135,6 +148,8 @@ def awaited(cell: Cell, process: Process, ask: Callable[[], str | None]) -> tupl
         return ask(), None
     except LateError:
         return None, Ended(None, text_of(process.stdout), text_of(process.stderr), True)
+    except FloodError:
+        return None, Ended(None, "", "", False, flooded=True)
     except EngineError as error:
         # Only this cell fails; its next process gets a new agent.
         cell.agent = None
@@ -144,7 +159,10 @@ def awaited(cell: Cell, process: Process, ask: Callable[[], str | None]) -> tupl
 def ended_of(cell: Cell, process: Process) -> Ended:
     """Return how a process ended, as the launcher says it."""
     stdout = text_of(process.stdout) + process.cost
-    code = processes.parse_costs(process.cost)[0].exit_code
+    said = processes.parse_costs(process.cost)
+    if not said:
+        return Ended(1, stdout, "the launcher does not say how it ended", False)
+    code = said[0].exit_code
     starved = code != 0 and cell.sandbox.has_no_memory_left()
     return Ended(code, stdout, text_of(process.stderr), False, starved)
 
@@ -272,18 +290,24 @@ def run_starts(
     rng, take = _order(session, benchmark, number), session.take()
     going_on = {cell.subject.label: cell for cell in cells}
     printed = {label: Ended(0, "", "", False) for label in going_on}
-    for _ in range(take.warmups + take.values):
-        for label in rng.sample(sorted(going_on), len(going_on)):
-            cell = going_on[label]
-            on_start(cell)
-            outcome, ended = _start_once(session, benchmark, cell)
-            if outcome.state is not State.OK:
-                del going_on[label]
-                yield Taken(cell, outcome, None, ended, 0.0)
-            printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr, False)
-    for label, cell in going_on.items():
-        busy_s = sum(cost.wall_s for cost in processes.parse_costs(printed[label].stdout))
-        yield Taken(cell, OK, None, printed[label], busy_s)
+    failed: list[Taken] = []
+    try:
+        for _ in range(take.warmups + take.values):
+            for label in rng.sample(sorted(going_on), len(going_on)):
+                cell = going_on[label]
+                on_start(cell)
+                outcome, ended = _start_once(session, benchmark, cell)
+                if outcome.state is not State.OK:
+                    del going_on[label]
+                    failed.append(Taken(cell, outcome, None, ended, 0.0))
+                printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr, False)
+    finally:
+        # Also if somebody ends the rounds: the starts that were timed are kept.
+        yield from failed
+        for label, cell in going_on.items():
+            costs = processes.parse_costs(printed[label].stdout)
+            if len(costs) > take.warmups:
+                yield Taken(cell, OK, None, printed[label], sum(cost.wall_s for cost in costs))
 
 
 def _start_once(session: Session, benchmark: Benchmark, cell: Cell) -> tuple[Outcome, Ended]:

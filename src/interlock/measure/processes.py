@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,9 +10,10 @@ from typing import Any
 import pyperf
 from pydantic import ValidationError
 
-from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
+from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH, Data
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
+from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.protocol import MEMORY_BYTES, Ended
 from interlock.errors import WorkloadError
 from interlock.measure import adapters
@@ -142,11 +142,20 @@ def launch_options(benchmark: Benchmark, parallel: int = 1, *, keep_output: bool
 
 def parse_costs(stdout: str) -> list[ProcessCost]:
     """Return what the launcher read of each process: wall and CPU time in seconds, memory, context switches."""
-    return [
-        ProcessCost.model_validate(json.loads(line)["interlock_process"])
-        for line in _lines(stdout)
-        if line.startswith(PROCESS_LINE)
-    ]
+    found = (_parse_cost(line) for line in _lines(stdout) if line.startswith(PROCESS_LINE))
+    return [cost for cost in found if cost is not None]
+
+
+class _CostLine(Data):
+    interlock_process: ProcessCost
+
+
+def _parse_cost(line: str) -> ProcessCost | None:
+    """Return what a line of the launcher says; None for one that a program has printed in its place."""
+    try:
+        return _CostLine.model_validate_json(line).interlock_process
+    except ValidationError:
+        return None
 
 
 def printed_lines(stdout: str) -> list[str]:
@@ -201,12 +210,8 @@ def judge_process(
     workload: Workload, benchmark: Benchmark, ended: Ended, *, may_idle: bool = False
 ) -> tuple[Outcome, ProgramOutput | None]:
     """Return the outcome of a process and a program's report; with `may_idle` the program may have done no work."""
-    if ended.timed_out:
-        reason = f"'{benchmark.name}' had not ended after {workload.deadline_of(benchmark):g} s"
-        return Outcome(state=State.TIMED_OUT, reason=reason), None
-    if ended.out_of_memory:
-        reason = f"'{benchmark.name}' had no memory left: a cell has {MEMORY_BYTES / 2**30:g} GiB"
-        return Outcome(state=State.FAILED, reason=reason), None
+    if ended.took_sandbox:
+        return _judge_kill(workload, benchmark, ended), None
     if ended.exit_code != 0:
         return _judge_exit(workload, benchmark, ended), None
     if benchmark.command is not None:
@@ -221,6 +226,16 @@ def judge_process(
         return Outcome(state=State.FAILED, reason=str(error)), None
     supported = output.unsupported is None
     return OK if supported else Outcome(state=State.UNSUPPORTED, reason=output.unsupported or ""), output
+
+
+def _judge_kill(workload: Workload, benchmark: Benchmark, ended: Ended) -> Outcome:
+    if ended.timed_out:
+        reason = f"'{benchmark.name}' had not ended after {workload.deadline_of(benchmark):g} s"
+        return Outcome(state=State.TIMED_OUT, reason=reason)
+    what = f"printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
+    if ended.out_of_memory:
+        what = f"had no memory left: a cell has {MEMORY_BYTES / 2**30:g} GiB"
+    return Outcome(state=State.FAILED, reason=f"'{benchmark.name}' {what}")
 
 
 def _judge_exit(workload: Workload, benchmark: Benchmark, ended: Ended) -> Outcome:
@@ -283,7 +298,7 @@ def gil_note(output: ProgramOutput | None, stderr: str) -> str:
     states = (_gil(output, "gil_enabled_at_start"), _gil(output, "gil_enabled"))
     if named is None and states != (Gil.OFF, Gil.ON):
         return ""
-    who = f"module '{named[1]}' switched it on" if named else "switched on by a module that was not named"
+    who = f"module '{named[1][:100]}' switched it on" if named else "switched on by a module that was not named"
     return f"GIL off at start, on after the work: {who}"
 
 
@@ -312,8 +327,10 @@ def command_run(
 
 def program_run(workload: Workload, benchmark: Benchmark, output: ProgramOutput, cost: ProcessCost) -> pyperf.Run:
     """Return a pyperf run of a program: seconds per unit of work, as pyperf stores them."""
-    metadata = _metadata(workload, benchmark, output.loops, output.inner_loops) | _cost_metadata([cost])
-    metadata |= {f"interlock_{key}": _plain(value) for key, value in output.metadata.items()}
+    # The program's own words first: none of them replaces a figure that was measured around it.
+    metadata = {f"interlock_{key}": _plain(value) for key, value in output.metadata.items()}
+    metadata = {key: value for key, value in metadata.items() if key not in {BLOCK, GROUP, ESTIMATOR}}
+    metadata |= _metadata(workload, benchmark, output.loops, output.inner_loops) | _cost_metadata([cost])
     metadata |= _clock_metadata(benchmark, output)
     warmups = [(output.loops, _per_unit(raw, output.loops, output)) for raw in output.warmups]
     if output.calibration:

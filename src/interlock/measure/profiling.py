@@ -42,7 +42,7 @@ def profile_pass(session: Session, open_cells: list[Cell]) -> None:
                 try:
                     with cell.clock.during(Phase.PROFILING):
                         cell.profiles[benchmark.name] = _profile(session, benchmark, cell)
-                except InterlockError as error:
+                except (InterlockError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
                     cell.profile_problem = str(error)
 
 

@@ -6,6 +6,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -16,7 +17,7 @@ from interlock.analysis.verdicts import LOOKS, compare_rows, last_look, open_lab
 from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
 from interlock.engine.protocol import Ended
-from interlock.errors import UnsupportedHereError
+from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, services
 from interlock.measure.cells import (
     NOTHING_RUN,
@@ -252,11 +253,22 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
 
     for cell in visited:
         on_start(cell)
-        with cell.clock.during(Phase.MEASURING):
+        with cell.clock.during(Phase.MEASURING), failing(cell, benchmark):
             run_benchmark(session, benchmark, cell, spent, number)
     run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
     for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
         _keep(session, benchmark, taken, spent, number)
+
+
+@contextmanager
+def failing(cell: Cell, benchmark: Benchmark) -> Iterator[None]:
+    """Let what a process printed, whatever it is, fail its own cell in this benchmark and nothing else."""
+    try:
+        yield
+    except (WorkloadError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+        state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
+        what = getattr(error, "found", "") or f"its output is no measurement ({' '.join(str(error).split())})"
+        cell.outcomes[benchmark.name] = Outcome(state=state, reason=f"'{benchmark.name}': {what}")
 
 
 def _takes_turns(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
@@ -275,12 +287,13 @@ def _keep(session: Session, benchmark: Benchmark, taken: blocks.Taken, spent: Ti
     outcome = _noted(benchmark, taken.cell, taken.outcome, taken.output, taken.ended)
     if outcome.state is not State.OK:
         return
-    costs = processes.parse_costs(taken.ended.stdout)
-    if taken.output is None:
-        run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
-    else:
-        run = program_run(session.workload, benchmark, taken.output, costs[-1])
-    taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark), taken.group))
+    with failing(taken.cell, benchmark):
+        costs = processes.parse_costs(taken.ended.stdout)
+        if taken.output is None:
+            run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
+        else:
+            run = program_run(session.workload, benchmark, taken.output, costs[-1])
+        taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark), taken.group))
 
 
 def _noted(benchmark: Benchmark, cell: Cell, outcome: Outcome, output: ProgramOutput | None, ended: Ended) -> Outcome:
@@ -334,8 +347,8 @@ class TimeUsed:
 
     def add(self, ended: Ended, deadline_s: float, busy_s: float | None = None) -> None:
         """Add a process; one that was killed at its deadline took that long, one that waited for its turns `busy_s`."""
-        if ended.timed_out:
-            self.in_processes_s += deadline_s
+        if ended.timed_out or ended.flooded:
+            self.in_processes_s += deadline_s if ended.timed_out else busy_s or 0
             self.cpu_s = None
             return
         costs = processes.parse_costs(ended.stdout)

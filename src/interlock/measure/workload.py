@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from interlock.catalog.types import LIMIT, PREFIX, TWIN
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Metric, Workload
+from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
@@ -260,6 +260,7 @@ def _profile_outcome(session: Session, cell: Cell) -> Outcome | None:
     return OK
 
 
+MOST_BENCHMARKS = 1000
 ANY = Benchmark(name="", metric=Metric(label="s", scale=1))
 
 
@@ -294,7 +295,7 @@ def _ask(session: Session, cell: Cell) -> dict[str, list[str]]:
 def _tasks(session: Session, cell: Cell) -> dict[str, list[str]]:
     """Run a script's benchmarks by number until one does nothing: that number does not exist."""
     found: dict[str, list[str]] = {}
-    for number in itertools.count():
+    for number in range(MOST_BENCHMARKS):
         ended = _run(session, cell, adapters.task_argv(session.workload, number))
         if ended.exit_code != 0:
             raise WorkloadError(found=_why(session, ended), todo=f"Run workloads/{session.workload.program} by hand.")
@@ -302,7 +303,9 @@ def _tasks(session: Session, cell: Cell) -> dict[str, list[str]]:
         if not names:
             return found
         found[names[0]] = ["--worker-task", str(number)]
-    return found
+    raise WorkloadError(
+        found=f"{session.workload.program} has more than {MOST_BENCHMARKS} benchmarks", todo="Split it into several."
+    )
 
 
 def _tests(session: Session, cell: Cell) -> dict[str, list[str]]:
@@ -322,4 +325,6 @@ def _why(session: Session, ended: Ended) -> str:
     program, deadline_s = session.workload.program, session.workload.deadline_s
     if ended.timed_out:
         return f"{program} had not ended after {deadline_s:g} s when it listed its benchmarks"
+    if ended.flooded:
+        return f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
     return f"{program} ended with exit code {ended.exit_code}: {adapters.failure_line(ended.stdout, ended.stderr)}"

@@ -7,9 +7,9 @@ from enum import StrEnum
 from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from interlock.catalog.types import Data, EnvironmentName, Seconds, label_of
+from interlock.catalog.types import LEAST_VALUE_S, MOST_SECONDS, Count, Data, EnvironmentName, Finite, Seconds, label_of
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
 from interlock.results.profiles import BenchmarkProfile, Probe
@@ -26,11 +26,20 @@ class State(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+MOST_REASON = 1000
+
+
+def shortened(text: str) -> str:
+    """Return a text without its middle if it is longer than people read: processes may print any amount."""
+    half = MOST_REASON // 2
+    return text if len(text) <= MOST_REASON else f"{text[:half]} ... {text[-half:]}"
+
+
 class Outcome(Data):
     """A state and, unless it is ok, the reason."""
 
     state: State
-    reason: str = ""
+    reason: Annotated[str, AfterValidator(shortened)] = ""
 
 
 class BaseImage(Data):
@@ -109,16 +118,16 @@ class Facts(Data):
 class ProcessCost(Data):
     """What the launcher read of one process: times in seconds, memory in bytes."""
 
-    wall_s: float
-    user_s: float
-    sys_s: float
-    max_rss_bytes: int
-    voluntary_switches: int
-    involuntary_switches: int
-    instructions: int | None = None  # in user mode; only if they were asked for
-    resident_share: float | None = None  # of the interpreter's pages still cached after they were dropped
-    exit_code: int
-    signal: int
+    wall_s: Seconds
+    user_s: Seconds
+    sys_s: Seconds
+    max_rss_bytes: Count
+    voluntary_switches: Count
+    involuntary_switches: Count
+    instructions: Count | None = None  # in user mode; only if they were asked for
+    resident_share: Finite | None = None  # of the interpreter's pages still cached after they were dropped
+    exit_code: Count
+    signal: Count
 
 
 class Times(Data):
@@ -214,19 +223,25 @@ class Experiment(Data):
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
 
 
+MOST_LOOPS = 10**15
+Loops = Annotated[int, Field(ge=1, le=MOST_LOOPS, strict=True)]
+ShortText = Annotated[str, Field(max_length=10_000, strict=True)]
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)] | Finite
+
+
 class ProgramOutput(Data):
     """The JSON object that a workload program prints last; times are raw seconds of loops x inner_loops units."""
 
     interlock: Literal[1]
-    unsupported: str | None = None
+    unsupported: ShortText | None = None
     slices: bool = False  # whether it takes --slices
-    loops: Annotated[int, Field(ge=0)] = 0
-    inner_loops: Annotated[int, Field(ge=1)] = 1
-    calibration: list[tuple[Annotated[int, Field(ge=1)], Seconds]] = []
+    loops: Annotated[int, Field(ge=0, le=MOST_LOOPS, strict=True)] = 0
+    inner_loops: Loops = 1
+    calibration: list[tuple[Loops, Seconds]] = []
     warmups: list[Seconds] = []
     values: list[Seconds] = []
     cpu: list[Seconds] = []  # CPU time of each value; programs of others do not report it
-    metadata: dict[str, int | float | str | bool] = {}
+    metadata: dict[ShortText, bool | Number | ShortText] = {}
 
     @model_validator(mode="after")
     def _work_takes_time(self) -> ProgramOutput:
@@ -234,7 +249,7 @@ class ProgramOutput(Data):
         if self.unsupported is None and self.loops > 0:
             if not self.calibration and not self.values:
                 raise ValueError("neither values nor a calibration")
-            if any(value == 0 for value in self.values):
+            if any(value < LEAST_VALUE_S for value in self.values):
                 raise ValueError("a value of 0 s")
         return self
 
@@ -300,18 +315,23 @@ def _mean(figures: Sequence[float]) -> float:
     return geometric_mean(figures) if min(figures) > 0 else fmean(figures)
 
 
+# Seconds for one unit of work: a value may be of 10^30 of them.
+Value = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False, strict=True)]
+Units = Annotated[int, Field(ge=1, le=MOST_LOOPS**2, strict=True)]
+
+
 class BenchmarkValues(Data):
     """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the blocks."""
 
-    processes: list[list[float]]
-    blocks: list[int] = []  # of each process; of old files nothing, where each process is a round
-    groups: list[int] = []  # of each process, where the rows of a block were split
+    processes: list[list[Value]]
+    blocks: list[Count] = []  # of each process; of old files nothing, where each process is a round
+    groups: list[Count] = []  # of each process, where the rows of a block were split
     estimator: Estimator = Estimator.MEDIAN
-    user_s: list[float] = []  # CPU time of the whole process, start and exit included, one for each process
-    sys_s: list[float] = []
-    units: list[int] = []  # of work within one value, one for each process
-    reported: dict[str, list[float]] = {}  # figures by key, one a process; keys that one lacks are left out
-    max_rss_bytes: int
+    user_s: list[Seconds] = []  # CPU time of the whole process, start and exit included, one for each process
+    sys_s: list[Seconds] = []
+    units: list[Units] = []  # of work within one value, one for each process
+    reported: dict[str, list[Finite]] = {}  # figures by key, one a process; keys that one lacks are left out
+    max_rss_bytes: Count
     gil_after: Gil | None = None
 
     @property

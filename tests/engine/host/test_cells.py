@@ -93,6 +93,24 @@ def test_a_word_that_names_no_place_stays_as_it_is(word: str) -> None:
 
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_a_process_that_prints_without_an_end_is_killed_and_little_of_it_is_kept(
+    descriptor: int, tmp_path: Path
+) -> None:
+    start_s = time.monotonic()
+    ended = cells.run_process(["sh", "-c", f"yes >&{descriptor}"], 60, ENVIRONMENT, tmp_path)
+    assert (ended.exit_code, ended.flooded, ended.timed_out, ended.took_sandbox) == (None, True, False, True)
+    assert len(ended.stdout) + len(ended.stderr) == 0
+    assert time.monotonic() - start_s < 30
+
+
+def test_a_process_that_closes_its_output_and_lives_on_times_out(tmp_path: Path) -> None:
+    ended = cells.run_process(["sh", "-c", "exec >&- 2>&-; sleep 60"], 0.3, ENVIRONMENT, tmp_path)
+    assert (ended.exit_code, ended.timed_out) == (None, True)
+
+
 # Leaves its group, its session and its parent, as a daemon does, and says who it is.
 DAEMON = """
 import os, sys, time

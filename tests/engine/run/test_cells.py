@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -13,29 +14,39 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.protocol import CpuUsed
 from interlock.engine.run import cells
 from interlock.engine.run.cells import parse_cpu_used, parse_memory_bytes
-from interlock.errors import WorkloadError
+from interlock.errors import FloodError, WorkloadError
 
 
 def frame(stream: int, text: bytes) -> bytes:
     return struct.pack(">BxxxL", stream, len(text)) + text
 
 
+def demultiplexed(frames: bytes, size: int = 5) -> tuple[bytes, bytes]:
+    """What comes of frames that arrive in pieces."""
+    output = cells.Output()
+    for start in range(0, len(frames), size):
+        output.feed(frames[start : start + size])
+    return bytes(output.stdout), bytes(output.stderr)
+
+
 def test_each_stream_is_put_together_in_its_order() -> None:
     frames = frame(1, b"a\n") + frame(2, b"oops\n") + frame(1, b"") + frame(1, b"b\n")
-    assert cells.demultiplexed(frames) == (b"a\nb\n", b"oops\n")
+    for size in range(1, len(frames) + 1):
+        assert demultiplexed(frames, size) == (b"a\nb\n", b"oops\n")
 
 
 def test_a_process_that_printed_nothing_has_empty_streams() -> None:
-    assert cells.demultiplexed(b"") == (b"", b"")
+    assert demultiplexed(b"") == (b"", b"")
 
 
 @pytest.mark.parametrize("lost", [1, 5, 12])
 def test_of_a_frame_that_was_cut_short_what_came_is_kept(lost: int) -> None:
     whole, cut = frame(1, b"whole\n"), frame(1, b"cut\n")
-    assert cells.demultiplexed(whole + cut[:-lost]) == (b"whole\n" + b"cut\n"[: max(0, 4 - lost)], b"")
+    assert demultiplexed(whole + cut[:-lost]) == (b"whole\n" + b"cut\n"[: max(0, 4 - lost)], b"")
 
 
 class Engine(BaseHTTPRequestHandler):
@@ -49,6 +60,11 @@ class Engine(BaseHTTPRequestHandler):
             self._answer(b'HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\n\r\n{"message": "none"}')
             return
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n"
+        if "/exec/flood/" in self.path:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            with suppress(OSError):
+                self._answer(head + frame(2, b"x" * (MOST_OUTPUT_BYTES + 1)))
+            return
         self._answer(head + frame(1, b"out\n") + frame(2, b"err\n"))
 
     def _answer(self, packet: bytes) -> None:
@@ -76,6 +92,11 @@ def test_output_that_comes_with_the_headers_is_not_lost(client: docker.DockerCli
 def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient) -> None:
     with pytest.raises(APIError, match="404"):
         cells.run_to_end(client, "unknown")
+
+
+def test_more_output_than_is_read_is_an_error_and_the_connection_is_closed(client: docker.DockerClient) -> None:
+    with pytest.raises(FloodError):
+        cells.run_to_end(client, "flood")
 
 
 SECOND = st.integers(0, 10**6)

@@ -25,12 +25,12 @@ import psutil
 
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.agent import Agent
+from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
 from interlock.engine.host import toolchain
 from interlock.engine.host.prefixes import LOCALE, environment_of
 from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended
 from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
-from interlock.errors import EngineError, UnsupportedHereError, WorkloadError, last_line
+from interlock.errors import EngineError, FloodError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
 
 # Of a launcher whose program is not there, as of a shell.
@@ -182,17 +182,42 @@ def run_process(argv: list[str], deadline_s: float, environment: Mapping[str, st
         raise EngineError(
             found=f"a process could not be started: {error}", todo="Run `interlock doctor`: it names what is missing."
         ) from None
-    late = False
-    try:
-        stdout, stderr = process.communicate(timeout=deadline_s)
-    except subprocess.TimeoutExpired:
-        late = True
-        end_all_of(owner)
-        stdout, stderr = process.communicate()
-    finally:
-        end_all_of(owner)
+    late = flooded = False
+    stdout, stderr = bytearray(), bytearray()
+    with process:
+        try:
+            _read_to_end(process, (stdout, stderr), time.monotonic() + deadline_s)
+        except subprocess.TimeoutExpired:
+            late = True
+        except FloodError:
+            flooded = True
+        finally:
+            end_all_of(owner)
     code = None if late else _as_engines_say(process.returncode)
+    if flooded:
+        return Ended(None, "", "", False, flooded=True)
     return Ended(code, stdout.decode("utf-8", "replace"), stderr.decode("utf-8", "replace"), late)
+
+
+def _read_to_end(process: subprocess.Popen[bytes], into: tuple[bytearray, bytearray], limit_s: float) -> None:
+    """Put what a process prints into the two, until it has ended.
+
+    TimeoutExpired if it has not at `limit_s` by the monotonic clock, FloodError once it prints too much.
+    """
+    streams = dict(zip((cast(IO[bytes], process.stdout), cast(IO[bytes], process.stderr)), into, strict=True))
+    while streams:
+        left_s = limit_s - time.monotonic()
+        ready, _, _ = select.select(list(streams), [], [], max(left_s, 0))
+        if left_s <= 0 or not ready:
+            raise subprocess.TimeoutExpired(process.args, left_s)
+        for stream in ready:
+            data = os.read(stream.fileno(), RECEIVE_BYTES)
+            streams[stream] += data
+            if len(streams[stream]) > MOST_OUTPUT_BYTES:
+                raise flood()
+            if not data:
+                del streams[stream]
+    process.wait(max(limit_s - time.monotonic(), 0.001))
 
 
 class ProcessChannel:

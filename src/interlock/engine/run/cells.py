@@ -21,10 +21,11 @@ from urllib3.exceptions import HTTPError
 
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.engine.agent import MOST_OUTPUT_BYTES, flood
 from interlock.engine.build.image import tar_of
 from interlock.engine.client import OWNER_LABEL, engine_errors, no_space
 from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
-from interlock.errors import EngineError, WorkloadError
+from interlock.errors import EngineError, FloodError, WorkloadError
 
 IDLE = [f"{MOUNT}/launch", "--idle"]
 SERVER_PORT = 8080
@@ -41,7 +42,7 @@ OUT_OF_MEMORY = (
 REMOVAL_S = 30
 # A frame of the engine's output: the stream, and how many bytes of it follow.
 HEADER = struct.Struct(">BxxxL")
-STDOUT, STDERR = 1, 2
+STDOUT = 1
 RECEIVE_BYTES = 1 << 16
 LAST_LINES = 3
 CPU_FILES = [
@@ -242,9 +243,10 @@ def run_process(
 ) -> Ended:
     """Run argv in the container to its end.
 
-    At the deadline the container is killed: nothing in it survives. Nor does one that had no memory left.
+    At the deadline the container is killed, and once it prints too much: nothing in it survives. Nor does one that had
+    no memory left.
     """
-    late = threading.Event()
+    late, flooded = threading.Event(), False
 
     def kill() -> None:
         late.set()
@@ -256,6 +258,8 @@ def run_process(
     timer.start()
     try:
         done = execute(client, container.id, argv, environment)
+    except FloodError:
+        done, flooded = Done(None, "", ""), True
     except DockerException as error:
         if not late.is_set():
             raise EngineError(
@@ -264,10 +268,11 @@ def run_process(
         done = Done(None, "", "")
     finally:
         timer.cancel()
-    starved = not late.is_set() and done.exit_code != 0 and ran_out_of_memory(container)
-    if late.is_set() or starved:
+    starved = not late.is_set() and not flooded and done.exit_code != 0 and ran_out_of_memory(container)
+    ended = Ended(done.exit_code, done.stdout, done.stderr, late.is_set(), starved, flooded)
+    if ended.took_sandbox:
         remove(container)
-    return Ended(done.exit_code, done.stdout, done.stderr, late.is_set(), starved)
+    return ended
 
 
 def ran_out_of_memory(container: Container) -> bool:
@@ -351,7 +356,7 @@ class Done:
 def execute(
     client: DockerClient, container_id: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> Done:
-    """Run argv in a container to its end; errors are docker's own."""
+    """Run argv in a container to its end; errors are docker's own, or FloodError."""
     execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}))["Id"]
     stdout, stderr = run_to_end(client, execution)
     code = client.api.exec_inspect(execution)["ExitCode"]
@@ -374,16 +379,49 @@ def run_in_workload(container: Container, argv: Sequence[str]) -> Done:
 
 
 def run_to_end(client: DockerClient, execution: str) -> tuple[bytes, bytes]:
-    """Start what was created, wait for its end, and return stdout and stderr."""
+    """Start what was created, wait for its end, and return stdout and stderr; FloodError if that is too much."""
     api = client.api
     start = {"Tty": False, "Detach": False}
     # Without an upgrade it is an ordinary answer, which ends with its connection.
     answer = api._post_json(api._url("/exec/{0}/start", execution), data=start, stream=True)
     api._raise_for_status(answer)
+    output = Output()
     try:
-        return demultiplexed(answer.raw.read())
+        while data := answer.raw.read(RECEIVE_BYTES):
+            output.feed(data)
     except HTTPError as error:
         raise DockerException(f"the output ended too early: {error}") from None
+    finally:
+        answer.close()
+    return bytes(output.stdout), bytes(output.stderr)
+
+
+class Output:
+    """The stdout and stderr of a process, from the engine's frames as they come; the last one may be cut short."""
+
+    def __init__(self) -> None:
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self._header, self._left, self._stream = bytearray(), 0, self.stdout
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes; FloodError once a stream has more than is read."""
+        view = memoryview(data)
+        while view:
+            if not self._left:
+                missing = HEADER.size - len(self._header)
+                self._header += view[:missing]
+                view = view[missing:]
+                if len(self._header) == HEADER.size:
+                    number, self._left = HEADER.unpack(self._header)
+                    self._stream = self.stdout if number == STDOUT else self.stderr
+                    self._header.clear()
+                continue
+            piece = view[: self._left]
+            self._stream += piece
+            self._left -= len(piece)
+            view = view[len(piece) :]
+            if len(self._stream) > MOST_OUTPUT_BYTES:
+                raise flood()
 
 
 class ExecutionChannel:
@@ -431,18 +469,6 @@ def open_channel(client: DockerClient, container: Container, argv: Sequence[str]
     with engine_errors("the engine cannot start a cell's agent"):
         execution = client.api.exec_create(container.id, list(argv), stdin=True)["Id"]
         return ExecutionChannel(client.api.exec_start(execution, socket=True))
-
-
-def demultiplexed(frames: bytes) -> tuple[bytes, bytes]:
-    """Split the engine's frames into stdout and stderr; the last frame may be cut short."""
-    streams = {STDOUT: bytearray(), STDERR: bytearray()}
-    at = 0
-    while at + HEADER.size <= len(frames):
-        stream, length = HEADER.unpack_from(frames, at)
-        at += HEADER.size
-        streams[stream] += frames[at : at + length]
-        at += length
-    return bytes(streams[STDOUT]), bytes(streams[STDERR])
 
 
 def last_lines(text: str) -> str:
