@@ -14,6 +14,7 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 
 from interlock.cli import main
+from interlock.engine.build.image import run_build
 from interlock.engine.registry.api import registry_digest
 from interlock.results.experiments import Built
 from tests.builders import ROOT
@@ -32,6 +33,34 @@ RUN mkdir -p /install/lib/python2.6/site-packages && \\
 FROM localhost/library/python:2.6-slim
 COPY --from=build /install/lib/python2.6/site-packages/ /usr/local/lib/python2.6/site-packages/
 CMD ["python2.6", "-c", "import mod, sys; print(mod.word, sys.version_info[:2])"]
+"""
+
+# The whole interpreter goes into another base, in paths with a build argument that the image sets itself.
+COPIED = """\
+ARG PYTHON_VERSION=2.6
+FROM localhost/library/python:$PYTHON_VERSION-slim AS py
+FROM {base}
+ARG PYTHON_VERSION
+COPY --from=py /usr/local/bin/python2.6 /usr/local/bin/
+COPY --from=py /usr/local/lib/python${{PYTHON_VERSION}} /usr/local/lib/python${{PYTHON_VERSION}}/
+RUN ln -s /usr/local/bin/python2.6 /usr/local/bin/python
+CMD ["python", "-c", "import os; print(os.__file__)"]
+"""
+UV = "localhost/astral-sh/uv:python2.6-slim"
+# As uv's documentation has it. This uv is a script: the real one is in tests/proofs/test_installers.py.
+WITH_UV = f"""\
+FROM {UV} AS builder
+RUN uv sync
+FROM {OLD}
+COPY --from=builder /app /app
+CMD ["cat", "/app/made-with"]
+"""
+UV_IMAGE = f"""\
+FROM {OLD}
+RUN cd /usr/local/bin \
+ && echo '#!/bin/sh\\nmkdir /app && echo "$PYTHON_VERSION $(command -v uvx)" > /app/made-with' > uv \
+ && chmod 755 uv && cp uv uvx
+ENV PYTHON_VERSION=2.6
 """
 
 Run = Callable[..., tuple[int, str, str]]
@@ -94,6 +123,32 @@ def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, im
     assert run(file, "--check", "--to", NO_THREADS)[0] == 0
     assert run(file, "--revert", "--write")[0] == 0
     assert file.read_text() == DOCKERFILE
+
+
+def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap(
+    run: Run, client: Any, image: Built, tmp_path: Path
+) -> None:
+    assert image.base
+    file = tmp_path / "Dockerfile"
+    file.write_text(COPIED.format(base=image.base.reference))
+    assert run(file, "--to", NO_THREADS, "--paths", "--write")[0] == 0
+    assert output_of(client, tmp_path) == "/usr/local/lib/python2.7/os.pyc"
+
+
+@pytest.mark.usefixtures("image")
+def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Run, client: Any, tmp_path: Path) -> None:
+    log: list[str] = []
+    made = run_build(client, {"Dockerfile": UV_IMAGE.encode()}, log, lambda _: None, tag=UV)
+    assert made, "".join(log)
+    file = tmp_path / "Dockerfile"
+    file.write_text(WITH_UV)
+    try:
+        assert run(file, "--to", NO_THREADS, "--write")[0] == 0
+        assert output_of(client, tmp_path) == "2.7.18 /usr/local/bin/uvx"
+        assert run(file, "--revert", "--write")[0] == 0
+        assert file.read_text() == WITH_UV
+    finally:
+        client.images.remove(UV)
 
 
 def test_without_paths_the_swapped_file_builds_and_does_not_run(

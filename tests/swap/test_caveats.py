@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from tests.swap.samples import FREE, PLAIN, PYPY
@@ -31,7 +32,7 @@ def test_the_same_python_on_the_same_system_needs_no_word(image: str) -> None:
     [
         ("python:3.13", "the new image is slim"),
         ("python:3.13-alpine", "is Alpine"),
-        ("python:3.13-slim-bookworm", "is Debian bookworm, the new image trixie"),
+        ("python:3.13-slim-bookworm", "Debian bookworm becomes trixie"),
         ("python:3.12-slim", "python3.12 becomes python3.13"),
         ("interlock/python:3.13t-trixie", "python3.13t becomes python3.13"),
         ("pypy:3.11-slim", "pypy3.11 becomes python3.13"),
@@ -95,6 +96,142 @@ def test_stages_below_run_on_the_swapped_image_too() -> None:
     assert says(text, "runs ") == [5]
 
 
+def heavy(text: str, to: NewImage = PLAIN) -> list[tuple[int, str]]:
+    """The line and the weight of each warning, without what is to know."""
+    found = swapped_dockerfile(text, to, None, paths=False).warnings
+    return [(one.line, one.weight) for one in found if one.weight is not Weight.KNOW]
+
+
+@pytest.mark.parametrize(
+    ("line", "difference"),
+    [
+        ('CMD ["uwsgi", "--http", ":8000"]', "libpython"),
+        ("RUN pip install uwsgi", "libpython"),
+        ("COPY --from=nginx/unit:1-python3.13 /usr/sbin/unitd /usr/sbin/", "libpython"),
+        ("COPY --from=x /usr/local/lib/libpython3.13.so.1.0 /usr/local/lib/", "libpython"),
+        ('CMD ["gunicorn", "--threads", "4", "app"]', "threads"),
+        ("CMD exec gunicorn app", "threads"),
+        ("COPY wheels /usr/local/lib/python3.13/site-packages/", "site-packages"),
+        ("RUN python3 -m venv /opt/venv", "venv"),
+    ],
+)
+def test_what_needs_a_part_that_the_new_image_lacks_is_told_with_the_way_out(line: str, difference: str) -> None:
+    lacks = replace(PLAIN, differences={difference: "is not there"}, ways_out={difference: "cpython-3.13-other"})
+    assert says(f"FROM python:3.13-slim\n{line}\n", "is not there; use cpython-3.13-other", lacks) == [2]
+    assert says(f"FROM python:3.13-slim\n{line}\n", "is not there", PLAIN) == []
+
+
+@pytest.mark.parametrize("line", ["RUN adduser --system app", "RUN addgroup x && useradd -g x y"])
+def test_adduser_is_no_longer_in_slim_images(line: str) -> None:
+    assert heavy(f"FROM python:3.13-slim\n{line}\n") == [(2, Weight.BREAKS)]
+    assert heavy(f"FROM python:3.13-slim\nRUN apt-get install -y adduser\n{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("image", "old"),
+    [
+        ("python:2.7-slim", "buster"),
+        ("python:3.6", "bullseye"),
+        ("python:3.8-slim", "bookworm"),
+        ("python:3.11.2-slim", "bullseye"),
+        ("python:3.13.2-slim", "bookworm"),
+    ],
+)
+def test_a_tag_that_stopped_moving_has_the_debian_release_that_it_stayed_on(image: str, old: str) -> None:
+    assert says(f"FROM {image}\n", f"Debian {old} becomes trixie") == [1]
+
+
+@pytest.mark.parametrize("image", ["python:3.13-slim", "python:3.13.9-slim", "python:3.8.2-slim"])
+def test_of_other_tags_no_release_is_claimed(image: str) -> None:
+    assert says(f"FROM {image}\n", "becomes trixie") == []
+
+
+def test_triggers_of_an_onbuild_image_are_lost() -> None:
+    assert (1, Weight.BREAKS) in heavy("FROM python:3.6-onbuild\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FROM --platform=linux/arm64/v8 python:3.13-slim\n", [(1, Weight.BREAKS)]),
+        ("FROM arm64v8/python:3.13-slim\n", [(1, Weight.BREAKS)]),
+        ("FROM --platform=$TARGETPLATFORM python:3.13-slim\n", [(1, Weight.MAY_BREAK)]),
+        ("FROM --platform=linux/amd64 python:3.13-slim\n", []),
+        ("FROM python:3.13-slim\n", []),
+    ],
+)
+def test_an_architecture_that_the_new_image_is_not_for_is_told(text: str, expected: list[tuple[int, str]]) -> None:
+    assert heavy(text, replace(PLAIN, platforms=("linux/amd64",))) == expected
+    several = replace(PLAIN, platforms=("linux/amd64", "linux/arm64"))
+    assert heavy(text, several) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "weight"),
+    [
+        ("RUN uv python install 3.12", Weight.BREAKS),
+        ("ENV UV_PYTHON_PREFERENCE=only-managed", Weight.BREAKS),
+        ("RUN uv sync --managed-python", Weight.BREAKS),
+        ("RUN poetry env use 3.13", Weight.MAY_BREAK),
+        ("RUN conda create -n x python=3.13", Weight.MAY_BREAK),
+        ("COPY pyproject.toml uv.lock .python-version ./", Weight.KNOW),
+    ],
+)
+def test_who_takes_another_python_than_the_images_is_told(line: str, weight: Weight) -> None:
+    found = swapped_dockerfile(f"FROM python:3.13-slim\n{line}\n", PLAIN, None, paths=False).warnings
+    assert [(one.line, one.weight) for one in found] == [(2, weight)]
+
+
+def test_an_old_uv_does_not_know_free_threaded_builds() -> None:
+    text = "FROM python:3.14-slim\nCOPY --from=ghcr.io/astral-sh/uv:{} /uv /bin/\n"
+    assert says(text.format("0.4.2"), "does not know python3", FREE) == [2]
+    assert says(text.format("0.8.0"), "does not know python3", FREE) == []
+    assert says(text.format("0.4.2"), "does not know") == []
+
+
+@pytest.mark.parametrize(
+    ("end", "weight"),
+    [
+        ("FROM gcr.io/distroless/python3-debian12\nCOPY --from=a /app /app\n", Weight.BREAKS),
+        ("FROM debian:13-slim\nCOPY --from=a /opt/venv /opt/venv\n", Weight.MAY_BREAK),
+    ],
+)
+def test_files_that_leave_for_a_python_that_stays_are_told(end: str, weight: Weight) -> None:
+    text = f"FROM python:3.12-slim AS a\n{end}"
+    assert (3, weight) in heavy(text)
+    assert (3, weight) in heavy(text, FREE)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "FROM gcr.io/distroless/python3-debian13\nCOPY --from=a /app /app\n",
+        "FROM nginx\nCOPY --from=a /app/static /usr/share/nginx/html\n",
+        "FROM debian\nCOPY --from=a /usr/local /usr/local\nCOPY --from=a /opt/venv /opt/venv\n",
+    ],
+)
+def test_files_that_no_other_python_loads_are_not_told(end: str) -> None:
+    assert [line for line, _ in heavy(f"FROM python:3.13-slim AS a\n{end}")] == []
+
+
+def test_uv_alone_may_be_copied_from_anywhere() -> None:
+    text = "FROM python:3.13-slim\nCOPY --from=bitnami/python:3.9 /uv /uvx /bin/\n"
+    assert heavy(text) == []
+
+
+def test_the_heaviest_comes_first_and_what_stands_for_every_file_is_one() -> None:
+    found = [Caveat(0, "a", Weight.KNOW), Caveat(3, "b"), Caveat(0, "c", Weight.KNOW), Caveat(9, "d", Weight.BREAKS)]
+    assert [(one.line, one.text) for one in by_weight(found)] == [(9, "d"), (3, "b"), (0, "a; c")]
+
+
+@pytest.mark.parametrize("image", ["python:3.12", "python:3.12-alpine", "python:3.12-slim-bookworm"])
+def test_a_file_of_three_lines_has_at_most_two_warnings(image: str) -> None:
+    """A third one is for what the engine knows of the image."""
+    text = f'FROM {image}\nCOPY . /app\nCMD ["python", "/app/main.py"]\n'
+    to = replace(FREE, reference="localhost/interlock/python:3.14t-trixie", unoptimised=True)
+    assert len(by_weight(swapped_dockerfile(text, to, None, paths=False).warnings)) <= 2
+
+
 def test_alpines_own_commands_are_found() -> None:
     text = "FROM python:3.13-alpine\nRUN apk add --no-cache gcc\nRUN adduser -D x\nRUN wget x\nRUN adduser x\n"
     assert says(text, "written for Alpine") == [2, 3]
@@ -107,12 +244,12 @@ def test_a_missing_pip_is_told_where_it_runs() -> None:
 
 def test_files_of_a_python_that_stays_are_told() -> None:
     text = (
-        "FROM ghcr.io/astral-sh/uv:python3.12-bookworm AS uv\nFROM node AS web\nFROM python:3.12-slim\n"
+        "FROM bitnami/python:3.12 AS uv\nFROM node AS web\nFROM python:3.12-slim\n"
         "COPY --from=uv /app/.venv /app/.venv\nCOPY --from=web /dist /dist\nCOPY --from=python:3.11 /a /a\n"
         "RUN --mount=from=uv,target=/x true\n"
     )
     assert says(text, "does not load in python3.13") == [4, 6, 7]
-    assert says(text, "stage 'uv', which stays ghcr.io/astral-sh/uv:python3.12-bookworm") == [4, 7]
+    assert says(text, "stage 'uv', which stays bitnami/python:3.12") == [4, 7]
 
 
 def test_files_of_a_python_that_is_swapped_too_are_not() -> None:

@@ -56,8 +56,7 @@ def test_the_official_image_is_found_in_mirrors_too(text: str) -> None:
         ("cimg/python:3.11", "3.11"),
         ("public.ecr.aws/lambda/python:3.12", "3.12"),
         ("mcr.microsoft.com/devcontainers/python:1-3.12-bookworm", "3.12"),
-        ("gcr.io/distroless/python3-debian12", None),
-        ("ghcr.io/astral-sh/uv:python3.12-bookworm-slim", "3.12"),
+        ("gcr.io/distroless/python3-debian12", "3.11"),
         ("tiangolo/uvicorn-gunicorn-fastapi:python3.11", "3.11"),
         ("registry.access.redhat.com/ubi9/python-312:1-20", "3.12"),
         ("continuumio/miniconda3:24.7.1-0", None),
@@ -114,6 +113,22 @@ def test_the_implementation_is_the_name_of_the_command() -> None:
 )
 def test_a_variants_python_is_what_its_own_folders_are_called_after(name: str, version: str, python: str) -> None:
     assert new_image(make_variant(name, version=version), "standard", "x").python == python
+
+
+def test_the_way_out_of_a_difference_is_a_variant_of_the_same_python_that_does_not_have_it() -> None:
+    others = [
+        make_variant("cpython-3.13-shared", version="3.13.5"),
+        make_variant("cpython-3.13-zip", version="3.13.5", differences={"libpython": "one binary"}),
+        make_variant("cpython-3.14-shared", version="3.14.4"),
+    ]
+    variant = make_variant("cpython-3.13", version="3.13.5", differences={"libpython": "one binary"})
+    assert new_image(variant, "standard", "x", others).ways_out == {"libpython": "cpython-3.13-shared"}
+    assert new_image(variant, "standard", "x", others[1:]).ways_out == {}
+
+
+def test_what_others_compiled_is_not_called_unoptimised() -> None:
+    assert not new_image(make_variant(**FROM_PACKAGES, optimised_by=[]), "standard", "x").unoptimised
+    assert new_image(make_variant(), "standard", "x").unoptimised
 
 
 def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:

@@ -86,14 +86,36 @@ def test_a_variable_with_the_version_is_put_in() -> None:
     assert [path.old for path in result.paths] == ["python${V}", "python$V"]
 
 
-def test_a_build_argument_that_the_image_overrides_is_no_version() -> None:
+def test_a_build_argument_with_the_name_of_the_images_own_variable_is_the_version_that_is_meant() -> None:
     text = (
-        "ARG PYTHON_VERSION=3.12\nFROM python:$PYTHON_VERSION\nARG PYTHON_VERSION\nENV A=/lib/python$PYTHON_VERSION\n"
+        "ARG PYTHON_VERSION=3.12\nFROM python:$PYTHON_VERSION AS a\nARG PYTHON_VERSION\n"
+        "ENV A=/lib/python$PYTHON_VERSION\nFROM debian\nARG PYTHON_VERSION\n"
+        "COPY --from=a /usr/local/lib/python${PYTHON_VERSION}/site-packages /x\n"
     )
-    assert swapped_dockerfile(text, FREE, None, paths=True).paths == ()
-    assert swapped_dockerfile(
-        f"{text}ENV PYTHON_VERSION=3.12\nRUN ls /python$PYTHON_VERSION/\n", FREE, None, paths=True
-    ).paths
+    assert [(one.line, one.new) for one in swapped_dockerfile(text, FREE, None, paths=True).paths] == [
+        (4, "python3.14t"),
+        (7, "python3.14t"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "copied",
+    ["/usr/local /usr/local", "/usr/local/lib/python3.12 /usr/local/lib/python3.12/", '["/usr/local/", "/usr/local/"]'],
+)
+def test_a_stage_that_a_whole_python_is_copied_into_has_that_ones_versions(copied: str) -> None:
+    text = (
+        f"FROM python:3.12 AS py\nFROM debian\nCOPY --from=py {copied}\n"
+        "RUN ln -s /usr/local/bin/python3.12 /usr/local/bin/python\nENV A=/usr/local/lib/python3.12/x\n"
+    )
+    result = swapped_dockerfile(text, FREE, None, paths=True)
+    assert "3.12" not in "".join(line for line in result.text.splitlines() if not line.startswith("#"))
+    assert reverted(result.text) == text
+
+
+def test_a_stage_that_only_packages_are_copied_into_keeps_its_versions() -> None:
+    copy = "COPY --from=py /usr/local/lib/python3.12/site-packages /srv/lib/python3.12/\n"
+    text = f"FROM python:3.12 AS py\nFROM debian\n{copy}"
+    assert "/site-packages /srv/lib/python3.12/" in swapped_dockerfile(text, FREE, None, paths=True).text
 
 
 def test_each_end_of_a_copy_has_its_own_stages_version() -> None:

@@ -34,13 +34,14 @@ from interlock.errors import (
 )
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap import files
-from interlock.swap.caveats import Caveat
+from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SwapResult
 from interlock.swap.image_names import NewImage, new_image, parse_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
 notes = Console(stderr=True)
 DEFAULT = Path("Dockerfile")
+STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
 OTHERS = ("Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 
 
@@ -151,12 +152,12 @@ def _lines(text: str) -> list[str]:
 
 
 def _print_caveats(path: Path, caveats: Sequence[Caveat], swapped: SwapResult) -> None:
-    for one in caveats:
+    for one in by_weight(caveats):
         where = f"{path}:{one.line}: " if one.line else ""
-        notes.print(Text(f"warning  {where}{one.text}", style="yellow"), soft_wrap=True)
+        notes.print(Text(f"{one.weight:<9} {where}{one.text}", style=STYLES[one.weight]), soft_wrap=True)
     for found in swapped.paths:
         state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
-        notes.print(Text(f"path     {path}:{found.line}: {found.old} -> {found.new} ({state})"), soft_wrap=True)
+        notes.print(Text(f"path      {path}:{found.line}: {found.old} -> {found.new} ({state})"), soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,9 @@ def _resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
     built, caveats = _built(target)
     reference = built.reference if built else target.tag
     mode = [Caveat(0, text) for text in _of_mode(target.mode)]
-    return new_image(target.known.variants[target.name], target.profile, reference), [*mode, *caveats]
+    variants = target.known.variants
+    image = new_image(variants[target.name], target.profile, reference, variants.values())
+    return image, [*mode, *caveats]
 
 
 def _of_mode(mode: Mode | None) -> list[str]:
@@ -215,14 +218,16 @@ def _built(target: _Target) -> tuple[Built | None, list[Caveat]]:
     try:
         containers = connect()
     except EngineError as error:
-        return None, [Caveat(0, f"{error.found}: whether {target.tag} is built, and its digest, are unknown")]
+        return None, [
+            Caveat(0, f"{error.found}: whether {target.tag} is built, and its digest, are unknown", Weight.KNOW)
+        ]
     outcome = Outcome(state=State.OK)
     named = Built(variant=target.name, profile=target.profile, outcome=outcome, tag=target.tag)
     here = find_tagged(containers.client, named)
     release = target.profile == "release"
     if here is None:
         todo = f"interlock build {target.name}{' --release' if release else ''}"
-        return None, [Caveat(0, f"{target.tag} is not built here: `{todo}`")]
+        return None, [Caveat(0, f"{target.tag} is not built here: `{todo}`", Weight.KNOW)]
     (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
     caveats = []
     if current.outcome.state is not State.OK:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, own_argument
+from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, own_argument, unquoted
 from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, python_image, variables
-from interlock.swap.paths import FROM_OPTION
+from interlock.swap.paths import FROM_OPTION, copied_paths, python_of
 
 # Commands of buildpack-deps, which python:X contains and python:X-slim does not, with the Debian package of each.
 FULL_COMMANDS = {
@@ -40,7 +41,48 @@ APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|]*\binstall\b([^;
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
 BUSYBOX_OPTIONS = re.compile(rf"{AT_COMMAND}(?:adduser|addgroup)\s[^;&|]*-[a-zA-Z]*[DSGH]", re.MULTILINE)
+# Of Debian's package adduser, which slim images have up to bookworm.
+ADDUSER = ("adduser", "addgroup", "deluser", "delgroup")
 COMPILERS = frozenset({"build-essential", "gcc", "g++"})
+# What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
+USERS = {
+    "pip": PIP,
+    "libpython": re.compile(
+        r"\buwsgi\b|\bunitd?\b(?=.*\bunit|:)|nginx/unit|\bmod_wsgi\b|\bpyinstaller\b|\blibpython\d", re.I
+    ),
+    "threads": re.compile(
+        rf"{AT_COMMAND}(?:\S*/)?(?:gunicorn|uvicorn|hypercorn|waitress-serve|celery|daphne)(?=[\s\",])", re.M
+    ),
+    "site-packages": re.compile(r"/lib/python[\d.]+t?/(?:site|dist)-packages"),
+    "command-python-config": re.compile(r"\bpython[\d.]*-config\b"),
+    "venv": re.compile(r"\bpython[\d.]*t?\s+-m\s+venv\b"),
+}
+DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
+DEBIAN_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
+# Paths with packages of a Python, by the names that people give them.
+PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
+TOOLS = frozenset({"uv", "uvx"})
+# What makes uv take another interpreter although the image names its own in UV_PYTHON.
+UV_OTHER = re.compile(
+    r"\buv\s+python\s+(?:install|pin)\b|--managed-python\b|UV_MANAGED_PYTHON=|UV_PYTHON_PREFERENCE=\"?only-managed"
+)
+UV_VERSION = re.compile(r"(?:/uv:|\buv==)(\d+)\.(\d+)")
+FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
+OTHERS_ASK = re.compile(
+    rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
+    r"|(?:conda|mamba|micromamba)\s+(?:create|install)|hatch\s+(?:env|run|python))\b)",
+    re.MULTILINE,
+)
+OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
+SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
+
+
+class Weight(StrEnum):
+    """How much a caveat matters; the first ones come first."""
+
+    BREAKS = "breaks"
+    MAY_BREAK = "may break"
+    KNOW = "know"
 
 
 @dataclass(frozen=True)
@@ -49,6 +91,16 @@ class Caveat:
 
     line: int
     text: str
+    weight: Weight = Weight.MAY_BREAK
+
+
+def by_weight(found: Iterable[Caveat]) -> list[Caveat]:
+    """Return the caveats, the heaviest first; what is to know of the whole file is one."""
+    different = list(dict.fromkeys(found))
+    standing = [one.text for one in different if not one.line and one.weight is Weight.KNOW]
+    others = [one for one in different if one.line or one.weight is not Weight.KNOW]
+    joined = [Caveat(0, "; ".join(standing), Weight.KNOW)] if standing else []
+    return sorted([*others, *joined], key=lambda one: (list(Weight).index(one.weight), one.line))
 
 
 def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> list[Caveat]:
@@ -57,6 +109,7 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
         *image_caveats(chosen, to),
         *_foreign_files(dockerfile, chosen, to),
         *_variable_caveats(dockerfile, chosen),
+        *_platform_caveats(dockerfile, chosen, to),
     ]
     for stage in chosen:
         found += _instruction_caveats(stage, _below(dockerfile, stage), to)
@@ -64,15 +117,21 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
 
 
 def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
-    """Return the caveats that the images' names tell."""
-    found = dict.fromkeys(_new_image_caveats(to), 0)
+    """Return the caveats that the images' names tell, those of one old image together."""
+    found = [Caveat(0, text, Weight.KNOW) for text in _new_image_caveats(to)]
+    said = set[str]()
     for one in chosen:
-        found |= {text: one.line for text in _old_image_caveats(one, to) if text not in found}
-    return [Caveat(line, text) for text, line in found.items()]
+        texts = [text for text in _old_image_caveats(one, to) if text not in said]
+        said |= set(texts)
+        found += [Caveat(one.line, "; ".join(texts))] if texts else []
+        if one.python is not None and "onbuild" in one.python.name.tag.split("-"):
+            text = f"{one.image} has ONBUILD triggers (it copies and installs by itself): write them out"
+            found.append(Caveat(one.line, text, Weight.BREAKS))
+    return found
 
 
 def _new_image_caveats(to: NewImage) -> Iterator[str]:
-    """Yield the caveats of the new image."""
+    """Yield what is to know of the new image."""
     if not to.pinned:
         yield f"{to.reference} is in no registry: push it, or builds on other machines will not find it"
     if to.unoptimised:
@@ -98,7 +157,7 @@ def _old_image_caveats(old: ImageLine, to: NewImage) -> Iterator[str]:
             "musllinux wheels and apk packages do not fit"
         )
     elif old.python.suite not in {None, to.suite}:
-        yield f"{old.image} is Debian {old.python.suite}, the new image {to.suite}: packages may have other names"
+        yield f"Debian {old.python.suite} becomes {to.suite}: packages may have other names"
     if flavour is Flavour.FULL:
         yield (
             f"{old.image} has compilers, headers of libraries, git and curl, the new image is slim: "
@@ -125,7 +184,23 @@ def _variable_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterat
         dropped = variables(argument.raw if argument else stage.token.text) if stage.default is None else []
         if dropped:
             names = " and ".join(dict.fromkeys(one.name for one in dropped))
-            yield Caveat(stage.line, f"the image no longer depends on {names}")
+            yield Caveat(stage.line, f"the image no longer depends on {names}", Weight.KNOW)
+
+
+def _platform_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
+    """Yield the architectures that a stage is built for and the new image is not for."""
+    if not to.platforms:
+        return
+    has = f"{to.reference} is for {' and '.join(to.platforms)} alone"
+    for stage in chosen:
+        asked = [unquoted(flag.text.partition("=")[2]) for flag in stage.instruction.flags]
+        namespace = stage.python.name.repository.split("/")[0] if stage.python else ""
+        wanted = next((one for one in [*asked, OF_NAMESPACE.get(namespace, "")] if one and "$" not in one), None)
+        if wanted is not None and wanted.removesuffix("/v8") not in to.platforms:
+            yield Caveat(stage.line, f"is built for {wanted}, and {has}", Weight.BREAKS)
+    if len(to.platforms) == 1 and (found := SEVERAL_PLATFORMS.search(dockerfile.text)):
+        line = dockerfile.text.count("\n", 0, found.start()) + 1
+        yield Caveat(line, f"the file is built for several architectures, and {has}")
 
 
 def _below(dockerfile: Dockerfile, root: Stage) -> list[Instruction]:
@@ -144,11 +219,57 @@ def _instruction_caveats(stage: Stage, instructions: Sequence[Instruction], to: 
         for command, needed in commands.items():
             sufficient = {needed, command, *(COMPILERS if needed in COMPILERS else ())}
             if not installed & sufficient and _runs_command(command, text):
-                yield Caveat(instruction.line, f"runs {command}, which the new image does not have: install {needed}")
+                said = f"runs {command}, which the new image does not have: install {needed}"
+                yield Caveat(instruction.line, said, Weight.BREAKS)
         if flavour is Flavour.ALPINE and (APK.search(text) or BUSYBOX_OPTIONS.search(text)):
-            yield Caveat(instruction.line, "is written for Alpine: Debian has apt-get, useradd and groupadd")
-        if "pip" in to.differences and PIP.search(text):
-            yield Caveat(instruction.line, f"runs pip: {to.differences['pip']}")
+            said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
+            yield Caveat(instruction.line, said, Weight.BREAKS)
+        elif "adduser" not in installed and (used := [one for one in ADDUSER if _runs_command(one, text)]):
+            todo = f"write {used[0].replace('add', '').replace('del', '')}{'add' if 'add' in used[0] else 'del'}"
+            said = f"runs {used[0]}, which {to.suite}'s slim image does not have: {todo}, or install adduser"
+            yield Caveat(instruction.line, said, Weight.BREAKS)
+    for instruction in instructions:
+        yield from _difference_caveats(instruction, to)
+        yield from _installer_caveats(instruction, to)
+
+
+def _difference_caveats(instruction: Instruction, to: NewImage) -> Iterator[Caveat]:
+    """Yield what an instruction needs of python:X-slim that the new image does without, and the way out."""
+    runs = instruction.keyword in RUNS
+    text = _script(instruction) if runs else instruction.text
+    for name, users in USERS.items():
+        found = (
+            users.search(text) if name in to.differences and (runs or name in {"libpython", "site-packages"}) else None
+        )
+        if found:
+            out = f"; use {to.ways_out[name]}" if name in to.ways_out else ""
+            used = found[0].strip(' [";&|(`')
+            yield Caveat(instruction.line, f"needs {name} ({used}): {to.differences[name]}{out}", Weight.BREAKS)
+    if DEBIAN_PACKAGES in text and DEBIAN_PYTHON.get(to.suite) != to.python:
+        said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
+        yield Caveat(instruction.line, said, Weight.BREAKS)
+
+
+def _installer_caveats(instruction: Instruction, to: NewImage) -> Iterator[Caveat]:
+    """Yield where uv, poetry and others are told which Python to take."""
+    text = f"{instruction.text}\n{instruction.heredoc}"
+    if found := UV_OTHER.search(text):
+        said = f"{found[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
+        yield Caveat(instruction.line, said, Weight.BREAKS)
+    version = UV_VERSION.search(text)
+    if version and to.free_threaded and (int(version[1]), int(version[2])) < FIRST_UV:
+        said = f"uv {version[1]}.{version[2]} does not know python{to.python}: take 0.5 or later"
+        yield Caveat(instruction.line, said, Weight.BREAKS)
+    if instruction.keyword in {"COPY", "ADD"} and ".python-version" in text:
+        said = (
+            f".python-version is copied in: uv takes {to.python} all the same (UV_PYTHON of the image), pyenv does not"
+        )
+        yield Caveat(instruction.line, said, Weight.KNOW)
+    if found := OTHERS_ASK.search(_script(instruction)) if instruction.keyword in RUNS else None:
+        said = (
+            f"{' '.join(found[1].split())}: takes or fetches the Python that it is told, not the image's {to.command}"
+        )
+        yield Caveat(instruction.line, said)
 
 
 def _script(instruction: Instruction) -> str:
@@ -161,20 +282,51 @@ def _runs_command(command: str, text: str) -> bool:
 
 
 def _foreign_files(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
-    """Yield what comes from another Python into the chosen stages, and the stages that could not be checked."""
+    """Yield what goes between the chosen stages and a Python that stays, and the stages that could not be checked."""
     swapped = {stage.index for stage in chosen}
     for stage in dockerfile.stages:
         if stage.missing is not None:
             yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
-        for instruction, name in _copies_from(stage) if dockerfile.root_of(stage).index in swapped else []:
+        here = dockerfile.root_of(stage)
+        for instruction, name in _copies_from(stage):
             source = dockerfile.find(name, stage.index)
-            root = dockerfile.root_of(source) if source else None
-            python = root.python if root else python_image(name)
-            stays = root is None or root.index not in swapped
-            if python is not None and stays and python.agrees_on != (to.implementation, to.python):
-                where = f"stage {source.label}, which stays {root.image}" if source and root else f"{name}, which stays"
-                text = f"takes files from {where}: what was compiled there does not load in {to.command}"
-                yield Caveat(instruction.line, text)
+            there = dockerfile.root_of(source) if source else None
+            if there is not None and there.index in swapped and here.index not in swapped:
+                yield from _files_that_leave(dockerfile, stage, instruction, there, to)
+            elif here.index in swapped and (there is None or there.index not in swapped):
+                where = (
+                    f"stage {source.label}, which stays {there.image}" if source and there else f"{name}, which stays"
+                )
+                python = there.python if there else python_image(name)
+                if (
+                    python is not None
+                    and python.agrees_on != (to.implementation, to.python)
+                    and not _tools(instruction)
+                ):
+                    text = f"takes files from {where}: what was compiled there does not load in {to.command}"
+                    yield Caveat(instruction.line, text, Weight.BREAKS)
+
+
+def _files_that_leave(
+    dockerfile: Dockerfile, stage: Stage, instruction: Instruction, source: Stage, to: NewImage
+) -> Iterator[Caveat]:
+    """Yield that files of a swapped stage go into one that keeps its own Python."""
+    here = dockerfile.root_of(stage)
+    said = (
+        f"takes files from stage {source.label}, which becomes {to.command}: what was compiled there does not load in"
+    )
+    if here.python is not None:
+        if here.python.agrees_on != (to.implementation, to.python) and not _tools(instruction):
+            own = f"{here.python.implementation}{here.python.python}" if here.python.python else "the Python"
+            yield Caveat(instruction.line, f"{said} {own} of {here.image}, which stays", Weight.BREAKS)
+    elif python_of(dockerfile, stage) == here.index and any(map(PACKAGES.search, copied_paths(instruction))):
+        yield Caveat(instruction.line, f"{said} another Python, and {here.image} does not show which it has")
+
+
+def _tools(instruction: Instruction) -> bool:
+    """Return whether only programs are copied that run without a Python: uv."""
+    names = {path.rpartition("/")[2] for path in copied_paths(instruction)}
+    return instruction.keyword == "COPY" and bool(names) and names <= TOOLS
 
 
 def _copies_from(stage: Stage) -> list[tuple[Instruction, str]]:

@@ -2,7 +2,8 @@
 
 `# interlock: was python:3.12-slim` stands above the line whose image was that; above an ARG it has the ARG's name too
 (`was BASE=python:3.12-slim`). `# interlock: paths were python3.12 - cp312` has the original of each version that the
-instruction below contains, or a dash for one that was left alone.
+instruction below contains, or a dash for one that was left alone. What a swap has added
+is below `# interlock: added uv`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from interlock.swap.dockerfile import (
     Span,
     Stage,
     arguments_of,
+    line_of,
     own_argument,
     read_dockerfile,
     stages_using,
 )
 from interlock.swap.image_names import (
+    Maker,
     NewImage,
     agreeing_image_lines,
     no_python_error,
@@ -43,8 +46,10 @@ from interlock.swap.paths import (
     versioned_instructions,
 )
 
-WAS, PATHS_WERE = "was", "paths were"
-SWAP_COMMENT = re.compile(rf"[ \t]*(?:#|//) interlock: ({WAS}|{PATHS_WERE}) (.*?)[ \t\r]*")
+WAS, PATHS_WERE, ADDED = "was", "paths were", "added"
+SWAP_COMMENT = re.compile(rf"[ \t]*(?:#|//) interlock: ({WAS}|{PATHS_WERE}|{ADDED}) (.*?)[ \t\r]*")
+# What an image of uv's has and a variant has not: uv, which runs without a Python.
+UV_COPY = "COPY --from={} /usr/local/bin/uv /usr/local/bin/uvx /usr/local/bin/"
 # Text that a comment contains as it is; any other becomes a JSON string after the prefix.
 PLAIN = re.compile(r"(?!json:)[!-~]+")
 JSON_PREFIX = "json:"
@@ -243,10 +248,12 @@ class Reversal:
         return edits
 
     def removed_lines(self) -> list[int]:
-        """Return the numbers of the comment lines that are removed."""
-        removed = {edit.span.start for edit in self.edits() if not edit.text}
+        """Return the numbers of the lines that are removed: comments, and what was added."""
+        text, edits = self.dockerfile.text, [edit for edit in self.edits() if not edit.text]
         return [
-            comment.line for above in self._comments().values() for comment in above if comment.span.start in removed
+            line_of(text, edit.span.start) + further
+            for edit in edits
+            for further in range(edit.span.of(text).count("\n"))
         ]
 
     def _comments(self) -> dict[int, list[SwapComment]]:
@@ -265,6 +272,11 @@ class Reversal:
     def _edits_of(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
         if comment.kind == PATHS_WERE:
             return self._version_edits(stage, instruction, comment)
+        if comment.kind == ADDED:
+            if stage is None or instruction.keyword != "COPY":
+                raise damaged_comment_error(self.file, comment, "is not above an instruction that a swap adds")
+            end = whole_lines_end(self.dockerfile.text, instruction)
+            return [Edit(Span(comment.span.start, end), "")] if stage.index in self.chosen else []
         if instruction.keyword == "FROM" and stage is not None:
             return (
                 self._restoring_edits(stage.token.span, comment.content, comment) if stage.index in self.chosen else []
@@ -360,7 +372,23 @@ def _image_edits(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) 
             edits[argument.name] = [*_arg_edits(dockerfile.text, argument, to)]
         else:
             edits[stage.index] = [*_from_edits(dockerfile.text, stage, to)]
-    return [edit for some in edits.values() for edit in some]
+    changed = [edit for some in edits.values() for edit in some]
+    return [*changed, *(edit for stage in chosen for edit in _uv_edits(dockerfile.text, stage))]
+
+
+def whole_lines_end(text: str, instruction: Instruction) -> int:
+    """Return where the line after an instruction starts; the end of the text without one."""
+    end = text.find("\n", instruction.pieces[-1].end)
+    return end + 1 if end >= 0 else len(text)
+
+
+def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
+    """Yield the edit that brings uv into a stage whose image had it; what ends with FROM needs none."""
+    at = whole_lines_end(text, stage.instruction)
+    if stage.python is not None and stage.python.maker is Maker.UV and text[at - 1 : at] == "\n":
+        ending = _line_end(text, stage.instruction.start)
+        said = comment_edit(text, stage.instruction.start, f"{ADDED} uv").text
+        yield Edit(Span(at, at), f"{said}{UV_COPY.format(stage.image)}{ending}")
 
 
 def _arg_edits(text: str, argument: Argument, to: NewImage) -> Iterator[Edit]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from interlock.catalog.variants import Variant
+from interlock.catalog.variants import SourceKind, Variant
 from interlock.errors import SwapError, nearest
 
 # Debian releases, as in the tags of official images.
@@ -21,6 +21,19 @@ ARCHITECTURES = frozenset(
 OTHER_PUBLISHERS = frozenset(
     {"bitnami", "bitnamilegacy", "chainguard", "cimg", "circleci", "devcontainers", "distroless", "lambda"}
 )
+# The Debian release of tags that name none and stopped moving when their Python's support ended.
+STOPPED = {
+    "2.7": "buster",
+    "3.3": "jessie",
+    "3.4": "stretch",
+    "3.5": "buster",
+    "3.6": "bullseye",
+    "3.7": "bookworm",
+    "3.8": "bookworm",
+}
+# The same of tags with a patch: its first one on bookworm, and the first on trixie.
+MOVED = {"3.9": (17, 23), "3.10": (12, 18), "3.11": (4, 13), "3.12": (0, 11), "3.13": (0, 6)}
+DISTROLESS = {"python3-debian11": "3.9", "python3-debian12": "3.11", "python3-debian13": "3.13"}
 OFFICIAL_TAG = re.compile(r"(\d+\.\d+t?)(?=[.abcr-]|$)")
 INTERLOCK_TAG = re.compile(r"(?:^|-)(\d+\.\d+t?)(?=[.-]|$)")
 OTHER_TAG = re.compile(r"(?:^|python|py|-)-?(3\.\d+|2\.7)(?![\d])")
@@ -48,6 +61,7 @@ class Maker(StrEnum):
     PYPY = "pypy"
     NOGIL = "nogil"
     INTERLOCK = "interlock"
+    UV = "uv"  # python:X with uv in it, as uv's documentation has it for builders
     OTHER = "other"  # Python with something else that a swap would lose
 
 
@@ -95,6 +109,8 @@ class NewImage:
     profiles: tuple[str, ...]  # the profiles of the variant
     differences: dict[str, str]  # from python:X-slim, with reasons
     free_threaded: bool = False
+    ways_out: Mapping[str, str] = field(default_factory=dict)  # variants without a difference, by the difference
+    platforms: tuple[str, ...] = ()  # that the image is for, as linux/arm64; empty where it is not known
 
     @property
     def command(self) -> str:
@@ -107,8 +123,13 @@ class NewImage:
         return "@" in self.reference
 
 
-def new_image(variant: Variant, profile: str, reference: str) -> NewImage:
-    """Return a variant's image as a swap needs it; the reference is `Built.reference`, or the tag alone."""
+def new_image(
+    variant: Variant, profile: str, reference: str, others: Iterable[Variant] = (), platforms: Sequence[str] = ()
+) -> NewImage:
+    """Return a variant's image as a swap needs it; the reference is `Built.reference`, or the tag alone.
+
+    Of the other variants those are named that lack a difference of this one.
+    """
     line = variant.release_line
     # The tag has the version as the build names itself: 3.14t, but 3.9 for the fork nogil-3.9.
     python = f"{line}t" if f"{variant.tag}-".startswith(f"{line}t-") else line
@@ -121,8 +142,23 @@ def new_image(variant: Variant, profile: str, reference: str) -> NewImage:
         profiles=tuple(variant.profiles),
         differences=dict(variant.differences),
         free_threaded=variant.proof.gil == "off",
-        unoptimised=variant.optimisations(profile) == [],
+        unoptimised=variant.kind is SourceKind.SOURCE and variant.optimisations(profile) == [],
+        ways_out={name: way for name in variant.differences if (way := _way_out(variant, name, others))},
+        platforms=tuple(platforms),
     )
+
+
+def _way_out(variant: Variant, difference: str, others: Iterable[Variant]) -> str | None:
+    """Return a variant of the same Python that is built here and does not differ so; None without one."""
+    alike = [
+        one
+        for one in others
+        if (one.release_line, one.proof.implementation) == (variant.release_line, variant.proof.implementation)
+        and difference not in one.differences
+        and one.kind is SourceKind.SOURCE
+    ]
+    same_gil = [one for one in alike if difference == "threads" or one.proof.gil == variant.proof.gil]
+    return min((one.name for one in same_gil), key=len, default=None)
 
 
 def parse_name(text: str) -> ImageName:
@@ -149,8 +185,22 @@ def python_image(text: str) -> PythonImage | None:
         python=_python(name, maker),
         implementation="pypy" if maker is Maker.PYPY or "pypy" in parts else "python",
         flavour=_flavour(name, maker, parts),
-        suite=next((part for part in parts if part in SUITES or re.fullmatch(r"alpine[\d.]+", part)), None),
+        suite=_suite(name, maker, parts),
     )
+
+
+def _suite(name: ImageName, maker: Maker, parts: Sequence[str]) -> str | None:
+    """Return the release that a tag names, or of a tag that no longer moves the one that it stayed on."""
+    named = next((part for part in parts if part in SUITES or re.fullmatch(r"alpine[\d.]+", part)), None)
+    version = re.match(r"(\d+\.\d+)(?:\.(\d+))?(?=-|$)", name.tag)
+    if named is not None or maker is not Maker.OFFICIAL or version is None or "alpine" in name.tag:
+        return named
+    if version[2] is None:
+        return STOPPED.get(version[1])
+    bookworm, trixie = MOVED.get(version[1], (0, 0))
+    if int(version[2]) >= trixie:
+        return None
+    return "bookworm" if int(version[2]) >= bookworm else "bullseye"
 
 
 def _maker(name: ImageName) -> Maker | None:
@@ -158,6 +208,8 @@ def _maker(name: ImageName) -> Maker | None:
     owner = folders[-1] if folders else ""
     if last == "python" and owner in {"interlock", "nogil"}:
         return Maker(owner)
+    if last == "uv" and NAMES_PYTHON.search(name.tag):
+        return Maker.UV
     if last in {"python", "pypy"} and _is_official(name.registry, owner):
         return Maker.OFFICIAL if last == "python" else Maker.PYPY
     return Maker.OTHER if NAMES_PYTHON.search(last) or NAMES_PYTHON.search(name.tag) else None
@@ -177,7 +229,9 @@ def _is_official(registry: str, owner: str) -> bool:
 
 
 def _python(name: ImageName, maker: Maker) -> str | None:
-    if maker is Maker.OTHER:
+    if maker in {Maker.OTHER, Maker.UV}:
+        if (known := DISTROLESS.get(name.repository.rpartition("/")[2])) is not None:
+            return known
         in_name = OTHER_NAME.search(name.repository)
         in_tag = OTHER_TAG.search(name.tag)
         return in_tag[1] if in_tag else f"{in_name[1]}.{in_name[2]}" if in_name else None

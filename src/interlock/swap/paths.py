@@ -43,8 +43,10 @@ PATH_START = re.compile(r"[^:=,;()\"']*\Z")
 INSTALLED = re.compile(r"\b(?:apt-get|apt|aptitude|apk)\b[^;&|]*\b(?:install|add)\b[^;&|]*")
 # Instructions that no program reads.
 WITHOUT_PATHS = frozenset({"FROM", "LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "USER"})
-# Set by python:X itself, to 3.12.4: a build argument of this name has no effect in its stages.
-OF_THE_IMAGE = frozenset({"PYTHON_VERSION"})
+# What of a Python's own files makes a stage without Python run that one: `COPY --from=build /usr/local /usr/local`.
+INTERPRETER = re.compile(
+    r"/(?:usr(?:/local)?(?:/(?:bin|lib))?|opt)?/?|.*/(?:lib|bin)/(?:python|pypy)[\d.]*[a-z]{0,2}\*?/?"
+)
 FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
 MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
 DIGITS = re.compile(r"(\d)(\d+)")
@@ -129,7 +131,30 @@ def _source(dockerfile: Dockerfile, stage: Stage | None, instruction: Instructio
         named = FROM_OPTION.search(flag.text)
         if named and (copied or any(span.start <= at < span.end for span in _mounted(instruction, flag))):
             return _root(dockerfile, stage, named[1]), False
-    return (None, True) if copied else (dockerfile.root_of(stage).index, False)
+    return (None, True) if copied else (python_of(dockerfile, stage), False)
+
+
+def python_of(dockerfile: Dockerfile, stage: Stage) -> int:
+    """Return the root stage of the Python that a stage runs: its own, or the one that is copied into it whole."""
+    root = dockerfile.root_of(stage)
+    if root.python is not None:
+        return root.index
+    for instruction in stage.body if stage.parent is None else (*root.body, *stage.body):
+        for flag in instruction.flags if instruction.keyword == "COPY" else ():
+            named = FROM_OPTION.search(flag.text)
+            source = dockerfile.find(named[1].strip("\"'"), stage.index) if named else None
+            if source is None or dockerfile.root_of(source).python is None:
+                continue
+            if any(INTERPRETER.fullmatch(path) for path in copied_paths(instruction)):
+                return dockerfile.root_of(source).index
+    return root.index
+
+
+def copied_paths(instruction: Instruction) -> list[str]:
+    """Return the sources of a COPY, in a list or in words."""
+    end = _target(instruction)
+    words = [word.text for word in instruction.arguments if word.span.start < end]
+    return [word.strip("[],\"'") for word in words]
 
 
 def _mounted(instruction: Instruction, flag: Word) -> list[Span]:
@@ -216,13 +241,16 @@ def every_instruction(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, In
 
 
 def _known_variables(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction) -> Mapping[str, str]:
-    """Return the variables that ARG and ENV set before this instruction."""
-    values = {name: one.value for name, one in dockerfile.arguments.items() if name not in OF_THE_IMAGE}
+    """Return the variables that ARG and ENV set before this instruction.
+
+    python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
+    """
+    values = {name: one.value for name, one in dockerfile.arguments.items()}
     for one in stage.body if stage else ():
         if one.line >= instruction.line:
             break
         for name, default in arguments_of(one) if one.keyword in {"ARG", "ENV"} else []:
-            if default is not None and (one.keyword == "ENV" or name not in OF_THE_IMAGE):
+            if default is not None:
                 values[name] = unquoted(default.text)
     return values
 

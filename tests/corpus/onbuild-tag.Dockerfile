@@ -1,0 +1,2 @@
+FROM python:3.6-onbuild
+CMD ["python", "app.py"]
