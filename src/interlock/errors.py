@@ -5,6 +5,8 @@ import signal
 from collections.abc import Iterable
 from functools import partial
 
+from interlock.printable import printable
+
 # A list of up to this many names helps; a longer one hides the name that is looked for.
 FEW = 12
 
@@ -55,9 +57,9 @@ class InterlockError(Exception):
     exit_code = 1
 
     def __init__(self, *, found: str, todo: str, file: str = "", key: str = "") -> None:
-        self.file, self.key, self.found, self.todo = file, key, found, todo
-        where = ", ".join(filter(None, (file, self._key_in_words())))
-        super().__init__(f"{where + ': ' if where else ''}{found.rstrip('.')}. {todo}")
+        self.file, self.key, self.found, self.todo = map(printable, (file, key, found, todo))
+        where = ", ".join(filter(None, (self.file, self._key_in_words())))
+        super().__init__(f"{where + ': ' if where else ''}{self.found.rstrip('.')}. {self.todo}")
 
     def _key_in_words(self) -> str:
         """Return "key 'tag'" or '--to'; nothing where `found` names the option: 'missing option --to'."""
@@ -167,6 +169,12 @@ class AuditError(InterlockError):
 
 class SwapError(InterlockError):
     """The image in a file cannot be found, swapped or reverted, or differs from the picked one."""
+
+
+class UnexpectedError(InterlockError):
+    """Something that no code foresees: a defect of Interlock; `todo` names the log with the traceback."""
+
+    exit_code = 70  # EX_SOFTWARE of sysexits.h
 
 
 class InventoryError(InterlockError):

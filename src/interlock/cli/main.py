@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -129,11 +129,7 @@ def main() -> None:
         # A wrong command line is printed by Typer, which also exits, or raised as TyperException.
         sys.exit(app(standalone_mode=not as_json))
     except InterlockError as error:
-        if as_json:
-            _print_json(type(error).__name__, str(error), error.exit_code, error)
-        else:
-            _print_line(str(error))
-        sys.exit(error.exit_code)
+        _end(error, as_json)
     except typer.TyperException as error:
         _print_json("UsageError", error.format_message(), error.exit_code)
         sys.exit(error.exit_code)
@@ -144,6 +140,18 @@ def main() -> None:
         else:
             _print_line(message)
         sys.exit(interrupted.exit_code)
+    except Exception as error:
+        from interlock.cli.failures import foreseen  # noqa: PLC0415  it loads what talks to the engine
+
+        _end(foreseen(error, sys.argv), as_json)
+
+
+def _end(error: InterlockError, as_json: bool) -> NoReturn:
+    if as_json:
+        _print_json(type(error).__name__, str(error), error.exit_code, error)
+    else:
+        _print_line(str(error))
+    sys.exit(error.exit_code)
 
 
 def _print_line(message: str) -> None:

@@ -6,18 +6,20 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich import console as rich_console
+from rich.segment import Segment
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.errors import UsageError
+from interlock.printable import printable
 from interlock.results import store
 from interlock.results.experiments import EngineName
 
@@ -132,6 +134,20 @@ def split_names(names: str | None) -> list[str] | None:
 def profile_name(release: bool) -> str:
     """Return the optimisation profile that --release selects."""
     return "release" if release else "standard"
+
+
+class Console(rich_console.Console):
+    """A console that prints no control characters and reads no markup: much of what it prints came from elsewhere."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render(
+        self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Yield what is to be printed; what steers the terminal is rich's own, and marked as such."""
+        for one in super().render(renderable, options):
+            yield one if one.control else Segment(printable(one.text), one.style)
 
 
 # Where the width is unknown (a pipe, a log) lines are long rather than folded.

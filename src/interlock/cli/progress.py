@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from interlock.cli.options import console
+from interlock.cli.options import Console, console
 from interlock.results.experiments import State
 
 if TYPE_CHECKING:  # it loads scipy, which builds, transfers and swaps do without

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from interlock.catalog import project
@@ -18,7 +17,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_options
-from interlock.cli.options import Profile
+from interlock.cli.options import Console, Profile
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import registry_digest
 from interlock.engine.registry.names import find_tagged
@@ -32,6 +31,7 @@ from interlock.errors import (
     missing_option,
     nearest,
 )
+from interlock.printable import printable
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
@@ -137,11 +137,13 @@ def _apply(path: Path, before: str, after: str, write: bool, print_caveats: Call
 
 
 def _print_diff(path: Path, before: str, after: str) -> None:
-    """Print a unified diff in the bytes of the file."""
+    """Print a unified diff: in the bytes of the file, for `patch`, but to a terminal nothing that steers it."""
     lines = difflib.unified_diff(_lines(before), _lines(after), str(path), str(path))
     ended = [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
     sys.stdout.flush()
-    sys.stdout.buffer.write("".join(ended).encode("utf-8", "surrogateescape"))
+    text = "".join(ended)
+    shown = printable(text) if sys.stdout.isatty() else text
+    sys.stdout.buffer.write(shown.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
 
 

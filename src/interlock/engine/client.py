@@ -13,22 +13,33 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+from socket import gaierror
+from ssl import SSLError
+from traceback import walk_tb
 from typing import Any
 
-from docker import DockerClient
+from docker import APIClient, DockerClient
 from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 from docker.errors import DockerException
 from docker.models.images import Image
 from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from interlock.errors import EngineError, last_line
 from interlock.results.experiments import EngineName
 
-# A build step may be silent for minutes (the profile run of a release build).
-READ_TIMEOUT_S = 3600
+# How long the engine may be silent within a call before it counts as gone. What only asks or sets is quick even on a
+# busy disk, what removes is as slow as the disk; a build step may be silent for minutes (the profile run of a release).
+PING_S, SHORT_S, REMOVAL_S, LONG_S = 30, 120, 900, 3600
+PINGS = re.compile(r"/(_ping|version|info)(\?|$)")
+LONG_CALLS = re.compile(
+    r"/(build|commit|images/(create|load|get|.+/(get|push))|exec/[^/]+/start"
+    r"|containers/[^/]+/(wait|logs|attach|archive|export))(\?|$)"
+)
 DEFAULT_HOST, DEFAULT_CONTEXT = "unix:///var/run/docker.sock", "default"
 # Podman's service ends by itself when nobody has asked it anything for this long: a killed run leaves nothing behind.
 IDLE_S = 600
@@ -36,6 +47,13 @@ READY_S = 20
 
 ERRNO = re.compile(r"\[Errno \d+\] ([^'\")]+)")
 QUOTED = re.compile(r"'([^']+)'")
+
+NETWORK = (RequestException, HTTPError, HTTPException, SSLError, ConnectionError, TimeoutError, gaierror)
+START_ONE = (
+    "Start Docker (`systemctl start docker`, or `dockerd`), install podman, set DOCKER_HOST to an engine that runs, or "
+    "do without containers (--engine host)."
+)
+SEE_LOG = "Look for the cause in the engine's log."
 
 ENGINE = "INTERLOCK_ENGINE"
 # Of what an experiment owns; of an image, all that went into it.
@@ -59,6 +77,29 @@ class Address:
     def is_elsewhere(self) -> bool:
         """Whether the engine is not reached by a socket of this machine."""
         return "://" in self.host and not self.host.startswith("unix://")
+
+
+class _Api(APIClient):  # type: ignore[misc]  # the SDK has no types
+    """The engine's API, with a limit to how long each call may wait for a sign of life."""
+
+    def request(self, method: str, url: str, **options: Any) -> Any:
+        limit_s = silence_limit_s(method, url)
+        given_s = options.get("timeout")
+        return super().request(method, url, **{**options, "timeout": min(given_s or limit_s, limit_s)})
+
+
+class _Client(DockerClient):  # type: ignore[misc]
+    def __init__(self, **options: Any) -> None:
+        self.api = _Api(**options)
+
+
+def silence_limit_s(method: str, url: str) -> int:
+    """Return how long the engine may take until it answers this call, or says more."""
+    if LONG_CALLS.search(url):
+        return LONG_S
+    if PINGS.search(url):
+        return PING_S
+    return REMOVAL_S if method == "DELETE" else SHORT_S
 
 
 def docker_address() -> Address:
@@ -111,9 +152,10 @@ def _open(address: Address) -> tuple[DockerClient, Address]:
     # Certificates come from DOCKER_CERT_PATH or from the context.
     settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
     try:
-        client = DockerClient(**{**settings, "base_url": address.host}, timeout=READ_TIMEOUT_S)
-        client.ping()
-    except DockerException as error:
+        client = _Client(**{**settings, "base_url": address.host}, timeout=LONG_S)
+        if not client.ping():
+            raise EngineError(file=address.host, found="what answers is no container engine", todo=START_ONE)
+    except (DockerException, RequestException) as error:
         raise _explain(str(error), address) from None
     return client, address
 
@@ -135,8 +177,7 @@ def _explain(message: str, address: Address) -> EngineError:
     return EngineError(
         file=where,
         found=f"no container engine answers ({_last_cause(message)})",
-        todo="Start Docker (`systemctl start docker`, or `dockerd`), install podman, set DOCKER_HOST to an engine that "
-        "runs, or do without containers (--engine host).",
+        todo=START_ONE,
     )
 
 
@@ -163,7 +204,7 @@ def engine_facts(client: DockerClient) -> dict[str, Any]:
 
 def engine_words(error: Exception) -> str:
     """Return the engine's own words for what went wrong, without the SDK's around them."""
-    return str(getattr(error, "explanation", None) or error).strip().splitlines()[-1]
+    return last_line(str(getattr(error, "explanation", None) or error))
 
 
 @contextmanager
@@ -172,7 +213,24 @@ def engine_errors(what: str, key: str = "") -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException) as error:
-        raise EngineError(key=key, found=f"{what}: {error}", todo="Look for the cause in the engine's log.") from None
+        raise EngineError(key=key, found=f"{what}: {engine_words(error)}", todo=SEE_LOG) from None
+
+
+def engine_failure(error: BaseException) -> EngineError | None:
+    """Return what an exception tells of the engine or the network; None for one that comes from elsewhere.
+
+    An engine's answer that its own SDK cannot read is the engine's failure too.
+    """
+    if isinstance(error, DockerException):
+        return EngineError(found=f"the container engine failed: {engine_words(error)}", todo=SEE_LOG)
+    modules = {frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
+    if isinstance(error, NETWORK):
+        who = "the container engine" if "docker" in modules else "the other side"
+        return EngineError(found=f"{who} does not answer, or no longer ({_last_cause(str(error))})", todo=SEE_LOG)
+    if "docker" in modules and not isinstance(error, OSError | MemoryError):
+        kind = type(error).__name__
+        return EngineError(found=f"the container engine's answer cannot be read ({kind}: {error})", todo=SEE_LOG)
+    return None
 
 
 def no_space(message: str) -> bool:

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from interlock.engine.client import docker_address
 from interlock.errors import FleetError, InventoryError
 from interlock.fleet.record import Ending, Kind
+from interlock.printable import printable
 from interlock.results import store
 
 PLAYBOOKS = "playbooks"
@@ -105,7 +106,9 @@ def play(call: Call, stop: threading.Event) -> Played:
             start = log.seek(0, os.SEEK_END)
             code = _run(command, environment(call.root), log, call.deadline_s, stop)
             log.seek(start)
-            output = log.read().decode(errors="replace")
+            output = printable(log.read().decode(errors="replace"))
+            log.truncate(start)
+            log.write(output.encode())
     return Played(Ending.LOST, "interrupted") if stop.is_set() else ending_of(code, output, call)
 
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
 from interlock.catalog.claims import Bound, Claim
 from interlock.errors import ClaimError
+from interlock.printable import printable
 from interlock.report.tables import markdown_table
 from interlock.results.experiments import Experiment
 
@@ -48,7 +49,7 @@ def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:
     for finding in findings:
         lines += ["", f"**{finding.claim.name}: {finding.verdict.value}**", ""]
         lines += [f"- {line}" for line in _sentences(finding)]
-    return "\n".join(lines) + "\n"
+    return printable("\n".join(lines)) + "\n"
 
 
 def _total(findings: Sequence[Finding]) -> str:

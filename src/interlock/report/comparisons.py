@@ -32,6 +32,7 @@ from interlock.analysis.cohorts import Cohort, Extract, HostRow, HostTable, Kind
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.workloads import Benchmark
+from interlock.printable import printable
 from interlock.report.tables import Section, figure_text, markdown_lines, ratio_text, rich_parts
 from interlock.results import store
 
@@ -83,7 +84,7 @@ def markdown(documents: Sequence[Document]) -> str:
             lines += markdown_lines(section)
         if document.left_out:
             lines += ["## left out", "", *(f"- {line}" for line in document.left_out), ""]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def terminal(documents: Sequence[Document]) -> RenderableType:

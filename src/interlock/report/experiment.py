@@ -14,6 +14,7 @@ from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_tex
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
+from interlock.printable import printable
 from interlock.report import ending
 from interlock.report.tables import (
     RSS,
@@ -216,7 +217,7 @@ def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
     lines += markdown_lines(time, time.title.capitalize()) if time else []
     ended = ending.ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def image_section(experiment: Experiment) -> Section:

@@ -16,6 +16,7 @@ from rich.text import Text
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval, relative_error
 from interlock.analysis.verdicts import Comparison
+from interlock.printable import printable
 from interlock.report.experiment import lock_cost_text, most_calls_text
 from interlock.report.tables import Section, end_of_rounds_text, error_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
@@ -246,7 +247,7 @@ def markdown(trial: Trial) -> str:
         lines += ["## Notes", "", *(f"- {line}" for line in noted), ""]
     if changed := changes(trial):
         lines += ["## Changes to your Dockerfile", "", "```diff", *changed, "```", ""]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def as_json(trial: Trial) -> str:

@@ -30,6 +30,7 @@ from interlock.engine.client import HASH_LABEL, no_space, put_tag
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry.names import known_digest
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
+from interlock.printable import printable
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
 
 # What a Dockerfile calls its parent image.
@@ -238,7 +239,7 @@ def keep_log(cache: Path, name: str, log: Iterable[str]) -> Path:
     path = cache / "logs" / f"{name}.log"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(log), encoding="utf-8")
+        path.write_text(printable("".join(log)), encoding="utf-8")
     return path
 
 

@@ -34,6 +34,7 @@ from interlock.engine.run import cells
 from interlock.engine.run.cells import last_lines
 from interlock.engine.run.workspace import ContainerSandbox, ContainerWorkspace, ask_service
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
+from interlock.printable import printable
 
 GIL_FOLDER = "/interlock-gil"
 GIL_PROBE = files("interlock.engine").joinpath("inside/gil_probe.py").read_bytes()
@@ -377,7 +378,7 @@ def _environment(address: Address) -> dict[str, str]:
 def _keep(path: Path, log: str) -> str:
     with suppress(OSError):  # a log that cannot be kept must not lose the build
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(log, encoding="utf-8")
+        path.write_text(printable(log), encoding="utf-8")
     return str(path)
 
 

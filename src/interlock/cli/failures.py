@@ -1,0 +1,73 @@
+"""What a command ends with when something fails that it does not foresee: one sentence, and a log with the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from interlock import __version__
+from interlock.catalog.project import cache_folder
+from interlock.engine.client import engine_failure
+from interlock.errors import InterlockError, UnexpectedError, last_line
+from interlock.printable import printable
+
+# Logs that are kept; the oldest go first.
+KEPT = 20
+
+
+def foreseen(error: Exception, argv: Sequence[str]) -> InterlockError:
+    """Return the error to end with: the engine's or the network's, else a defect of ours. A log keeps the traceback."""
+    log = keep_log(error, argv)
+    where = f"The traceback is in {log}." if log else "No log could be written."
+    found = engine_failure(error)
+    if found is not None:
+        return type(found)(found=found.found, todo=f"{found.todo} {where}")
+    return UnexpectedError(
+        found=f"unexpected {type(error).__name__} ({last_line(str(error) or 'it says nothing')})",
+        todo=f"This is a defect of Interlock; please report it. {where}",
+    )
+
+
+def keep_log(error: Exception, argv: Sequence[str]) -> Path | None:
+    """Write the traceback to a new file of the cache, or of the temporary folder; None if neither takes it.
+
+    Of the command line it has the words without values, which may be secret.
+    """
+    text = _describe(error, argv)
+    prefix = f"error-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-"
+    for folder in (_cache_logs, _temporary):
+        try:
+            descriptor, name = tempfile.mkstemp(".log", prefix, folder())
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+        except (OSError, RuntimeError):  # no room, read-only, or no home at all
+            continue
+        return Path(name)
+    return None
+
+
+def _cache_logs() -> Path:
+    """Return the folder of logs in the cache, with room for one more."""
+    folder = cache_folder() / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob("error-*.log"))[: -KEPT + 1]:
+        old.unlink(missing_ok=True)
+    return folder
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+def _describe(error: Exception, argv: Sequence[str]) -> str:
+    options = [word.partition("=")[0] for word in argv[2:] if word.startswith("-")]
+    head = [
+        f"interlock {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"command: {' '.join([*argv[1:2], *options])} (without values)",
+    ]
+    return printable("\n".join([*head, "", *traceback.format_exception(error)]))

@@ -1,0 +1,114 @@
+"""Whatever happens ends in one sentence: 4 for the engine and the network, 70 for what no code foresees."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import failures, main
+from interlock.errors import EngineError, UnexpectedError
+from tests.cli.conftest import Run
+from tests.fakes import Answer, Asked, as_json, serving
+
+VERSION = {"ApiVersion": "1.41", "Version": "20.10.24", "Components": [{"Name": "Engine"}]}
+# By name, what an engine answers to everything after its ping and its version.
+STRANGE = {
+    "an error": as_json({"message": "database is locked"}, 500),
+    "an error without words": Answer(500),
+    "an error that is a page": Answer(502, b"<html><body>Bad Gateway</body></html>", {"Content-Type": "text/html"}),
+    "an error that is a list": as_json(["no"], 500),
+    "a refusal": as_json({"message": "authorization denied by plugin"}, 403),
+    "no JSON": Answer(200, b"OK"),
+    "half of JSON": Answer(200, b'[{"Id": "a", "Na'),
+    "nothing": Answer(200),
+    "null": as_json(None),
+    "a number": as_json(3),
+    "a text": as_json("images"),
+    "a list of numbers": as_json([1, 2]),
+    "an object for a list": as_json({"Id": "a"}),
+    "a list of empty objects": as_json([{}]),
+    "nested brackets": Answer(200, b"[" * 100_000),
+    "bytes": Answer(200, bytes(range(256)) * 4),
+    "a hang-up": Answer(closes=True),
+    "another protocol": Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),
+    "a wrong length": Answer(200, b"[]", {"Content-Length": "5", "Connection": "close"}),
+    "a wrong encoding": Answer(200, b"not gzip", {"Content-Encoding": "gzip"}),
+    "a redirect to itself": Answer(302, headers={"Location": "/v1.41/info"}),
+    "escape codes": as_json({"message": "\x1b[2J\x1b]0;owned\x07gone\r\nerror: all is well"}, 500),
+}
+
+
+def engine_that_says(answer: Answer, asked: Asked) -> Answer:
+    if asked.path.endswith("/_ping"):
+        return Answer(200, b"OK")
+    return as_json(VERSION) if asked.path.endswith("/version") else answer
+
+
+@pytest.mark.parametrize("words", [["clean", "x"], ["sbom", "cpython-3.13"]], ids=" ".join)
+@pytest.mark.parametrize("name", STRANGE)
+def test_whatever_an_engine_answers_is_one_sentence_and_the_engines_exit_code(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, words: list[str]
+) -> None:
+    with serving(lambda asked: engine_that_says(STRANGE[name], asked)) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        code, said = run(*words, "--engine", "docker") if words[0] == "clean" else run(*words)
+    assert "Traceback" not in said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
+    assert code == EngineError.exit_code, said
+
+
+@pytest.mark.parametrize("answer", [STRANGE["no JSON"], STRANGE["null"], STRANGE["a hang-up"], Answer(200, b"hello")])
+def test_what_answers_a_ping_otherwise_is_no_engine(run: Run, monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
+    with serving(lambda _: answer) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        code, said = run("clean", "x", "--engine", "docker")
+    assert (code, said.count("\n")) == (EngineError.exit_code, 1), said
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_defect_of_ours_ends_with_70_and_names_a_log_with_its_traceback_and_no_value(
+    run: Run, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def fail() -> None:
+        raise LookupError("a\x1b[31m b")
+
+    monkeypatch.setattr(main, "load_command", lambda _: fail())
+    code, said = run("build", "--mirror=secret-1", "secret-2", *["--json"] * as_json)
+    if as_json:
+        error = json.loads(said)["error"]
+        assert (error["kind"], error["exit_code"]) == ("UnexpectedError", 70)
+        said = error["message"]
+    log = re.search(r"\S+/error-\S+\.log", said)
+    assert (code, UnexpectedError.exit_code) == (70, 70)
+    assert log is not None
+    text = Path(log[0]).read_text(encoding="utf-8")
+    assert "Traceback" in text
+    assert "LookupError: a b" in text
+    assert "--mirror" in text
+    assert "secret" not in text
+    assert stat.S_IMODE(Path(log[0]).stat().st_mode) == 0o600
+
+
+def test_the_newest_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    written = [failures.keep_log(LookupError(str(number)), ["interlock"]) for number in range(failures.KEPT + 5)]
+    kept = {path for path in written if path is not None and path.exists()}
+    assert len(kept) == failures.KEPT
+    assert written[-1] in kept
+
+
+def test_a_log_goes_elsewhere_where_the_cache_takes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(failures.tempfile, "gettempdir", lambda: str(tmp_path))
+    log = failures.keep_log(LookupError(), ["interlock"])
+    assert log is not None
+    assert log.parent == tmp_path
+    monkeypatch.setattr(failures.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    assert failures.keep_log(LookupError(), ["interlock"]) is None
