@@ -38,7 +38,9 @@ def as_json(fields: Any, status: int = 200, **headers: str) -> Answer:
 
 
 @contextmanager
-def serving(answer: Callable[[Asked], Answer], asked: list[Asked] | None = None) -> Iterator[int]:
+def serving(
+    answer: Callable[[Asked], Answer], asked: list[Asked] | None = None, host: str = "127.0.0.1"
+) -> Iterator[int]:
     """Serve within the block; gives the port. What was asked is appended to `asked`."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,7 +77,7 @@ def serving(answer: Callable[[Asked], Answer], asked: list[Asked] | None = None)
         def handle_error(self, *_: Any) -> None:
             """Whoever hung up has what it wanted."""
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with Server((host, 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.options import Console
+from interlock.cli.options import PlainConsole
 from interlock.errors import WorkloadError
 from interlock.printable import printable
 
@@ -50,7 +50,7 @@ def test_nothing_is_left_but_characters_that_are_shown(text: str) -> None:
 
 def test_a_long_text_takes_no_longer_than_its_length() -> None:
     for introducer in ("\x1b]", "\x9d", "\x1b[", "\x1b ", "\x9d" + "a" * 4000, "\x9b" + "0" * 4000):
-        text = introducer * (1_000_000 // len(introducer))
+        text = introducer * (200_000 // len(introducer))
         assert "\x1b" not in printable(text)
 
 
@@ -59,7 +59,9 @@ def test_a_console_prints_no_escape_and_reads_no_markup() -> None:
     table.add_row(f"[red]row{ESC}[0m")
     for terminal in (True, False):
         stream = io.StringIO()
-        console = Console(file=stream, force_terminal=terminal, color_system="standard" if terminal else None, width=60)
+        console = PlainConsole(
+            file=stream, force_terminal=terminal, color_system="standard" if terminal else None, width=60
+        )
         console.print(f"x{ESC}[2J[/y]", highlight=False)
         console.print(Text(f"{ESC}]0;owned{ESC}\\styled", style="red"))
         console.print(table)

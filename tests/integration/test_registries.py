@@ -34,8 +34,9 @@ from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.image import id_of_tag, tar_of
 from interlock.engine.client import HASH_LABEL
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.registry.api import MEANINGS, Api, Entry, RemoteImage, Tagged, index_of, read_image, read_tag
+from interlock.engine.registry.api import Api, Entry, RemoteImage, Tagged, index_of, read_image, read_tag
 from interlock.engine.registry.names import Registry as Named
+from interlock.engine.registry.refusals import MEANINGS
 from interlock.engine.registry.transfer import pull_base, push_base
 from interlock.results.experiments import BaseImage
 from tests.builders import make_built

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import console as rich_console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from interlock.catalog import project
@@ -136,22 +136,20 @@ def profile_name(release: bool) -> str:
     return "release" if release else "standard"
 
 
-class Console(rich_console.Console):
+class PlainConsole(Console):
     """A console that prints no control characters and reads no markup: much of what it prints came from elsewhere."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
 
-    def render(
-        self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
-    ) -> Iterator[Segment]:
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """Yield what is to be printed; what steers the terminal is rich's own, and marked as such."""
         for one in super().render(renderable, options):
             yield one if one.control else Segment(printable(one.text), one.style)
 
 
 # Where the width is unknown (a pipe, a log) lines are long rather than folded.
-console = Console(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
+console = PlainConsole(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
 
 
 def open_project() -> tuple[ProjectPaths, Catalog]:

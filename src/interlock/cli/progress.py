@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Column
 from rich.text import Text
 
-from interlock.cli.options import Console, console
+from interlock.cli.options import PlainConsole, console
 from interlock.results.experiments import State
 
 if TYPE_CHECKING:  # it loads scipy, which builds, transfers and swaps do without
@@ -120,7 +120,7 @@ class Display:
 
 def open_display(as_json: bool) -> Display:
     """Return where a command shows its progress; with --json only on a terminal: a program reads errors from stderr."""
-    return Display(Console(stderr=True), quiet=True) if as_json else Display(console)
+    return Display(PlainConsole(stderr=True), quiet=True) if as_json else Display(console)
 
 
 class _TableAndRows(Progress):

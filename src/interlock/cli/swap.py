@@ -17,7 +17,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_options
-from interlock.cli.options import Console, Profile
+from interlock.cli.options import PlainConsole, Profile
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import registry_digest
 from interlock.engine.registry.names import find_tagged
@@ -39,7 +39,7 @@ from interlock.swap.edits import SwapResult
 from interlock.swap.image_names import NewImage, new_image, parse_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
-notes = Console(stderr=True)
+notes = PlainConsole(stderr=True)
 DEFAULT = Path("Dockerfile")
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
 OTHERS = ("Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")

@@ -1,7 +1,6 @@
 """A registry's own API, for what no engine does: it reads manifests and puts an index (OCI distribution specification).
 
 Credentials come from the engine's store. Trusted are the system's authorities and those in /etc/docker/certs.d.
-What a registry or an engine says when it refuses is translated here into a cause and what to do about it.
 """
 
 from __future__ import annotations
@@ -10,32 +9,34 @@ import base64
 import hashlib
 import json
 import re
-import ssl
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
-from pathlib import Path
-from socket import gaierror, getaddrinfo
-from typing import Any
+from typing import Annotated, Any, TypeVar
 from urllib.request import parse_http_list, parse_keqv_list
 
 import requests
 from docker import DockerClient, auth
-from docker.errors import DockerException, NotFound
-from requests.adapters import HTTPAdapter
+from docker.errors import NotFound
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from requests.exceptions import ConnectionError as NotConnected
-from requests.exceptions import RequestException
-from urllib3.exceptions import InsecureRequestWarning
 
-from interlock.engine.client import engine_words
 from interlock.engine.registry.names import HUB, Registry
+from interlock.engine.registry.refusals import UNREADABLE, explain, failure_of, registry_errors, strange
+from interlock.engine.registry.session import (
+    LOGIN_SERVICES,
+    Reply,
+    Session,
+    may_have_password,
+    origin,
+)
 from interlock.errors import RegistryError
 
-CERTIFICATES = Path("/etc/docker/certs.d")
 HUB_API = "registry-1.docker.io"
-TIMEOUT_S = 30
+# What a digest looks like, of an algorithm that the specification registers; and a token that fits into a header.
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
+TOKEN = re.compile(r"[\x21-\x7e]{1,65536}")
+MOST_ENTRIES = 1000
+LONGEST_WORDS = 300
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 INDEXES = (DOCKER_LIST, OCI_INDEX)
@@ -44,6 +45,78 @@ MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     *INDEXES,
 )
+
+
+class _Sent(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Platform(_Sent):
+    """platform"""
+
+    os: str = ""
+    architecture: str = ""
+    variant: str = ""
+
+
+class Descriptor(_Sent):
+    """descriptor"""
+
+    digest: Annotated[str, StringConstraints(pattern=rf"^(?:{DIGEST.pattern})$")]
+
+
+class IndexEntry(Descriptor):
+    """entry of an index"""
+
+    mediaType: str  # noqa: N815  the specification's name
+    platform: Platform | None = None
+
+
+class ImageIndex(_Sent):
+    """index"""
+
+    manifests: Annotated[list[IndexEntry], Field(max_length=MOST_ENTRIES)]
+
+
+class ImageManifest(_Sent):
+    """image's manifest"""
+
+    config: Descriptor
+
+
+class Settings(_Sent):
+    """settings"""
+
+    Labels: dict[str, str] | None = None
+
+
+class ImageConfig(Platform):
+    """image's configuration"""
+
+    config: Settings | None = None
+
+
+class Granted(_Sent):
+    """answer of a login service"""
+
+    token: str = ""
+    access_token: str = ""
+
+
+class Error(_Sent):
+    """error"""
+
+    code: str
+    message: str = ""
+
+
+class Errors(_Sent):
+    """list of errors"""
+
+    errors: list[Error]
+
+
+Read = TypeVar("Read", bound=_Sent)
 
 
 @dataclass(frozen=True)
@@ -58,166 +131,158 @@ class Manifest:
         return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
 
     @property
-    def fields(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.content)
-        return found
-
-    @property
     def is_index(self) -> bool:
         return self.media_type in INDEXES
 
 
 class Api:
-    """The API of one registry. Every failure is raised as RegistryError."""
+    """The API of one registry. Every failure, and every answer that cannot be used, is raised as RegistryError."""
 
     def __init__(self, client: DockerClient, registry: Registry) -> None:
         self._registry = registry
         self._host = HUB_API if registry.host in HUB else registry.host
-        self._may_be_plain = allows_plain(client.info(), registry.host)
         self._scheme = "https"
-        self._session = requests.Session()
-        self._session.mount("https://", _Trusting(registry.host, verify=not self._may_be_plain))
-        self._session.auth = _no_netrc
+        self._session = Session(client.info(), self._host)
         self._granted: dict[str, str] = {}  # the header that answered a challenge, by scope
 
     def manifest(self, repository: str, reference: str) -> Manifest | None:
         """Return the manifest of a tag or digest; None if the registry has none."""
-        answer = self._ask("GET", repository, f"manifests/{reference}", headers={"Accept": ", ".join(MANIFESTS)})
-        if answer is None:
+        reply = self._ask("GET", repository, f"manifests/{reference}", {"Accept": ", ".join(MANIFESTS)})
+        if reply is None:
             return None
-        return Manifest(answer.headers.get("Content-Type", "").partition(";")[0], answer.content)
+        if DIGEST.fullmatch(reference):
+            self._require_sum(reply.content, reference)
+        return Manifest(reply.headers.get("Content-Type", "").partition(";")[0], reply.content)
 
-    def config(self, repository: str, digest: str) -> dict[str, Any]:
+    def config(self, repository: str, digest: str) -> ImageConfig:
         """Return the configuration of an image: its platform and labels."""
-        answer = self._ask("GET", repository, f"blobs/{digest}")
-        if answer is None:
+        reply = self._ask("GET", repository, f"blobs/{digest}", {})
+        if reply is None:
             raise explain(self._registry.host, f"unknown error: {repository} has no {digest}")
-        found: dict[str, Any] = answer.json()
-        return found
+        self._require_sum(reply.content, digest)
+        return self.read(ImageConfig, reply.content)
 
     def put(self, repository: str, tag: str, manifest: Manifest) -> None:
         headers = {"Content-Type": manifest.media_type}
-        if self._ask("PUT", repository, f"manifests/{tag}", headers=headers, data=manifest.content) is None:
+        if self._ask("PUT", repository, f"manifests/{tag}", headers, data=manifest.content) is None:
             raise explain(self._registry.host, f"unknown error: it has no {repository}")
 
-    def _ask(self, method: str, repository: str, path: str, **options: Any) -> requests.Response | None:
+    def read(self, kind: type[Read], content: bytes) -> Read:
+        """Return what JSON says, or RegistryError for other JSON than this kind and for what is none."""
+        try:
+            return kind.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            text = f"{first['msg']}{' at ' if where else ''}{where}"
+            raise strange(self._registry.host, f"what it sends is no {kind.__doc__}: {text}") from None
+
+    def _require_sum(self, content: bytes, digest: str) -> None:
+        """Raise RegistryError unless the content is what the digest names."""
+        kind, _, wanted = digest.partition(":")
+        found = hashlib.new(kind, content).hexdigest()
+        if found != wanted:
+            raise strange(self._registry.host, f"what it sends as {digest} is {kind}:{found}")
+
+    def _ask(
+        self, method: str, repository: str, path: str, headers: dict[str, str], data: bytes | None = None
+    ) -> Reply | None:
         """Send a request, answering a challenge for credentials once; return None for 404."""
         action = "pull" if method == "GET" else "pull,push"
         scope = f"repository:{repository}:{action}"
-        answer = self._send(method, f"{repository}/{path}", scope, **options)
-        if answer.status_code == requests.codes.unauthorized:
-            self._granted[scope] = self._answer_to(answer.headers.get("WWW-Authenticate", ""), scope)
-            answer = self._send(method, f"{repository}/{path}", scope, **options)
-        if answer.status_code == requests.codes.not_found:
+        reply = self._send(method, f"{repository}/{path}", scope, headers, data)
+        if reply.status == requests.codes.unauthorized:
+            self._granted[scope] = self._answer_to(reply.headers.get("WWW-Authenticate", ""), scope)
+            reply = self._send(method, f"{repository}/{path}", scope, headers, data)
+        if reply.status == requests.codes.not_found:
             return None
-        if not answer.ok:
-            raise explain(self._registry.host, _answer_text(answer))
-        return answer
+        if not reply.ok:
+            raise explain(self._registry.host, _answer_text(reply))
+        return reply
 
-    def _send(self, method: str, path: str, scope: str, **options: Any) -> requests.Response:
+    def _send(self, method: str, path: str, scope: str, headers: dict[str, str], data: bytes | None) -> Reply:
         granted = {"Authorization": self._granted[scope]} if scope in self._granted else {}
-        headers = {**options.pop("headers", {}), **granted}
-        try:
-            return self._send_as(method, path, headers, options)
-        except NotConnected as error:
-            if not self._may_be_plain or self._scheme == "http":
-                raise explain(self._registry.host, str(error)) from None
-        self._scheme = "http"
-        return self._send(method, path, scope, headers=headers, **options)
-
-    def _send_as(self, method: str, path: str, headers: dict[str, str], options: dict[str, Any]) -> requests.Response:
         url = f"{self._scheme}://{self._host}/v2/{path}"
-        with warnings.catch_warnings():
-            # Which registry needs no certificate is the engine's owner's decision.
-            warnings.simplefilter("ignore", InsecureRequestWarning)
-            return self._session.request(method, url, headers=headers, timeout=TIMEOUT_S, **options)
+        try:
+            return self._session.ask(method, url, {**headers, **granted}, data=data)
+        except NotConnected as error:
+            if not self._session.may_be_plain or self._scheme == "http":
+                raise explain(self._registry.host, str(error)) from None
+        except UNREADABLE as error:
+            raise failure_of(self._registry.host, error) from None
+        self._scheme = "http"
+        return self._send(method, path, scope, headers, data)
 
     def _answer_to(self, challenge: str, scope: str) -> str:
         """Return the Authorization header for a challenge: a password, or a token from the service that it names."""
-        found = auth.resolve_authconfig(auth.load_config(), self._registry.host) or {}
+        with registry_errors(self._registry.host):
+            found = auth.resolve_authconfig(auth.load_config(), self._registry.host) or {}
         kept = {key.lower(): value for key, value in found.items()}
         kind, _, rest = challenge.partition(" ")
         if kind.lower() == "bearer":
-            return f"Bearer {self._token(parse_keqv_list(parse_http_list(rest)), scope, kept)}"
+            return f"Bearer {self._token(_parameters(rest), scope, kept)}"
         if not kept.get("username"):
             raise explain(self._registry.host, "it asks for a login")
-        login = f"{kept['username']}:{kept['password']}".encode()
-        return f"Basic {base64.b64encode(login).decode()}"
+        return _basic(kept)
 
     def _token(self, asked: dict[str, str], scope: str, kept: dict[str, str]) -> str:
         """Return a token from the service that the registry names, for a password or an identity token."""
-        about = {"service": asked.get("service", ""), "scope": asked.get("scope", scope)}
-        if kept.get("identitytoken"):
-            form = {"grant_type": "refresh_token", "client_id": "interlock", "refresh_token": kept["identitytoken"]}
-            answer = self._session.post(asked["realm"], data={**about, **form}, timeout=TIMEOUT_S)
-        else:
-            login = (kept["username"], kept["password"]) if kept.get("username") else None
-            answer = self._session.get(asked["realm"], params=about, auth=login, timeout=TIMEOUT_S)
-        if not answer.ok:
-            raise explain(self._registry.host, _answer_text(answer))
-        granted = answer.json()
-        return str(granted.get("token") or granted["access_token"])
+        realm = asked.get("realm", "")
+        about = {"service": asked.get("service", ""), "scope": scope}
+        try:
+            self._require_may_have(realm, kept)
+            if kept.get("identitytoken"):
+                form = {"grant_type": "refresh_token", "client_id": "interlock", "refresh_token": kept["identitytoken"]}
+                reply = self._session.ask("POST", realm, {}, data={**about, **form})
+            else:
+                headers = {"Authorization": _basic(kept)} if kept.get("username") else {}
+                reply = self._session.ask("GET", realm, headers, params=about)
+        except UNREADABLE as error:
+            raise failure_of(self._registry.host, error) from None
+        if not reply.ok:
+            raise explain(self._registry.host, _answer_text(reply))
+        granted = self.read(Granted, reply.content)
+        token = granted.token or granted.access_token
+        if not TOKEN.fullmatch(token):
+            raise strange(self._registry.host, "its login service gives no token")
+        return token
+
+    def _require_may_have(self, realm: str, kept: dict[str, str]) -> None:
+        """Raise RegistryError for a login service that may not have the password that there is for this registry."""
+        self._session.require_safe(realm)
+        host = origin(realm)[1]
+        has_password = kept.get("username") or kept.get("identitytoken")
+        if has_password and not may_have_password(host, origin(f"https://{self._host}")[1]):
+            raise RegistryError(
+                key=self._registry.host,
+                found=f"the registry names {host} as its login service: of another domain, it gets no password",
+                todo=f"If it may have the password, name it: {LOGIN_SERVICES}={host}",
+            )
 
 
-class _Trusting(HTTPAdapter):
-    """An HTTPS adapter that trusts the certificates that the engine trusts for this host."""
-
-    def __init__(self, host: str, *, verify: bool) -> None:
-        self._verify = verify
-        self._context = ssl.create_default_context()
-        folder = CERTIFICATES / host
-        for authority in sorted(folder.glob("*.crt")):
-            self._context.load_verify_locations(authority)
-        for certificate in sorted(folder.glob("*.cert")):
-            self._context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-        if not verify:
-            self._context.check_hostname = False
-            self._context.verify_mode = ssl.CERT_NONE
-        super().__init__()
-
-    def init_poolmanager(self, *words: Any, **options: Any) -> None:
-        super().init_poolmanager(*words, **{**options, "ssl_context": self._context})
-
-    def send(self, request: requests.PreparedRequest, *words: Any, **options: Any) -> requests.Response:
-        """Send with this adapter's trust: a session lets REQUESTS_CA_BUNDLE overrule its own `verify`."""
-        return super().send(request, *words, **{**options, "verify": self._verify})
-
-    def cert_verify(self, *_: Any) -> None:
-        """Do nothing: the context has the authorities, and requests would replace them with its own list."""
-
-
-def _no_netrc(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Leave a request as it is: without this, requests sends what ~/.netrc has for the host, which engines do not."""
-    return request
-
-
-def allows_plain(info: dict[str, Any], host: str) -> bool:
-    """Return whether the engine allows this registry without TLS: a local one, or one that its settings name."""
-    settings = info.get("RegistryConfig") or {}
-    named = (settings.get("IndexConfigs") or {}).get(host)
-    if named is not None and not named.get("Secure", True):
-        return True
-    networks = [ip_network(one) for one in settings.get("InsecureRegistryCIDRs") or []]
-    return any(address in network for address in _addresses(host.partition(":")[0]) for network in networks)
-
-
-def _addresses(name: str) -> list[Any]:
+def _parameters(text: str) -> dict[str, str]:
+    """Return the parameters of a challenge; none for what cannot be read."""
     try:
-        return [ip_address(entry[4][0]) for entry in getaddrinfo(name, None)]
-    except gaierror:
-        return []
+        return parse_keqv_list(parse_http_list(text))
+    except (ValueError, IndexError):
+        return {}
 
 
-def _answer_text(answer: requests.Response) -> str:
+def _basic(kept: Mapping[str, str]) -> str:
+    login = f"{kept['username']}:{kept.get('password') or ''}".encode()
+    return f"Basic {base64.b64encode(login).decode()}"
+
+
+def _answer_text(reply: Reply) -> str:
     """Return the status line with the registry's error code and message, if it has them."""
-    words = f"{answer.status_code} {answer.reason}"
-    if "insufficient_scope" in answer.headers.get("WWW-Authenticate", ""):
+    words = f"{reply.status} {reply.reason[:LONGEST_WORDS]}"
+    if "insufficient_scope" in reply.headers.get("WWW-Authenticate", ""):
         return f"{words}: insufficient_scope"
     try:
-        errors = answer.json()["errors"]
-        return f"{words}: {errors[0]['code'].lower()}: {errors[0].get('message', '')}"
-    except (ValueError, LookupError, TypeError, AttributeError):
+        first = Errors.model_validate_json(reply.content).errors[0]
+    except (ValidationError, IndexError):
         return words
+    return f"{words}: {first.code.lower()}: {' '.join(first.message.split())[:LONGEST_WORDS]}"
 
 
 # An entry of an index as it stands there: mediaType, digest, size, platform and perhaps annotations.
@@ -268,9 +333,10 @@ def read_tag(api: Api, repository: str, tag: str) -> Tagged | None:
     if manifest is None:
         return None
     if manifest.is_index:
-        return Tagged(manifest.digest, tuple(manifest.fields["manifests"]))
-    config = api.config(repository, manifest.fields["config"]["digest"])
-    return Tagged(manifest.digest, (entry_of(manifest, platform_of(config)),))
+        found = api.read(ImageIndex, manifest.content)
+        return Tagged(manifest.digest, tuple(one.model_dump(exclude_unset=True) for one in found.manifests))
+    config = api.config(repository, api.read(ImageManifest, manifest.content).config.digest)
+    return Tagged(manifest.digest, (entry_of(manifest, platform_of(config.model_dump())),))
 
 
 def read_image(api: Api, repository: str, entry: Entry) -> RemoteImage:
@@ -281,9 +347,9 @@ def read_image(api: Api, repository: str, entry: Entry) -> RemoteImage:
     manifest = api.manifest(repository, entry["digest"])
     if manifest is None:
         return RemoteImage(frozenset({entry["digest"]}), {})
-    digest = manifest.fields["config"]["digest"]
-    labels = api.config(repository, digest).get("config", {}).get("Labels") or {}
-    return RemoteImage(frozenset({entry["digest"], digest}), labels)
+    digest = api.read(ImageManifest, manifest.content).config.digest
+    settings = api.config(repository, digest).config
+    return RemoteImage(frozenset({entry["digest"], digest}), (settings and settings.Labels) or {})
 
 
 def entry_of(manifest: Manifest, platform: Mapping[str, str]) -> Entry:
@@ -304,101 +370,6 @@ def index_of(entries: Sequence[Entry]) -> Manifest:
     return Manifest(media_type, json.dumps(fields, sort_keys=True).encode())
 
 
-# By cause: a pattern in the message (the first match counts), what it means, and what to do. {host} is the registry's,
-# {words} the end of the message.
-MEANINGS = {
-    "no login": (
-        r"no basic auth credentials|asks for a login",
-        "asks for a login, and the engine's credential store has none for it",
-        "Log in once: docker login {host}",
-    ),
-    "denied": (
-        r"denied|insufficient_scope|\b403\b",
-        "denies access to this user",
-        "Ask its owner for permission, or use another namespace.",
-    ),
-    "wrong login": (
-        r"unauthorized|authentication required|incorrect username or password|\b401\b",
-        "refuses the user or password that the engine's credential store has for it",
-        "Log in again: docker login {host}",
-    ),
-    "credential store": (
-        r"[Cc]redentials? ?store|docker-credential-",
-        "needs a login, and the engine's credential store fails ({words})",
-        "Fix credsStore and credHelpers in the engine's config.json.",
-    ),
-    "read-only": (
-        r"HTTP 405|\b405 |[Mm]ethod not allowed|operation is unsupported",
-        "is read-only (405 Method Not Allowed)",
-        "Push to another registry, or end its read-only mode.",
-    ),
-    "no TLS": (
-        r"HTTP response to HTTPS client|WRONG_VERSION_NUMBER|record layer failure",
-        "answers without TLS, which engines refuse unless it runs on this machine",
-        "Give it a certificate, or add {host} to insecure-registries in /etc/docker/daemon.json.",
-    ),
-    "untrusted certificate": (
-        r"x509|certificate|CERTIFICATE_VERIFY_FAILED",
-        "has a certificate that this machine does not trust",
-        "Copy its CA certificate to /etc/docker/certs.d/{host}/ca.crt.",
-    ),
-    "rate limit": (
-        r"toomanyrequests|\b429\b",
-        "limits requests from this machine ({words})",
-        "Log in, or wait and try again.",
-    ),
-    "engine disk full": (
-        r"no space left on device",
-        "sends an image that does not fit on the engine's disk",
-        "Free space: docker system df, docker image prune.",
-    ),
-    "server error": (
-        r"\b50[0-9] (Internal|Bad|Service|Gateway|Insufficient)|unknown error",
-        "fails ({words})",
-        "Read its log; its disk may be full.",
-    ),
-    "unreachable": (
-        r"refused|no such host|not known|resolution|timeout|timed out|unreachable|no route|EOF|reset by peer|aborted",
-        "cannot be reached ({words})",
-        "Start it, or correct its name.",
-    ),
-}
-# The last part of a Go or Python error's chain tells its cause.
-CAUSE = re.compile(r"\[Errno -?\d+\] ([^'\")]+)")
-
-
-def cause_of(message: str) -> str:
-    """Return the cause, a key of MEANINGS, that a message of an engine or a registry tells; empty if it tells none."""
-    return next((cause for cause, (pattern, _, _) in MEANINGS.items() if re.search(pattern, message)), "")
-
-
-def explain(host: str, message: str) -> RegistryError:
-    """Return the error for a message of a registry, which came from it or through the engine."""
-    words = _words(message)
-    cause = cause_of(message)
-    if not cause:
-        found = f"the registry or the engine answered: {words}"
-        return RegistryError(key=host, found=found, todo="Read the registry's log.")
-    _, found, todo = MEANINGS[cause]
-    return RegistryError(key=host, found=f"the registry {found.format(words=words)}", todo=todo.format(host=host))
-
-
-def _words(message: str) -> str:
-    cause = CAUSE.findall(message)
-    return str(cause[-1] if cause else message.strip().rpartition(": ")[2]).strip("\"')( .")
-
-
-@contextmanager
-def registry_errors(host: str) -> Iterator[None]:
-    """Raise RegistryError for every failure of the engine or the registry within the block."""
-    try:
-        yield
-    except DockerException as error:
-        raise explain(host, engine_words(error)) from None
-    except RequestException as error:
-        raise explain(host, str(error)) from None
-
-
 def registry_digest(client: DockerClient, name: str) -> str | None:
     """Return the digest that its registry has for a name with a tag or a digest; None if it has none.
 
@@ -406,6 +377,9 @@ def registry_digest(client: DockerClient, name: str) -> str | None:
     """
     with registry_errors(name.partition("/")[0]):
         try:
-            return str(client.images.get_registry_data(name).id)
+            found = str(client.images.get_registry_data(name).id)
         except NotFound:
             return None
+    if not DIGEST.fullmatch(found):
+        raise strange(name.partition("/")[0], f"{found!r} is no digest")
+    return found

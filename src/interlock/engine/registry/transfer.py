@@ -31,16 +31,15 @@ from interlock.engine.registry.api import (
     RemoteImage,
     Tagged,
     entry_of,
-    explain,
     index_of,
     platform_of,
     platform_text,
     read_image,
     read_tag,
     registry_digest,
-    registry_errors,
 )
 from interlock.engine.registry.names import Registry, known_digest, known_digests
+from interlock.engine.registry.refusals import explain, registry_errors
 from interlock.errors import BuildError, EngineError, TagError
 from interlock.results.experiments import BaseImage, Built
 
