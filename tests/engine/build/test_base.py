@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -139,6 +141,52 @@ def sign(suite: Path, home: Path) -> None:
     subprocess.run([*gpg, "--quick-generate-key", "stranger@invalid", "ed25519", "sign"], check=True)
     subprocess.run([*gpg, "--clearsign", "--output", str(suite / "InRelease"), str(suite / "Release")], check=True)
     subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+
+
+@pytest.fixture
+def trusting(mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The mirror is signed, and this machine's apt trusts who signed it, as it trusts further sources' keys."""
+    home = tmp_path / "gnupg"
+    sign(mirror, home)
+    with tempfile.TemporaryDirectory() as folder:
+        trusted = Path(folder)
+        trusted.chmod(0o755)  # apt checks signatures as a user of its own
+        gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--export", "stranger@invalid"]
+        (trusted / "stranger.gpg").write_bytes(subprocess.run(gpg, check=True, stdout=subprocess.PIPE).stdout)
+        shutil.copy(next(path for path in bases.KEYRINGS if path.exists()), trusted / "debian.gpg")
+        (tmp_path / "apt.conf").write_text(f'Dir::Etc::TrustedParts "{trusted}";\n', encoding="utf-8")
+        monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+        yield
+
+
+def test_a_key_that_this_machine_trusts_for_other_packages_signs_no_base(
+    base: Base, trusting: None, tmp_path: Path
+) -> None:
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert "apt-get install debian-archive-keyring" in raised.value.todo
+
+
+@pytest.mark.parametrize("options", ["[trusted=yes] ", "[allow-insecure=yes] ", "[ signed-by=/tmp/stranger.gpg ] "])
+def test_a_mirror_with_options_of_apt_that_switch_signatures_off_is_refused(
+    options: str, base: Base, mirror: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("INTERLOCK_DEBIAN_MIRROR", options + os.environ["INTERLOCK_DEBIAN_MIRROR"])
+    with pytest.raises(EngineError) as raised:
+        bases.make_layer(base, tmp_path / "layer.tar", "no registry")
+    assert raised.value.key == "INTERLOCK_DEBIAN_MIRROR"
+    assert not (tmp_path / "layer.tar").exists()
+
+
+def test_without_debians_keys_no_base_is_made_and_the_error_says_what_to_install(
+    base: Base, trusting: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bases, "KEYRINGS", (tmp_path / "nowhere.gpg",))
+    for attempt in (bases.require_mmdebstrap, lambda: bases.make_layer(base, tmp_path / "layer.tar", "no registry")):
+        with pytest.raises(EngineError) as raised:
+            attempt()
+        assert "apt-get install debian-archive-keyring" in raised.value.todo
+    assert not (tmp_path / "layer.tar").exists()
 
 
 def test_without_the_key_that_signed_the_mirror_the_error_names_the_package_with_debians_keys(

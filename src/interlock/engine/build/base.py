@@ -1,10 +1,14 @@
-"""The parent image: from a registry by digest, or, where none answers, an equal root file system by mmdebstrap."""
+"""The parent image: from a registry by digest, or, where none answers, an equal root file system by mmdebstrap.
+
+The digest or Debian's signature vouches for what is in it: without either there is no base.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -41,15 +45,21 @@ RECIPE = (
     *(f"--aptopt={line}" for line in APT),
     f"--customize-hook={DROP_FILES_OF_THIS_MACHINE}",
 )
+# Debian's own keys. No other key that this machine trusts for its packages may sign a base.
+KEYRINGS = tuple(Path(f"/usr/share/keyrings/debian-archive-keyring.{suffix}") for suffix in ("gpg", "pgp"))
+# The image has its own keys, wherever they were on the machine that made it. Not in RECIPE: the files stay the same.
+FORGET_THE_KEYRING = r'sed -i "s/ \[signed-by=[^]]*\]//" "$1/etc/apt/sources.list"'
 # The time of what mmdebstrap writes. Any fixed time makes one and the same tar twice; this is trixie's release.
 SOURCE_DATE_EPOCH = 1754697600
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Where dpkg and the OCI image specification differ.
 ARCHITECTURES = {"i386": "386", "armhf": "arm", "ppc64el": "ppc64le"}
+MIRROR = "INTERLOCK_DEBIAN_MIRROR"
 INSTALL = "Install it (apt-get install {}), or make the registry reachable."
+INSTALL_KEYS = "apt-get install debian-archive-keyring"
 # What to do by what mmdebstrap says; the last one holds for everything else.
 REMEDIES = {
-    "NO_PUBKEY": "Install the keys that Debian signs its mirrors with: apt-get install debian-archive-keyring",
+    "NO_PUBKEY": f"Install the keys that Debian signs its mirrors with: {INSTALL_KEYS}",
     "is not signed": "Configure apt with a mirror that Debian signed, or set INTERLOCK_DEBIAN_MIRROR to its URL.",
     "": "Make the registry or the Debian mirror reachable. A user other than root also needs the package uidmap and "
     "ids: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER",
@@ -144,13 +154,26 @@ def _make(client: DockerClient, base: Base, cache: Path, pull_error: str) -> Bas
 
 
 def require_mmdebstrap() -> None:
-    """EngineError if mmdebstrap is not installed, or nothing with which this user may run it."""
+    """EngineError if mmdebstrap, Debian's keys or what this user may run mmdebstrap with is not installed."""
     if shutil.which("mmdebstrap") is None:
         raise EngineError(found="mmdebstrap is not installed", todo=INSTALL.format("mmdebstrap"))
     if os.geteuid() != 0 and not any(map(shutil.which, ("newuidmap", "fakechroot"))):
         raise EngineError(
             found="mmdebstrap needs root or the package uidmap, which is not installed", todo=INSTALL.format("uidmap")
         )
+    _keyring()
+
+
+def _keyring() -> Path:
+    """Return the file with Debian's keys."""
+    for path in KEYRINGS:
+        if path.is_file():
+            return path
+    raise EngineError(
+        file=str(KEYRINGS[0]),
+        found="the keys that Debian signs its mirrors with are not installed, and no base is made unsigned",
+        todo=f"Install them ({INSTALL_KEYS}), or make the registry reachable.",
+    )
 
 
 def make_layer(base: Base, layer: Path, cannot: str) -> None:
@@ -158,7 +181,8 @@ def make_layer(base: Base, layer: Path, cannot: str) -> None:
 
     EngineError says why mmdebstrap failed; `cannot` is what made it necessary.
     """
-    command = ["mmdebstrap", *RECIPE, base.suite, "-", *_sources(base)]
+    hook = f"--customize-hook={FORGET_THE_KEYRING}"
+    command = ["mmdebstrap", *RECIPE, hook, base.suite, "-", *_sources(base, _keyring())]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(SOURCE_DATE_EPOCH)}
     with layer.open("wb") as file:
         done = subprocess.run(
@@ -180,16 +204,22 @@ def _failed(said: str, cannot: str) -> EngineError:
     return EngineError(found=found, todo=next(todo for word, todo in REMEDIES.items() if word in said))
 
 
-def _sources(base: Base) -> list[str]:
+def _sources(base: Base, keyring: Path) -> list[str]:
     mirror, security = debian_mirrors()
-    lines = [f"deb {mirror} {base.suite} main", f"deb {mirror} {base.suite}-updates main"]
-    return [*lines, f"deb {security} {base.suite}-security main"] if security else lines
+    places = [(mirror, base.suite), (mirror, f"{base.suite}-updates")]
+    places += [(security, f"{base.suite}-security")] if security else []
+    return [f"deb [signed-by={keyring}] {url} {suite} main" for url, suite in places]
 
 
 def debian_mirrors() -> tuple[str, str | None]:
     """The Debian mirror that apt is configured with, and that of its security updates if there is one."""
-    override = os.environ.get("INTERLOCK_DEBIAN_MIRROR")
+    override = os.environ.get(MIRROR)
     if override:
+        # A line of apt's sources may have options before the URL, and one of them takes unsigned packages.
+        if re.fullmatch(r"[a-z]+:\S+", override) is None:
+            raise EngineError(
+                key=MIRROR, found=f"'{override}' is no URL", todo="Set it to a Debian mirror's URL alone."
+            )
         return override, None
     listing = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages"],
