@@ -20,7 +20,7 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.packages import audit, requirements
-from interlock.engine.packages.workbench import CACHE_VOLUME
+from interlock.engine.packages.kept_wheels import CACHE_VOLUME
 from interlock.errors import EngineError
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
@@ -44,6 +44,13 @@ except OSError as error:
 else:
     raise AssertionError("there is a network")
 """
+# A build may run any code, as root: this one writes over every wheel that it finds.
+POISON = """\
+import glob, os
+for path in glob.glob("/**/*.whl", recursive=True):
+    with open(path, "wb") as file:
+        file.write(b"poisoned")
+"""
 PACKAGES = dict(
     [
         wheelhouse.wheel("toy-app", {"toy_app.py": "import toy_user"}, "toy-user", "toy-unready"),
@@ -60,6 +67,7 @@ PACKAGES = dict(
         wheelhouse.source("toy-uncompiled", "#include <no/such/header.h>\n"),
         wheelhouse.source("toy-unready", before="raise RuntimeError('toy-config is not there')"),
         wheelhouse.source("toy-library", wheelhouse.SAFE, "", LIBRARY),
+        wheelhouse.source("toy-poison", before=POISON),
     ]
 )
 WANTED = """\
@@ -208,6 +216,19 @@ def test_a_second_audit_takes_what_was_built_before_and_its_seconds(
     (found,) = run(tmp_path / "r.txt")
     (row,) = found.packages
     assert (row.origin, row.build_s) == (Origin.BUILT, packages(audited)["toy-safe"].build_s)
+
+
+def test_what_a_build_writes_reaches_neither_the_next_audit_nor_its_neighbours(
+    run: Auditing, audited: VariantAudit, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "poison.txt").write_text(f"--index-url {url}\ntoy-poison\ntoy-switcher\n")
+    (poisoned,) = run(tmp_path / "poison.txt")
+    assert {one.name: one.reason for one in poisoned.packages} == {"toy-poison": "", "toy-switcher": ""}
+    (tmp_path / "r.txt").write_text(f"--index-url {url}\ntoy-safe\n")
+    (found,) = run(tmp_path / "r.txt")
+    (row,) = found.packages
+    assert (row.origin, row.reason, [one.error for one in row.imports]) == (Origin.BUILT, "", [""])
+    assert row.build_s == packages(audited)["toy-safe"].build_s, "it is the one that was kept"
 
 
 def test_hashes_are_checked_and_one_that_is_wrong_hides_no_other(run: Auditing, url: str, tmp_path: Path) -> None:

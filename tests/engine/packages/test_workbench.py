@@ -79,7 +79,7 @@ def test_settings_become_variables_and_the_audit_keeps_its_own() -> None:
     found = of({"index-url": "https://x.example", "no-binary": "numpy"}).environment
     assert found["PIP_INDEX_URL"] == "https://x.example"
     assert found["PIP_NO_BINARY"] == "numpy"
-    assert found["PIP_CACHE_DIR"] == "/cache/pip"
+    assert found["PIP_CACHE_DIR"] == "/audit/pip"
 
 
 @pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])

@@ -330,12 +330,18 @@ def _work(task: _Task, owner: str) -> VariantAudit:
         return VariantAudit(variant=variant.name, outcome=outcome)
     task.step("preparing the builder")
     builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
-    bench = workbench.open_builder(task.client, owner, builder_id, task.settings)
+    bench = workbench.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
     resolver = Resolver(bench, task.wanted, task.step)
     resolution = resolver.resolve()
-    wheel_builder = WheelBuilder(bench, resolver.options(), builder_id, task.step)
+
+    def open_another() -> workbench.Workbench:
+        another = workbench.open_builder(task.client, owner, builder_id, task.settings)
+        resolver.bring(another)
+        return another
+
+    kept = workbench.open_kept_wheels(task.client, owner, builder_id)
+    wheel_builder = WheelBuilder(bench, open_another, kept, own, resolver.options(), builder_id, task.step)
     wheels = wheel_builder.get([package for package, _ in resolution.packages])
-    cells.remove(bench.container)
     return _install_and_import(task, own, resolution, wheels)
 
 

@@ -92,7 +92,7 @@ class Installer:
             pip = _pip_of(own, image.variant)
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
-            bench = workbench.open_builder(self.client, owner, builder_id, gather([], lines))
+            bench = workbench.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(lines)}")
             wheels = _fetch_wheels(bench, lines, pip)
             cells.remove(bench.container)

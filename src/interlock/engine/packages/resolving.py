@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote
 
+from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_out
 from interlock.engine.packages.pip_output import (
     READ_S,
     Blame,
@@ -19,7 +22,8 @@ from interlock.engine.packages.pip_output import (
     stub_wheel,
 )
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
-from interlock.engine.packages.workbench import AUDIT, CACHE, WHEELS, Workbench
+from interlock.engine.packages.workbench import AUDIT, WHEELS, Workbench
+from interlock.engine.run import cells
 
 DEADLINE_S = 3600
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
@@ -61,8 +65,7 @@ class Resolver:
         If no single package is the cause (lines that contradict each other), the lines are split until those are
         found that conflict with the ones before them.
         """
-        self._bench.put({place: path for path, place in self._places.items()})
-        self._bench.put({f"{LINKS}/{number}": path for number, path in enumerate(self._wanted.links)})
+        self.bring(self._bench)
         accepted: list[Line] = []
         packages: list[Resolved] = []
         todo = [list(self._wanted.lines)]
@@ -78,6 +81,11 @@ class Resolver:
             else:
                 self._give_up(group[0], found)
         return self._resolution(packages)
+
+    def bring(self, bench: Workbench) -> None:
+        """Put what the requirements name on this machine into a builder."""
+        bench.put({place: path for path, place in self._places.items()})
+        bench.put({f"{LINKS}/{number}": path for number, path in enumerate(self._wanted.links)})
 
     def options(self) -> list[str]:
         """Return the options for every call of pip; hashes are in `Resolved.spec`, so --require-hashes is left out."""
@@ -143,19 +151,13 @@ def _known(found: Blame) -> str:
     return "" if found.made_up else found.version
 
 
-DOWNLOAD_S, BUILD_S, COPY_S = 1800, 1800, 120
-ASKED = f"{AUDIT}/asked.txt"
-# A build's folder has only its wheel and, if it is kept, its build time in seconds.
-TAKE = 'test -f "$1/seconds" && mkdir -p "$2" && cp "$1"/*.whl "$2"/ && cat "$1/seconds"'
-KEEP = (
-    'mkdir -p "$1.new" && cp "$2"/*.whl "$1.new"/ && echo "$3" > "$1.new/seconds" && { rm -rf "$1"; mv "$1.new" "$1"; }'
-)
-FIND = 'ls "$1"/*.whl'
+DOWNLOAD_S, BUILD_S = 1800, 1800
+ASKED, OUT, BUILT = f"{AUDIT}/asked.txt", f"{AUDIT}/out", f"{AUDIT}/built"
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """A package's wheel in the wheels volume with its build time in seconds, or the reason why there is none."""
+    """A package's wheel by its place in the image with its build time in seconds, or the reason why there is none."""
 
     package: Resolved
     path: str = ""
@@ -165,9 +167,15 @@ class Wheel:
 
 @dataclass(frozen=True)
 class WheelBuilder:
-    """Downloads and builds wheels in a builder, with pip's options; keeps what was built from pinned sources."""
+    """Downloads and builds wheels with pip's options and brings them into `own`; keeps what pinned sources gave.
 
-    bench: Workbench
+    Each package is built in a builder of its own: what its code leaves there reaches no other package.
+    """
+
+    bench: Workbench  # in which was resolved; its wheels' volume is in `own` as well
+    open_builder: Callable[[], Workbench]
+    kept: KeptWheels
+    own: Workbench
     options: Sequence[str]
     builder_id: str
     on_step: Callable[[str], None]
@@ -177,9 +185,12 @@ class WheelBuilder:
         ready = [package for package in packages if package.is_wheel]
         sources = [package for package in packages if not package.is_wheel]
         wheels = self._download(ready)
+        # Nothing that resolving has started lives any longer.
+        cells.remove(self.bench.container)
         for number, package in enumerate(sources, 1):
             self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")
-            wheels[package.key] = self._taken(package) or self._build(package)
+            with tempfile.TemporaryDirectory(prefix="interlock-wheel-") as folder:
+                wheels[package.key] = self._taken(package, Path(folder)) or self._build(package, Path(folder))
         return [wheels[package.key] for package in packages]
 
     def _download(self, packages: Sequence[Resolved]) -> dict[str, Wheel]:
@@ -187,7 +198,7 @@ class WheelBuilder:
         if not packages:
             return {}
         self.on_step(f"downloading {len(packages)} wheels")
-        reason = self._pip("download", WHEELS, packages, DOWNLOAD_S)
+        reason = self._pip(self.bench, ["download", "-d", WHEELS], packages, DOWNLOAD_S)
         if reason and len(packages) > 1:
             return {key: wheel for package in packages for key, wheel in self._download([package]).items()}
         return {
@@ -195,42 +206,47 @@ class WheelBuilder:
             for package in packages
         }
 
-    def _build(self, package: Resolved) -> Wheel:
-        folder = f"{WHEELS}/{package.key}"
-        started = time.monotonic()
-        reason = self._pip("wheel", folder, [package], BUILD_S)
-        build_s = round(time.monotonic() - started, 1)
-        if reason:
-            return Wheel(package, build_s=build_s, reason=reason)
+    def _build(self, package: Resolved, folder: Path) -> Wheel:
+        bench = self.open_builder()
+        try:
+            started = time.monotonic()
+            reason = self._pip(bench, ["wheel", "-w", OUT], [package], BUILD_S)
+            build_s = round(time.monotonic() - started, 1)
+            if reason:
+                return Wheel(package, build_s=build_s, reason=reason)
+            bench.container.kill()
+            wheel = take_out(bench.container, OUT, package.key, folder)
+        except WheelError as error:
+            return Wheel(package, build_s=build_s, reason=str(error))
+        finally:
+            cells.remove(bench.container)
         if package.lasting:
-            self._shell(KEEP, self._kept(package), folder, str(build_s))
-        return Wheel(package, self._shell(FIND, folder), build_s)
+            self.kept.keep(self._key(package), wheel, build_s)
+        return Wheel(package, self._brought(package, wheel), build_s)
 
-    def _taken(self, package: Resolved) -> Wheel | None:
+    def _taken(self, package: Resolved, folder: Path) -> Wheel | None:
         """Return the wheel that an earlier audit built from the same source with the same builder; None without one."""
-        folder = f"{WHEELS}/{package.key}"
-        seconds = self._shell(TAKE, self._kept(package), folder) if package.lasting else ""
-        return Wheel(package, self._shell(FIND, folder), float(seconds)) if seconds else None
+        found = self.kept.take(self._key(package), folder) if package.lasting else None
+        return found and Wheel(package, self._brought(package, found[0]), found[1])
 
-    def _kept(self, package: Resolved) -> str:
+    def _brought(self, package: Resolved, wheel: Path) -> str:
+        place = f"{BUILT}/{package.key}/{wheel.name}"
+        self.own.put({place: wheel})
+        return place
+
+    def _key(self, package: Resolved) -> str:
         known_by = "\n".join([package.spec, self.builder_id, *self.options])
-        return f"{CACHE}/built/{hashlib.sha256(known_by.encode()).hexdigest()}"
+        return hashlib.sha256(known_by.encode()).hexdigest()
 
-    def _pip(self, command: str, folder: str, packages: Sequence[Resolved], deadline_s: float) -> str:
+    def _pip(self, bench: Workbench, words: list[str], packages: Sequence[Resolved], deadline_s: float) -> str:
         """Run pip; return why it failed, empty if it did not."""
         lines = [*self.options, *(package.spec for package in packages)]
-        self.bench.put({ASKED: "".join(f"{line}\n" for line in lines).encode()})
+        bench.put({ASKED: "".join(f"{line}\n" for line in lines).encode()})
         # The lines have the hashes; with the option pip would also ask for hashes of build requirements.
-        words = [command, "--no-deps", "--quiet", "-w" if command == "wheel" else "-d", folder, "-r", ASKED]
-        said = self.bench.pip(*words, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
+        said = bench.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
         if said.ok:
             return ""
         return f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)
-
-    def _shell(self, script: str, *words: str) -> str:
-        """Run a shell script; return its output, empty if it failed."""
-        said = self.bench.run(["sh", "-c", script, "sh", *words], COPY_S)
-        return said.output.strip() if said.ok else ""
 
 
 def _file_of(package: Resolved) -> str:

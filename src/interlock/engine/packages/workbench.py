@@ -30,6 +30,7 @@ from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
 from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import HASH_LABEL, OWNER_LABEL, engine_errors, no_space
+from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
 from interlock.engine.run import cells
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
@@ -50,7 +51,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 OF_THE_AUDIT = {
-    "PIP_CACHE_DIR": "/cache/pip",
+    "PIP_CACHE_DIR": f"{AUDIT}/pip",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_NO_INPUT": "1",
     "PIP_PROGRESS_BAR": "off",
@@ -160,8 +161,7 @@ def _is_here(values: Iterable[str]) -> bool:
     return bool(hosts & {"localhost", "127.0.0.1", "::1"})
 
 
-# Kept between audits: pip's downloads, and wheels built from pinned sources.
-CACHE_VOLUME, CACHE = "interlock-pip-cache", "/cache"
+# What a builder's pip fetched, on a volume of this audit.
 WHEELS = f"{AUDIT}/wheels"
 IDLE = ["sleep", "infinity"]
 # timeout of coreutils ends the process and its children; the container stays.
@@ -233,8 +233,13 @@ def was_late(exit_code: int, took_s: float, deadline_s: float) -> bool:
     return exit_code in {TIMED_OUT, KILLED} and took_s >= deadline_s - CLOCKS_DIFFER_S
 
 
-def open_builder(client: DockerClient, owner: str, image_id: str, settings: PipSettings) -> Workbench:
-    """Start a builder with this machine's pip settings, a network and the cache."""
+def open_builder(
+    client: DockerClient, owner: str, image_id: str, settings: PipSettings, *, fetches: bool = False
+) -> Workbench:
+    """Start a builder with this machine's pip settings and a network; one that `fetches` has the wheels' volume.
+
+    What is built runs as root there. So a builder has nothing that another audit reads, pip's own cache included.
+    """
     environment = {
         **settings.environment,
         "PYTHONUNBUFFERED": "1",  # otherwise errors are printed before the output that led to them
@@ -245,9 +250,7 @@ def open_builder(client: DockerClient, owner: str, image_id: str, settings: PipS
         owner,
         image_id,
         environment,
-        volumes={CACHE_VOLUME: {"bind": CACHE, "mode": "rw"}, wheels_volume(owner): {"bind": WHEELS, "mode": "rw"}},
-        # pip would reuse its own built wheels, and builds would take no time.
-        tmpfs={f"{CACHE}/pip/wheels": ""},
+        volumes={wheels_volume(owner): {"bind": WHEELS, "mode": "rw"}} if fetches else {},
         network_mode="host" if settings.host_network else "bridge",
     )
     bench.put(dict(settings.files))
@@ -269,6 +272,17 @@ def open_image(
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
     }
     return _open(client, owner, image_id, environment, volumes=volumes, network_mode="none")
+
+
+def open_kept_wheels(client: DockerClient, owner: str, image_id: str) -> KeptWheels:
+    """Make the container that alone has the wheels of earlier audits; nothing ever runs in it."""
+    with engine_errors("the engine cannot make a container"):
+        volumes = {CACHE_VOLUME: {"bind": CACHE, "mode": "rw"}}
+        return KeptWheels(
+            client.containers.create(
+                image_id, IDLE, entrypoint=[], network_mode="none", volumes=volumes, labels={OWNER_LABEL: owner}
+            )
+        )
 
 
 def create_wheels_volume(client: DockerClient, owner: str) -> None:

@@ -1,0 +1,126 @@
+"""What was built in a container, taken out and checked; the wheels that audits keep for each other, with their sums.
+
+A package's build may run any code, as root of its container. So nothing that a builder can write is read by another
+audit: a wheel leaves its builder when everything in it has ended, and what keeps it is a container that never runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from docker.errors import NotFound
+from docker.models.containers import Container
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from interlock.engine.build.sources import tar_of_paths
+
+# Written by a container of `KeptWheels` alone, and by no builder.
+CACHE_VOLUME, CACHE = "interlock-built-wheels", "/cache"
+MOST_BYTES = 2 * 2**30  # of one wheel; the largest on the public index has 1.2 GB
+MOST_RECORD_BYTES = 1 << 16
+
+
+class WheelError(Exception):
+    """Why what a build left is no wheel of its package."""
+
+
+def take_out(container: Container, folder: str, name: str, into: Path) -> Path:
+    """Copy the one wheel of this package from a container in which nothing runs any more; WheelError if it has none."""
+    with _archive(container, folder, MOST_BYTES) as tar:
+        found = [entry for entry in tar if entry.name.endswith(".whl")]
+        if len(found) != 1:
+            raise WheelError(f"the build left {len(found)} wheels in place of one")
+        return _checked(_written(tar, found[0], into), name)
+
+
+def _checked(wheel: Path, name: str) -> Path:
+    try:
+        found, *_ = parse_wheel_filename(wheel.name)
+    except InvalidWheelFilename as error:
+        raise WheelError(f"the build left no wheel: {error}") from None
+    if found != canonicalize_name(name):
+        raise WheelError(f"the build left a wheel of {found}")
+    if not zipfile.is_zipfile(wheel):
+        raise WheelError(f"{wheel.name}, which the build left, is no wheel")
+    return wheel
+
+
+def _written(tar: tarfile.TarFile, entry: tarfile.TarInfo, into: Path) -> Path:
+    """Write a file of the tar into the folder, under the last part of its name; a link or a device is none."""
+    data = tar.extractfile(entry) if entry.isreg() else None
+    if data is None:
+        raise WheelError(f"{entry.name}, which the build left, is no file")
+    path = into / Path(entry.name).name
+    with path.open("wb") as file:
+        shutil.copyfileobj(data, file)
+    return path
+
+
+@contextmanager
+def _archive(container: Container, path: str, most_bytes: int) -> Iterator[tarfile.TarFile]:
+    """A folder or file of a container; WheelError if it is not there, is no archive or has too many bytes."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            chunks, _ = container.get_archive(path)
+        except NotFound:
+            raise WheelError(f"there is no {path}") from None
+        for chunk in chunks:
+            file.write(chunk)
+            if file.tell() > most_bytes:
+                raise WheelError(f"what the build left has more than {most_bytes >> 20} MiB")
+        file.seek(0)
+        with _opened(file) as tar:
+            yield tar
+
+
+@contextmanager
+def _opened(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(fileobj=file) as tar:
+            yield tar
+    except tarfile.TarError as error:
+        raise WheelError(f"what the build left cannot be read: {error}") from None
+
+
+@dataclass(frozen=True)
+class KeptWheels:
+    """Wheels that audits built from pinned sources, by key; the container has the volume and never starts."""
+
+    container: Container
+
+    def keep(self, key: str, wheel: Path, build_s: float) -> None:
+        """Keep the wheel with its sum, in place of one that is there already; errors are docker's own."""
+        record = {"wheel": wheel.name, "sha256": _sum(wheel), "build_s": build_s}
+        self._put({f"{CACHE}/{key}/{record['sha256']}/{wheel.name}": wheel})
+        self._put({f"{CACHE}/{key}/record.json": json.dumps(record).encode()})
+
+    def take(self, key: str, into: Path) -> tuple[Path, float] | None:
+        """Copy a wheel out and return it with the seconds of its build; None if there is none whose sum is right."""
+        with suppress(WheelError, ValueError, KeyError, TypeError):
+            with _archive(self.container, f"{CACHE}/{key}/record.json", MOST_RECORD_BYTES) as tar:
+                record = json.loads(_written(tar, tar.getmembers()[0], into).read_bytes())
+            name = Path(record["wheel"]).name
+            with _archive(self.container, f"{CACHE}/{key}/{record['sha256']}/{name}", MOST_BYTES) as tar:
+                wheel = _written(tar, tar.getmembers()[0], into)
+            if _sum(wheel) == record["sha256"]:
+                return wheel, float(record["build_s"])
+        return None
+
+    def _put(self, places: Mapping[str, Path | bytes]) -> None:
+        with tar_of_paths(places) as stream:
+            self.container.put_archive("/", stream)
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
