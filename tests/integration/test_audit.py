@@ -47,7 +47,7 @@ else:
 # A build may run any code, as root: this one writes over every wheel that it finds.
 POISON = """\
 import glob, os
-for path in glob.glob("/**/*.whl", recursive=True):
+for path in glob.glob("/[acrtuv]*/**/*.whl", recursive=True):
     with open(path, "wb") as file:
         file.write(b"poisoned")
 """
