@@ -111,6 +111,12 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
         *_variable_caveats(dockerfile, chosen),
         *_platform_caveats(dockerfile, chosen, to),
     ]
+    told = {one.line for one in found}
+    found += [
+        Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
+        for line, name in named_images(dockerfile)
+        if line not in told
+    ]
     for stage in chosen:
         found += _instruction_caveats(stage, _below(dockerfile, stage), to)
     return sorted(dict.fromkeys(found), key=lambda one: one.line)
@@ -321,6 +327,19 @@ def _files_that_leave(
             yield Caveat(instruction.line, f"{said} {own} of {here.image}, which stays", Weight.BREAKS)
     elif python_of(dockerfile, stage) == here.index and any(map(PACKAGES.search, copied_paths(instruction))):
         yield Caveat(instruction.line, f"{said} another Python, and {here.image} does not show which it has")
+
+
+def named_images(dockerfile: Dockerfile) -> list[tuple[int, str]]:
+    """Return the lines that copy or mount from a Python image itself, not from a stage, with its name."""
+    return [
+        (instruction.line, name)
+        for stage in dockerfile.stages
+        for instruction, name in _copies_from(stage)
+        if dockerfile.find(name, stage.index) is None
+        and (python := python_image(name)) is not None
+        and python.maker is not Maker.OTHER
+        and not _tools(instruction)
+    ]
 
 
 def _tools(instruction: Instruction) -> bool:

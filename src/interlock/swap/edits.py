@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat, caveats
+from interlock.swap.caveats import Caveat, caveats, named_images
 from interlock.swap.dockerfile import (
     BOM,
     Argument,
@@ -159,6 +159,12 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
     for stage in dockerfile.stages:
         if stage.missing is not None:
             return _undefined_variable_error(dockerfile, stage, file)
+    for line, name in named_images(dockerfile):
+        raise SwapError(
+            file=f"{file}:{line}",
+            found=f"no stage starts from a Python image, but this line takes files from {name}",
+            todo="Give it a stage of its own above (`FROM NAME AS python`, `--from=python`), and swap that.",
+        )
     return no_python_error([stage for stage in dockerfile.stages if stage.parent is None], STAGE_NOUN, file)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path, PurePath
 from interlock.errors import StoreError, SwapError
 from interlock.swap import edits, manifests
 from interlock.swap.dockerfile import read_dockerfile
-from interlock.swap.edits import WAS, SwapResult, apply_edits, changed_lines, line_before, swap_comments
+from interlock.swap.edits import WAS, Edit, SwapResult, apply_edits, changed_lines, line_before, swap_comments
 from interlock.swap.image_names import ImageLine, Maker, NewImage, parse_name, python_image, require_image_line
-from interlock.swap.manifests import ImageManifest, read_devcontainer, read_manifest, values_of
+from interlock.swap.manifests import ImageManifest, InlineDockerfile, read_devcontainer, read_manifest, values_of
 
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
@@ -26,6 +26,44 @@ def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths
     manifest = _manifest_or_none(file, text)
     if manifest is None:
         return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file)
+    blocks = _chosen_blocks(manifest, stage)
+    if not blocks or any(one.swappable for one in manifest.entries):
+        result = _swapped_images(file, text, manifest, to, None if blocks and stage is None else stage)
+    else:
+        result = SwapResult(text, (), (), ())
+    return _with_inline(
+        file,
+        text,
+        result,
+        [(one, edits.swapped_dockerfile(one.text, to, None, paths=paths, file=file)) for one in blocks],
+    )
+
+
+def _chosen_blocks(manifest: ImageManifest, stage: str | None) -> list[InlineDockerfile]:
+    """Return the Dockerfiles in a compose file that start from Python, or that of the service with this name."""
+    return [
+        one
+        for one in manifest.inline
+        if (stage is None or one.service == stage)
+        and any(found.swappable for found in read_dockerfile(one.text).stages)
+    ]
+
+
+def _with_inline(
+    file: str, text: str, result: SwapResult, swapped: Sequence[tuple[InlineDockerfile, SwapResult]]
+) -> SwapResult:
+    """Put swapped Dockerfiles into a compose file whose own images are swapped already."""
+    now = {one.service: one for one in _manifest(file, result.text).inline}
+    warnings, found = [*result.warnings], [*result.paths]
+    for block, new in swapped:
+        warnings += [replace(one, line=one.line + block.line - 1 if one.line else 0) for one in new.warnings]
+        found += [replace(one, line=one.line + block.line - 1) for one in new.paths]
+    changes = [Edit(now[block.service].span, block.indented(new.text)) for block, new in swapped]
+    after = apply_edits(result.text, changes)
+    return SwapResult(after, changed_lines(text, after), tuple(dict.fromkeys(warnings)), tuple(found))
+
+
+def _swapped_images(file: str, text: str, manifest: ImageManifest, to: NewImage, stage: str | None) -> SwapResult:
     original = _manifest(file, reverted_file(file, text))
     names = [one.index for one in manifests.choose_entries(original, stage, file)]
     back = manifests.revert_edits(manifest, names, file)
@@ -52,10 +90,14 @@ def reverted_file(file: str, text: str, stage: str | None = None) -> str:
     if manifest is None:
         return edits.reverted(text, stage, file)
     chosen = range(len(manifest.entries))
-    if stage is not None:
+    blocks = [one for one in manifest.inline if stage in {None, one.service}]
+    inline = [Edit(one.span, one.indented(edits.reverted(one.text, None, file))) for one in blocks]
+    if stage is not None and blocks:
+        chosen = range(0)
+    elif stage is not None:
         index = require_image_line(manifest.need(file), stage, manifest.noun, file).index
         chosen = range(index, index + 1)
-    return apply_edits(text, manifests.revert_edits(manifest, chosen, file))
+    return apply_edits(text, [*manifests.revert_edits(manifest, chosen, file), *inline])
 
 
 def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
@@ -65,7 +107,19 @@ def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     if manifest is None:
         names = [one.index for one in edits.choose_stages(read_dockerfile(original), stage, file)]
         return [read_dockerfile(text).stages[index] for index in names]
-    return [manifest.entries[one.index] for one in manifests.choose_entries(_manifest(file, original), stage, file)]
+    blocks = _chosen_blocks(_manifest(file, original), stage)
+    inline: list[ImageLine] = [
+        replace(stages[one.index], line=stages[one.index].line + now.line - 1)
+        for block in blocks
+        for now in manifest.inline
+        if now.service == block.service
+        for stages in [read_dockerfile(now.text).stages]
+        for one in edits.choose_stages(read_dockerfile(block.text), None, file)
+    ]
+    if blocks and not any(one.swappable for one in manifest.entries):
+        return inline
+    own = manifests.choose_entries(_manifest(file, original), None if blocks else stage, file)
+    return [*(manifest.entries[one.index] for one in own), *inline]
 
 
 def swapped_lines(file: str, text: str) -> list[ImageLine]:
@@ -73,7 +127,12 @@ def swapped_lines(file: str, text: str) -> list[ImageLine]:
     manifest = _manifest_or_none(file, text)
     lines = {line for line, above in swap_comments(text).items() if any(comment.kind == WAS for comment in above)}
     if manifest is not None:
-        return [entry for entry in manifest.entries if entry.line in lines]
+        inline = [
+            replace(one, line=one.line + block.line - 1)
+            for block in manifest.inline
+            for one in swapped_lines("Dockerfile", block.text)
+        ]
+        return [*(entry for entry in manifest.entries if entry.line in lines), *inline]
     return [
         stage
         for stage in read_dockerfile(text).stages

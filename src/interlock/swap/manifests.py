@@ -50,6 +50,7 @@ from interlock.swap.paths import VERSION_TOKEN, FoundVersion, renamed
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
 CONTAINERS = frozenset({"container", "script"})
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
 FLOW_QUOTES = frozenset({"'", '"'})
 # An anchor or a tag, which the parser counts as part of the value after it.
 PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
@@ -72,6 +73,21 @@ class ImageEntry(ImageLine):
 
 
 @dataclass(frozen=True)
+class InlineDockerfile:
+    """The Dockerfile in a compose file: a text of several lines with one indentation."""
+
+    service: str
+    line: int  # of its first line
+    span: Span
+    indent: str
+    text: str  # without the indentation
+
+    def indented(self, text: str) -> str:
+        """Return a text as it stands in the file: empty lines stay empty."""
+        return "".join(self.indent + line if line.strip("\r\n") else line for line in LINE.findall(text))
+
+
+@dataclass(frozen=True)
 class ImageManifest:
     """A file that is not a Dockerfile, and its image lines."""
 
@@ -80,6 +96,7 @@ class ImageManifest:
     sign: str  # the start of a comment
     entries: tuple[ImageEntry, ...]
     instead: str  # what to swap instead if there is no image line
+    inline: tuple[InlineDockerfile, ...] = ()
 
     def need(self, file: str) -> Sequence[ImageEntry]:
         """Return the entries; raise SwapError if there is none."""
@@ -126,6 +143,11 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
                 found=f"{one.missing} has no default here, so the image of '{one.image}' is not known",
                 todo=f"Write a default: ${{{one.missing}:-...}}.",
             )
+    if not chosen and manifest.instead:
+        there = ", ".join(dict.fromkeys(one.image for one in entries))
+        raise SwapError(
+            file=file, found=f"no {manifest.noun} starts from a Python image (there is {there})", todo=manifest.instead
+        )
     if not chosen:
         raise no_python_error(entries, manifest.noun, file)
     refuse_windows(chosen, file)
@@ -192,13 +214,20 @@ def revert_edits(manifest: ImageManifest, chosen: Iterable[int], file: str) -> l
         by_line.setdefault(entry.line, []).append(entry)
     wanted = set(chosen)
     edits: list[Edit] = []
-    for line, above in swap_comments(manifest.text).items():
+    for line, comments in swap_comments(manifest.text).items():
+        above = [one for one in comments if not any(_holds(block, one) for block in manifest.inline)]
+        if not above:
+            continue
         entries = by_line.get(line, [])
         if len(above) > 1 or len(entries) != 1 or above[0].kind != WAS:
             raise damaged_comment_error(file, above[-1], "is not above a line that names one image")
         if entries[0].index in wanted:
             edits += _restoring_edits(entries[0], above[0], file)
     return edits
+
+
+def _holds(block: InlineDockerfile, comment: SwapComment) -> bool:
+    return block.span.start <= comment.span.start < block.span.end
 
 
 def _restoring_edits(entry: ImageEntry, comment: SwapComment, file: str) -> list[Edit]:
@@ -211,17 +240,21 @@ def _restoring_edits(entry: ImageEntry, comment: SwapComment, file: str) -> list
 def read_manifest(text: str, file: str) -> ImageManifest:
     """Return the image lines of a compose file or Kubernetes manifests; raise SwapError for any other YAML."""
     documents = [node for node in _documents(text, file) if isinstance(node, MappingNode)]
-    services = [node for document in documents if (node := _get(document, "services")) is not None]
+    services = [node for document in documents if isinstance(node := _get(document, "services"), MappingNode)]
     if services:
         found = [one for node in services for one in _service_images(node)]
-        return ImageManifest(text, "service", "#", _entries(text, found, file), _built_instead(services))
+        inline = tuple(block for node in services for block in _inline_dockerfiles(text, node))
+        return ImageManifest(text, "service", "#", _entries(text, found, file), _built_instead(services), inline)
     if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
         found = [one for document in documents for one in _container_images(document)]
-        return ImageManifest(text, "container", "#", _entries(text, found, file), "")
+        return ImageManifest(text, "container", "#", _entries(text, found, file), _other_images(documents))
+    if any(map(_is_ci, documents)):
+        found = [one for document in documents for one in _job_images(document)]
+        return ImageManifest(text, "job", "#", _entries(text, found, file), "")
     raise SwapError(
         file=file,
-        found="is neither a compose file (services) nor a Kubernetes manifest (apiVersion, kind)",
-        todo="Name a Dockerfile, a compose file, a Kubernetes manifest or a devcontainer.json.",
+        found="is no compose file (services), Kubernetes manifest (apiVersion, kind), or pipeline of GitHub or GitLab",
+        todo="Name a Dockerfile, a compose file, a manifest, a CI file or a devcontainer.json.",
     )
 
 
@@ -276,27 +309,97 @@ def _service_images(services: Node) -> Iterator[NamedImage]:
             yield key.value, image, service
 
 
-def _built_instead(services: list[Node]) -> str:
-    """Return what to swap in a compose file whose services are all built."""
+def _inline_dockerfiles(text: str, services: Node) -> Iterator[InlineDockerfile]:
+    """Yield the Dockerfiles in services; one that is not a literal text with one indentation is left out."""
+    for key, service in services.value if isinstance(services, MappingNode) else []:
+        node = _get(_get(service, "build"), "dockerfile_inline")
+        if not isinstance(node, ScalarNode) or node.style != "|":
+            continue
+        start = text.index("\n", node.start_mark.index) + 1
+        lines = LINE.findall(text[start : node.end_mark.index])
+        indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
+        end = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(indent)), len(lines))
+        inside = lines[:end]
+        if indent and "".join(inside).strip():
+            span = Span(start, start + len("".join(inside)))
+            plain = "".join(line.removeprefix(indent) if line.strip("\r\n") else line for line in inside)
+            yield InlineDockerfile(str(key.value), line_of(text, start), span, indent, plain)
+
+
+def _built_instead(services: Iterable[Node]) -> str:
+    """Return what to swap in place of services that are built."""
     built = [
-        _build_file(service)
+        f"'{key.value}' is built: swap {_build_file(service)}"
         for node in services
-        for _, service in (node.value if isinstance(node, MappingNode) else [])
+        for key, service in (node.value if isinstance(node, MappingNode) else [])
         if _get(service, "build") is not None
     ]
-    files = ", ".join(dict.fromkeys(built))
-    return f"Its services are built: swap what builds them ({files})." if files else ""
+    return f"{'; '.join(built)}." if built else ""
 
 
 def _build_file(service: Node) -> str:
     build = _get(service, "build")
-    if isinstance(build, ScalarNode):
-        return f"{build.value.rstrip('/')}/Dockerfile"
-    if _get(build, "dockerfile_inline") is not None:
-        return "its dockerfile_inline, by hand"
     context, dockerfile = _get(build, "context"), _get(build, "dockerfile")
-    folder = str(context.value).rstrip("/") if context is not None else "."
-    return f"{folder}/{dockerfile.value if dockerfile is not None else 'Dockerfile'}"
+    folder = build if isinstance(build, ScalarNode) else context
+    place = f"{str(folder.value).rstrip('/') if folder is not None else '.'}/"
+    return f"{place}{dockerfile.value if dockerfile is not None else 'Dockerfile'}"
+
+
+def _other_images(documents: Iterable[Node]) -> str:
+    """Return where manifests name a Python image in a field that is not a container's, as resources of others do."""
+    named = [
+        f"line {value.start_mark.line + 1} ({path} is {value.value})"
+        for document in documents
+        for path, value in _fields(document, "")
+        if path.endswith("image") and python_image(str(value.value)) is not None
+    ]
+    return f"Another field than a container's names Python: edit {' and '.join(named)} by hand." if named else ""
+
+
+def _fields(node: Node, path: str) -> Iterator[tuple[str, ScalarNode]]:
+    """Yield the scalars below a mapping, with their keys joined by dots."""
+    if isinstance(node, ScalarNode):
+        yield path.removeprefix("."), node
+    elif isinstance(node, MappingNode):
+        for key, value in node.value:
+            yield from _fields(value, f"{path}.{key.value}")
+    elif isinstance(node, SequenceNode):
+        for value in node.value:
+            yield from _fields(value, path)
+
+
+# Keys of a GitLab file's top level that are no jobs.
+GITLAB_KEYS = frozenset({"default", "include", "stages", "variables", "workflow", "spec", "services", "cache", "pages"})
+
+
+def _is_github(document: Node) -> bool:
+    return _get(document, "jobs") is not None and _get(document, "on") is not None
+
+
+def _is_ci(document: Node) -> bool:
+    """Return whether a document is a workflow of GitHub's or a pipeline of GitLab's: a job there has a script."""
+    jobs = [value for _, value in document.value] if isinstance(document, MappingNode) else []
+    return _is_github(document) or any(_get(job, "script") is not None for job in jobs)
+
+
+def _job_images(document: Node) -> Iterator[NamedImage]:
+    """Yield the images that jobs of GitHub's or GitLab's run in, and those of GitLab's whole file."""
+    if not _is_ci(document) or not isinstance(document, MappingNode):
+        return
+    if _is_github(document):
+        held = _get(document, "jobs")
+        jobs = [(key, job, "container") for key, job in (held.value if isinstance(held, MappingNode) else [])]
+    else:
+        jobs = [
+            (key, job, "image") for key, job in document.value if key.value == "default" or key.value not in GITLAB_KEYS
+        ]
+        jobs += [(key, document, "image") for key, _ in document.value if key.value == "image"]
+    for key, job, field in jobs:
+        image = _get(job, field)
+        inner = _get(image, "image") or _get(image, "name")
+        image = inner if inner is not None else image
+        if isinstance(image, ScalarNode):
+            yield key.value, image, job
 
 
 def _container_images(node: Node | None) -> Iterator[NamedImage]:
