@@ -214,7 +214,7 @@ def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | N
         variant=variant,
         profile="standard",
         outcome=outcome,
-        tag=f"interlock/python:{variant}-trixie",
+        tag=f"localhost/interlock/python:{variant}-trixie",
         image_id=f"sha256:{variant}",
         size_bytes=150_000_000,
         base=BaseImage(reference="trixie", origin="mmdebstrap", image_id="sha256:base"),

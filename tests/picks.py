@@ -155,7 +155,7 @@ def make_pick(changed: dict[str, Any] | None = None, **changes: Any) -> Pick:
     """`changed` are fields of the recommendation."""
     chosen: dict[str, Any] = {
         "label": "cpython-3.14t",
-        "reference": "interlock/python:3.14t-trixie",
+        "reference": "localhost/interlock/python:3.14t-trixie",
         "pinned": False,
         "environment": {},
         "options": [],

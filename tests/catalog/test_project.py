@@ -143,7 +143,7 @@ def test_two_variants_with_one_tag_are_both_named(project: Path) -> None:
     text = refusal(project)
     assert text.startswith(f"{PTH}, key 'tag': ")
     assert "variants/cpython-2.7.toml" in text
-    assert "'interlock/python:2.7-trixie'" in text
+    assert "'localhost/interlock/python:2.7-trixie'" in text
 
 
 @pytest.mark.parametrize(

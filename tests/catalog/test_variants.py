@@ -112,7 +112,10 @@ def test_a_level_of_optimisation_is_one_that_a_compiler_has(level: str) -> None:
 
 @pytest.mark.parametrize(
     ("profile", "expected"),
-    [("standard", "interlock/python:3.14t-trixie"), ("release", "interlock/python:3.14t-trixie-release")],
+    [
+        ("standard", "localhost/interlock/python:3.14t-trixie"),
+        ("release", "localhost/interlock/python:3.14t-trixie-release"),
+    ],
 )
 def test_the_image_tag_names_the_profile_unless_it_is_the_standard_one(profile: str, expected: str) -> None:
     assert make_variant("cpython-3.14t").image_tag(profile) == expected

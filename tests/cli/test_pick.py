@@ -124,7 +124,7 @@ def test_constraints_exclude_and_the_answer_meets_them(run: Run, shipped: Path) 
     assert code == 0
     assert all(one.label.startswith(("cpython-3.14", "cpython-3.15")) for one in found.contenders)
     assert found.recommended is not None
-    assert found.recommended.reference.startswith("interlock/python:3.1")
+    assert found.recommended.reference.startswith("localhost/interlock/python:3.1")
     assert any("Python 3.13.5 is older than 3.14" in one.reasons for one in found.excluded)
 
 
@@ -168,12 +168,15 @@ def test_standard_figures_of_the_users_own_name_the_release_image_and_what_the_r
     found = picked(run("--workload", "locks", "--json")[1])
     assert (found.profile, found.measured_profile, found.shipped) == ("release", "standard", False)
     assert found.recommended is not None
-    assert found.recommended.reference == "interlock/python:3.14-trixie-release"
+    assert found.recommended.reference == "localhost/interlock/python:3.14-trixie-release"
     assert found.order_in_profiles in {"same", "other", "open"}
     assert "in standard builds" in run("--workload", "locks")[1]
     studied = picked(run("--workload", "locks", "--profile", "standard", "--json")[1])
     assert studied.recommended is not None
-    assert (studied.recommended.reference, studied.order_in_profiles) == ("interlock/python:3.14-trixie", None)
+    assert (studied.recommended.reference, studied.order_in_profiles) == (
+        "localhost/interlock/python:3.14-trixie",
+        None,
+    )
 
 
 def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, project: Path) -> None:
@@ -181,7 +184,7 @@ def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, proj
     code, out, err = run("--workload", "locks", "--why")
     assert (code, err) == (0, "")
     assert out.endswith(
-        "\nFROM interlock/python:3.14-trixie-release\n\n"
+        "\nFROM localhost/interlock/python:3.14-trixie-release\n\n"
         f"first  {MEASURE}  # figures of this machine\n"
         "next   interlock build cpython-3.14 --release\n"
         f"then   interlock trial . --variants cpython-3.14 {TRIED_WITH}\n"
@@ -195,7 +198,7 @@ def test_a_mode_is_recommended_with_its_env_line(run: Run, project: Path) -> Non
     write(project / "results", figures)
     code, out, _ = run("--workload", "locks", "--why")
     assert code == 0
-    assert "\nFROM interlock/python:3.13-trixie-release\nENV PYTHONMALLOC=mimalloc\n" in out
+    assert "\nFROM localhost/interlock/python:3.13-trixie-release\nENV PYTHONMALLOC=mimalloc\n" in out
 
 
 def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Run, project: Path) -> None:

@@ -15,7 +15,7 @@ from tests.builders import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
 TEXT = "FROM python:3.12-slim AS app\r\nRUN python3.12 -V # Gr\udcfc\udcdfe"
-TAG = "interlock/python:3.14t-trixie-release"
+TAG = "localhost/interlock/python:3.14t-trixie-release"
 
 
 @pytest.fixture
@@ -115,7 +115,8 @@ def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None
     file.write_text("services:\n  web: # c\n    image: python:3.12\n")
     assert run(file, "--to", "cpython-3.13", "--write")[0] == 0
     assert file.read_text() == (
-        "services:\n  web: # c\n    # interlock: was python:3.12\n    image: interlock/python:3.13-trixie-release\n"
+        "services:\n  web: # c\n    # interlock: was python:3.12\n"
+        "    image: localhost/interlock/python:3.13-trixie-release\n"
     )
 
 
@@ -125,7 +126,7 @@ def test_check_passes_only_for_the_picked_image(run: Run, file: Path) -> None:
     assert run(file, "--check", "--to", "cpython-3.14t")[0] == 0
     code, _, err = run(file, "--check", "--to", "cpython-3.13")
     assert code == 1
-    assert f"{file}:2: names {TAG}, not interlock/python:3.13-trixie" in err
+    assert f"{file}:2: names {TAG}, not localhost/interlock/python:3.13-trixie" in err
 
 
 def test_check_fails_where_nothing_was_swapped(run: Run, file: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_signal_while_every_thread_waits_is_handled(client: Any, built: Images
 
 
 def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> None:
-    image = client.images.get("interlock/python:2.7-pth-trixie")
+    image = client.images.get("localhost/interlock/python:2.7-pth-trixie")
     assert image.id == built[PTH].image_id
     assert image.labels["interlock.variant"] == PTH
     assert image.labels["interlock.profile"] == "standard"
@@ -130,7 +130,11 @@ def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, 
         changed = project / "variants" / "toy-b.toml"
         changed.write_text(changed.read_text().replace("a toy", "another toy"))
         second = interlock(project, "build", "toy-a", "toy-b", environment=environment)
-        rows = {line.split()[0]: line.split()[-1] for line in second.stdout.splitlines() if "interlock/python" in line}
+        rows = {
+            line.split()[0]: line.split()[-1]
+            for line in second.stdout.splitlines()
+            if "localhost/interlock/python" in line
+        }
         assert rows == {"toy-a": "unchanged", "toy-b": "ok"}
     finally:
         _remove_tags(client, "toy-a", "toy-b")
@@ -181,7 +185,7 @@ def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project
     done = interlock(project, "build", "toy-liar", environment=mirror)
     assert done.returncode == 5
     assert "variants/toy-liar.toml, key 'proof.gil': declared 'on', but the built image shows 'off'" in done.stderr
-    assert client.images.list(filters={"reference": "interlock/python:toy-liar-bare"}) == []
+    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-liar-bare"}) == []
 
 
 def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
@@ -207,7 +211,7 @@ def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
         assert process.stderr is not None
         assert process.stderr.read().startswith("error: interrupted")
     _wait_until(lambda: container_id not in {one.id for one in client.containers.list(all=True, ignore_removed=True)})
-    assert client.images.list(filters={"reference": "interlock/python:toy-slow-bare"}) == []
+    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-slow-bare"}) == []
 
 
 def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
@@ -234,7 +238,7 @@ def _log(name: str) -> str:
 
 def _remove_tags(client: Any, *names: str) -> None:
     for name in names:
-        for image in client.images.list(filters={"reference": f"interlock/python:{name}-bare"}):
+        for image in client.images.list(filters={"reference": f"localhost/interlock/python:{name}-bare"}):
             client.images.remove(image.id, force=True)
 
 

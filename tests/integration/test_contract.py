@@ -126,7 +126,7 @@ def test_a_difference_that_is_declared_is_no_failure(
 
 def test_an_image_that_is_not_there_is_an_error_that_says_how_to_build_it(client: Any, variant: Variant) -> None:
     with pytest.raises(EngineError, match=f"Run `interlock build {NO_THREADS}`"):
-        examine(client, variant, "interlock/python:no-such-tag")
+        examine(client, variant, "localhost/interlock/python:no-such-tag")
 
 
 def test_checking_what_is_not_built_fails(project: Path, tmp_path: Path) -> None:

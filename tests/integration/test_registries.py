@@ -103,7 +103,7 @@ class Team:
 
     @property
     def tag(self) -> str:
-        return f"interlock/python:{self.variant}-trixie"
+        return f"localhost/interlock/python:{self.variant}-trixie"
 
     @property
     def name(self) -> str:

@@ -88,4 +88,4 @@ def test_no_container_is_left(client: Any, made: dict[str, Any]) -> None:
 
 def test_an_image_that_is_not_here_is_an_error_that_says_what_to_do(client: Any) -> None:
     with pytest.raises(EngineError, match="interlock build"):
-        read_contents(client, "interlock/python:no-such-tag")
+        read_contents(client, "localhost/interlock/python:no-such-tag")

@@ -16,6 +16,7 @@ from docker.errors import APIError, ImageNotFound
 from interlock.cli import main
 from interlock.engine.build.image import run_build
 from interlock.engine.registry.api import registry_digest
+from interlock.engine.registry.names import find_tagged
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import registries
@@ -133,6 +134,18 @@ def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap
     file.write_text(COPIED.format(base=image.base.reference))
     assert run(file, "--to", NO_THREADS, "--paths", "--write")[0] == 0
     assert output_of(client, tmp_path) == "/usr/local/lib/python2.7/os.pyc"
+
+
+def test_an_image_with_a_name_of_before_gets_the_one_that_no_registry_has(client: Any, image: Built) -> None:
+    former = image.tag.removeprefix("localhost/")
+    client.images.get(image.tag).tag(*former.rsplit(":", 1))
+    client.images.remove(image.tag)
+    try:
+        found = find_tagged(client, image)
+        assert found is not None
+        assert found.image_id == image.image_id == client.images.get(image.tag).id
+    finally:
+        client.images.remove(former)
 
 
 @pytest.mark.usefixtures("image")

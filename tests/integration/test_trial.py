@@ -175,7 +175,7 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
     assert profile is not None, tried["OWN"].no_profile
     # HTTP 1.0: a connection for each request, and each of them is accepted once.
     assert profile.calls_per_unit(["accept", "accept4"]) == pytest.approx(1, abs=0.2)
-    assert "+FROM interlock/python:2.7-pth-trixie AS service" in tried[PTH].changes
+    assert "+FROM localhost/interlock/python:2.7-pth-trixie AS service" in tried[PTH].changes
     assert sorted(record.order[0]) == ["OWN", "OWN+twin", PTH]
     assert (folder / "trial.md").read_text().startswith("# Trial ")
     assert "hi" not in record.settings.model_dump_json()
@@ -254,7 +254,7 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
     warning = (
         "The global interpreter lock (GIL) has been enabled to load module 'toy._toy', which has not declared that"
     )
-    (folder / "Dockerfile").write_text("FROM interlock/python:toy-with-bare\nCOPY tests.sh /\n")
+    (folder / "Dockerfile").write_text("FROM localhost/interlock/python:toy-with-bare\nCOPY tests.sh /\n")
     (folder / "tests.sh").write_text(f'case $(python) in *gil=off*) echo "{warning}" >&2 ;; esac\n')
     try:
         built = interlock(project, "build", "toy-with", "toy-without")
@@ -267,4 +267,4 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
         assert ": do not switch: " in done.stdout
     finally:
         for name in ("toy-with", "toy-without"):
-            client.images.remove(f"interlock/python:{name}-bare", force=True)
+            client.images.remove(f"localhost/interlock/python:{name}-bare", force=True)

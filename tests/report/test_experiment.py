@@ -203,7 +203,7 @@ def test_the_images_are_shown_with_what_the_interpreter_said() -> None:
     assert first == (
         "cpython-3.13",
         "3.13.1, pthread, GIL on",
-        "interlock/python:cpython-3.13-trixie",
+        "localhost/interlock/python:cpython-3.13-trixie",
         "150",
         "61",
         "ok",

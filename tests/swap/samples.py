@@ -13,7 +13,7 @@ DIGEST = f"sha256:{'a' * 64}"
 PROFILES = ("standard", "release")
 
 FREE = NewImage(
-    reference=f"interlock/python:3.14t-trixie-release@{DIGEST}",
+    reference=f"localhost/interlock/python:3.14t-trixie-release@{DIGEST}",
     variant="cpython-3.14t",
     python="3.14t",
     implementation="python",
@@ -34,7 +34,7 @@ PLAIN = NewImage(
     differences={},
 )
 PYPY = NewImage(
-    reference="interlock/python:3.11-pypy-trixie",
+    reference="localhost/interlock/python:3.11-pypy-trixie",
     variant="pypy-3.11",
     python="3.11",
     implementation="pypy",

@@ -34,7 +34,7 @@ def test_the_same_python_on_the_same_system_needs_no_word(image: str) -> None:
         ("python:3.13-alpine", "is Alpine"),
         ("python:3.13-slim-bookworm", "Debian bookworm becomes trixie"),
         ("python:3.12-slim", "python3.12 becomes python3.13"),
-        ("interlock/python:3.13t-trixie", "python3.13t becomes python3.13"),
+        ("localhost/interlock/python:3.13t-trixie", "python3.13t becomes python3.13"),
         ("pypy:3.11-slim", "pypy3.11 becomes python3.13"),
         ("python:3-slim", "the Python of python:3-slim becomes python3.13"),
     ],
@@ -50,7 +50,7 @@ def test_the_same_is_said_once_however_many_stages_there_are() -> None:
 @pytest.mark.parametrize(
     ("to", "part"),
     [
-        (replace(PLAIN, reference="interlock/python:3.13-trixie"), "is in no registry"),
+        (replace(PLAIN, reference="localhost/interlock/python:3.13-trixie"), "is in no registry"),
         (replace(PLAIN, unoptimised=True), "--profile standard"),
         (replace(PLAIN, unoptimised=True, profiles=("standard",)), "has no other"),
         (FREE, "switches the GIL back on"),

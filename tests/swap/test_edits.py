@@ -205,7 +205,9 @@ def test_a_file_that_was_never_swapped_stays() -> None:
 def test_one_stage_comes_back_alone() -> None:
     after = swapped_dockerfile(TEXT, FREE, None, paths=True).text
     back = reverted(after, "a")
-    assert back.startswith("FROM python:3.12 AS a\nRUN python3.12\n# interlock: was python:3.12\nFROM interlock/")
+    assert back.startswith(
+        "FROM python:3.12 AS a\nRUN python3.12\n# interlock: was python:3.12\nFROM localhost/interlock/"
+    )
     assert reverted(back) == TEXT
 
 

@@ -157,10 +157,10 @@ def test_what_a_swap_would_be_for_is_told_as_it_is_now() -> None:
 def test_what_was_swapped_is_told_by_its_comment() -> None:
     assert [one.line for one in swapped_lines("D", after("D", "ARG B=python:3.12\nFROM $B\nFROM node\n"))] == [3]
     assert [one.name for one in swapped_lines("c.yml", after("c.yml", COMPOSE, "b"))] == ["b"]
-    assert swapped_lines("D", "FROM interlock/python:3.13-trixie\n") == []
+    assert swapped_lines("D", "FROM localhost/interlock/python:3.13-trixie\n") == []
 
 
-TAG = "interlock/python:3.14t-trixie"
+TAG = "localhost/interlock/python:3.14t-trixie"
 
 
 def problems(image: str, expected: str | None = TAG, now: str | None = None) -> list[str]:
@@ -172,8 +172,9 @@ def problems(image: str, expected: str | None = TAG, now: str | None = None) -> 
     [
         (TAG, None),
         (f"{TAG}@sha256:1", "sha256:1"),
-        (f"registry:5000/{TAG}@sha256:1", "sha256:1"),
-        (f"registry:5000/{TAG}", None),
+        ("registry:5000/interlock/python:3.14t-trixie@sha256:1", "sha256:1"),
+        ("registry:5000/interlock/python:3.14t-trixie", None),
+        ("interlock/python:3.14t-trixie@sha256:1", "sha256:1"),
     ],
 )
 def test_the_picked_tag_with_its_digest_is_right(image: str, now: str | None) -> None:
@@ -185,7 +186,8 @@ def test_the_picked_tag_with_its_digest_is_right(image: str, now: str | None) ->
     [
         ("python:3.14", None, ("python:3.14", TAG)),
         (f"{TAG}-release", None, (f"{TAG}-release", f"not {TAG}")),
-        ("interlock/python@sha256:1", "sha256:1", ("interlock/python@sha256:1", TAG)),
+        ("localhost/interlock/python@sha256:1", "sha256:1", ("localhost/interlock/python@sha256:1", TAG)),
+        ("interlock/python:3.14t-trixie", None, ("public registry",)),
         (TAG, "sha256:2", (TAG, "sha256:2")),
         (f"{TAG}@sha256:1", "sha256:2", ("sha256:1", TAG, "sha256:2")),
         (f"{TAG}@sha256:1", None, ("sha256:1", TAG)),
@@ -198,12 +200,15 @@ def test_anything_else_is_a_problem_of_its_line(image: str, now: str | None, nam
 
 
 def test_without_a_pick_any_image_of_ours_will_do_and_no_other() -> None:
-    assert problems("interlock/python:3.13-trixie", None) == []
+    assert problems("localhost/interlock/python:3.13-trixie", None) == []
     assert problems("python:3.13", None) == ["2: names python:3.13, not an image of Interlock"]
 
 
 def test_a_tag_is_the_same_in_every_registry() -> None:
-    assert interlock_tag("localhost:5000/team/interlock/python:3.13-trixie@sha256:1") == "interlock/python:3.13-trixie"
+    assert (
+        interlock_tag("localhost:5000/team/interlock/python:3.13-trixie@sha256:1")
+        == "localhost/interlock/python:3.13-trixie"
+    )
     assert interlock_tag("python:3.13") is None
     assert name_with_tag(f"a.example/{TAG}@sha256:1") == f"a.example/{TAG}"
 
@@ -212,14 +217,14 @@ def test_in_a_namespace_of_a_teams_own_an_image_is_known_by_the_comment_of_a_swa
     """Without it the name may be a mirror of the official image."""
     image = "registry:5000/team/python:3.14t-trixie@sha256:1"
     assert interlock_tag(image) is None
-    assert interlock_tag(image, swapped=True) == "interlock/python:3.14t-trixie"
+    assert interlock_tag(image, swapped=True) == "localhost/interlock/python:3.14t-trixie"
     assert interlock_tag("registry:5000/team/other:3.14t-trixie", swapped=True) is None
     lines = read_dockerfile(f"FROM node\nFROM {image}\n").stages[1:]
     now: dict[str, str | None] = {name_with_tag(image): "sha256:1"}
-    assert outdated_lines(lines, "interlock/python:3.14t-trixie", now, {2}) == []
+    assert outdated_lines(lines, "localhost/interlock/python:3.14t-trixie", now, {2}) == []
     assert outdated_lines(lines, None, now, {2}) == []
-    (problem,) = outdated_lines(lines, "interlock/python:3.14t-trixie", now, {1})
-    assert problem.startswith(f"2: names {image}, not interlock/python:3.14t-trixie")
+    (problem,) = outdated_lines(lines, "localhost/interlock/python:3.14t-trixie", now, {1})
+    assert problem.startswith(f"2: names {image}, not localhost/interlock/python:3.14t-trixie")
 
 
 @pytest.mark.parametrize(

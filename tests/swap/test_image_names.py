@@ -89,9 +89,9 @@ def test_other_images_are_no_python(text: str) -> None:
         ("python", None, Flavour.FULL, None),
         ("python@sha256:12", None, Flavour.UNKNOWN, None),
         ("python:3.12-windowsservercore-ltsc2022", "3.12", Flavour.WINDOWS, None),
-        ("interlock/python:3.14t-trixie", "3.14t", Flavour.SLIM, "trixie"),
+        ("localhost/interlock/python:3.14t-trixie", "3.14t", Flavour.SLIM, "trixie"),
         ("localhost:5000/interlock/python:nogil-3.9-trixie-release", "3.9", Flavour.SLIM, "trixie"),
-        ("interlock/python:3.13-frozen-static-trixie", "3.13", Flavour.SLIM, "trixie"),
+        ("localhost/interlock/python:3.13-frozen-static-trixie", "3.13", Flavour.SLIM, "trixie"),
     ],
 )
 def test_the_tag_tells_version_flavour_and_suite(
@@ -103,7 +103,7 @@ def test_the_tag_tells_version_flavour_and_suite(
 
 
 def test_the_implementation_is_the_name_of_the_command() -> None:
-    names = ("pypy:3.10-slim", "interlock/python:3.11-pypy-trixie", "python:3.10")
+    names = ("pypy:3.10-slim", "localhost/interlock/python:3.11-pypy-trixie", "python:3.10")
     assert [getattr(python_image(name), "implementation", None) for name in names] == ["pypy", "pypy", "python"]
 
 
@@ -137,9 +137,9 @@ def test_a_new_image_knows_its_profiles_and_whether_a_registry_has_it() -> None:
         proof={"thread_flavour": "pthread", "gil": "on", "thread_library": "x", "implementation": "pypy"},
     )
     assert variant.kind is SourceKind.PACKAGES
-    image = new_image(variant, "standard", "interlock/python:x@sha256:1")
+    image = new_image(variant, "standard", "localhost/interlock/python:x@sha256:1")
     assert (image.implementation, image.profiles, image.pinned) == ("pypy", ("standard",), True)
-    assert not new_image(variant, "standard", "interlock/python:x").pinned
+    assert not new_image(variant, "standard", "localhost/interlock/python:x").pinned
 
 
 def test_only_what_is_known_to_have_neither_pgo_nor_lto_is_called_unoptimised() -> None:

@@ -17,7 +17,7 @@ FREE = make_variant(
     version="3.14.1",
     proof=Proof(thread_flavour=Flavour.FREE_THREADED, gil="off", thread_library="libc.so.6"),
 )
-TAG = "interlock/python:3.14t-trixie"
+TAG = "localhost/interlock/python:3.14t-trixie"
 STAGES = """\
 ARG PYTHON=python:3.13-slim
 FROM ${PYTHON} AS build

@@ -121,10 +121,10 @@ def test_what_is_true_of_several_is_said_once() -> None:
 
 def test_the_page_has_the_diff_and_escapes_pipes() -> None:
     changed = make_candidate(
-        "cpython-3.14", 0.001, changes=["-FROM python:3.13-slim", "+FROM interlock/python:3.14-trixie"]
+        "cpython-3.14", 0.001, changes=["-FROM python:3.13-slim", "+FROM localhost/interlock/python:3.14-trixie"]
     )
     page = markdown(make_trial(changed, FAILED))
-    assert "  +FROM interlock/python:3.14-trixie" in page
+    assert "  +FROM localhost/interlock/python:3.14-trixie" in page
     assert "no wheel \\| sdist" in page
 
 

@@ -156,7 +156,7 @@ VARIABLES: dict[str, Any] = {
     "REGISTRY": {"default": ""},
     "CACHE": {"default": ""},
     "PROFILE": {"default": STANDARD},
-    "PLACE": {"default": '${REGISTRY == "" ? "" : "${REGISTRY}/"}'},
+    "PLACE": {"default": '${REGISTRY == "" ? "localhost/" : "${REGISTRY}/"}'},
 }
 
 
@@ -197,7 +197,7 @@ def _target(variant: Variant, profile: str, caches: list[str]) -> dict[str, Any]
         "inherits": [COMMON],
         "context": variant.name,
         "args": {"PROFILE": profile},
-        "tags": [f"${{PLACE}}{variant.image_tag(profile)}"],
+        "tags": [f"${{PLACE}}{variant.image_tag(profile).removeprefix('localhost/')}"],
         "cache-from": [_cache(name, "") for name in dict.fromkeys(caches)],
         "cache-to": [_cache(caches[0], ",mode=max")],
     }

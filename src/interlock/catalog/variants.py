@@ -31,6 +31,9 @@ Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
 Locations = Annotated[list[SourceLocation], Field(min_length=1)]
 
+# A name that no registry answers to: an engine that does not have the image finds nobody else's by it.
+LOCAL_NAME = "localhost/interlock/python"
+
 
 class Signature(Data):
     """An OpenPGP signature of a source."""
@@ -400,6 +403,6 @@ class Variant(VariantFile):
         return [name for name, option in found.items() if any(word.startswith(option) for word in words)]
 
     def image_tag(self, profile: str) -> str:
-        """Return the image's name and tag in an optimisation profile."""
+        """Return the image's name on this machine and its tag in an optimisation profile."""
         suffix = "" if profile == "standard" else f"-{profile}"
-        return f"interlock/python:{self.tag}-{self.base}{suffix}"
+        return f"{LOCAL_NAME}:{self.tag}-{self.base}{suffix}"

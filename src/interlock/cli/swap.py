@@ -36,7 +36,7 @@ from interlock.results.experiments import Built, Outcome, State
 from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SwapResult
-from interlock.swap.image_names import NewImage, new_image, parse_name
+from interlock.swap.image_names import NewImage, is_local, new_image, parse_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
 notes = PlainConsole(stderr=True)
@@ -293,7 +293,7 @@ def _digest(containers: DockerEngine, name: str, pins: Collection[str | None]) -
     named = Built(variant="", profile="", outcome=Outcome(state=State.OK), tag=name)
     here = find_tagged(containers.client, named)
     digest = here.digest.partition("@")[2] if here and here.digest else None
-    if not parse_name(name).registry:
+    if not parse_name(name).registry or is_local(parse_name(name)):
         return digest
     try:
         return registry_digest(containers.client, name) or digest

@@ -139,7 +139,7 @@ def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
 def _new_image_caveats(to: NewImage) -> Iterator[str]:
     """Yield what is to know of the new image."""
     if not to.pinned:
-        yield f"{to.reference} is in no registry: push it, or builds on other machines will not find it"
+        yield f"{to.reference} is in no registry: push it, or builds on other machines do not find it"
     if to.unoptimised:
         todo = "leave out --profile standard" if "release" in to.profiles else "it has no other build"
         yield f"{to.variant} is built without profile-guided and link-time optimisation: {todo}"

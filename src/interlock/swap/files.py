@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 
+from interlock.catalog.variants import LOCAL_NAME
 from interlock.errors import StoreError, SwapError
 from interlock.swap import edits, manifests
 from interlock.swap.dockerfile import read_dockerfile
@@ -17,6 +18,8 @@ from interlock.swap.edits import WAS, Edit, SwapResult, apply_edits, changed_lin
 from interlock.swap.image_names import ImageLine, Maker, NewImage, parse_name, python_image, require_image_line
 from interlock.swap.manifests import ImageManifest, InlineDockerfile, read_devcontainer, read_manifest, values_of
 
+# What local images were called before they were below localhost/.
+ANYBODYS_NAME = LOCAL_NAME.removeprefix("localhost/")
 YAML_ENDS = (".yml", ".yaml")
 JSON_ENDS = (".json", ".jsonc")
 
@@ -179,7 +182,7 @@ def _check_values_unchanged(file: str, before: ImageManifest, after: str, names:
 
 
 def interlock_tag(image: str, *, swapped: bool = False) -> str | None:
-    """Return the local tag of an image of Interlock, 'interlock/python:3.14t-trixie'; None for any other image.
+    """Return an Interlock image's tag on the machine that built it; None for any other image.
 
     A team's `registry:5000/team/python` may also be a mirror of the official image: it is Interlock's only with a swap
     comment above it.
@@ -189,7 +192,7 @@ def interlock_tag(image: str, *, swapped: bool = False) -> str | None:
         return None
     if python.maker is not Maker.INTERLOCK and not (swapped and python.name.repository.endswith("/python")):
         return None
-    return f"interlock/python:{python.name.tag}"
+    return f"{LOCAL_NAME}:{python.name.tag}"
 
 
 def name_with_tag(image: str) -> str:
@@ -218,6 +221,8 @@ def _outdated(image: str, expected: str | None, digests: dict[str, str | None], 
     if tag is None or (expected is not None and tag != expected):
         return f"names {image}, not {expected or 'an image of Interlock'}"
     pinned, now = parse_name(image).digest, digests[name_with_tag(image)]
+    if not pinned and parse_name(image).untagged == ANYBODYS_NAME:
+        return f"names {image}, which is whatever the owner of {ANYBODYS_NAME} on a public registry puts there"
     if pinned == (now or ""):
         return ""
     if not pinned:

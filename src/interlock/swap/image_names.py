@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from interlock.catalog.variants import SourceKind, Variant
+from interlock.catalog.variants import LOCAL_NAME, SourceKind, Variant
 from interlock.errors import SwapError, nearest
 
 # Debian releases, as in the tags of official images.
@@ -36,7 +36,7 @@ MOVED = {"3.9": (17, 23), "3.10": (12, 18), "3.11": (4, 13), "3.12": (0, 11), "3
 DISTROLESS = {"python3-debian11": "3.9", "python3-debian12": "3.11", "python3-debian13": "3.13"}
 OFFICIAL_TAG = re.compile(r"(\d+\.\d+t?)(?=[.abcr-]|$)")
 INTERLOCK_TAG = re.compile(r"(?:^|-)(\d+\.\d+t?)(?=[.-]|$)")
-OTHER_TAG = re.compile(r"(?:^|python|py|-)-?(3\.\d+|2\.7)(?![\d])")
+OTHER_TAG = re.compile(r"(?:^|python|py|-)-?(3\.\d+|2\.\d)(?![\d])")
 OTHER_NAME = re.compile(r"python-?(3|2)(\d+)$")
 # What shows Python in the name or tag of another image: `uv:python3.12-bookworm`.
 NAMES_PYTHON = re.compile(r"python|pypy|conda", re.IGNORECASE)
@@ -159,6 +159,11 @@ def _way_out(variant: Variant, difference: str, others: Iterable[Variant]) -> st
     ]
     same_gil = [one for one in alike if difference == "threads" or one.proof.gil == variant.proof.gil]
     return min((one.name for one in same_gil), key=len, default=None)
+
+
+def is_local(name: ImageName) -> bool:
+    """Return whether an image's name is one that no registry has."""
+    return name.untagged == LOCAL_NAME
 
 
 def parse_name(text: str) -> ImageName:

@@ -342,7 +342,7 @@ def test_a_throughput_is_said_in_percent(estimate: float, low: float, high: floa
 def test_the_image_is_named_with_its_digest_if_a_registry_has_it() -> None:
     plain = advice_on(material_of()).recommended
     assert plain is not None
-    assert (plain.reference, plain.pinned) == ("interlock/python:fast-trixie", False)
+    assert (plain.reference, plain.pinned) == ("localhost/interlock/python:fast-trixie", False)
     digest = f"registry.example.com:5000/python@sha256:{'4' * 64}"
     images = [make_built("base"), make_built("fast").model_copy(update={"digest": digest}), make_built("slow")]
     pushed = advice_on(material_of(experiment={"images": images})).recommended
@@ -356,7 +356,10 @@ def test_a_mode_brings_its_environment_and_its_options() -> None:
     mode = {"name": "quick", "summary": "a mode", "environment": {"PYTHON_JIT": "1"}, "options": ["-X", "jit"]}
     pick = advice_on(make_evidence(figures, variants={"base": {"modes": [mode]}}))
     assert pick.recommended is not None
-    assert (pick.recommended.label, pick.recommended.reference) == ("base+quick", "interlock/python:base-trixie")
+    assert (pick.recommended.label, pick.recommended.reference) == (
+        "base+quick",
+        "localhost/interlock/python:base-trixie",
+    )
     assert pick.recommended.environment == {"PYTHON_JIT": "1"}
     assert pick.recommended.options == ["-X", "jit"]
     assert pick.recommended.costs.image_bytes == 0

@@ -331,8 +331,8 @@ def test_declared_differences_from_the_official_image_are_risks() -> None:
     assert risk.endswith("tkinter: no slim image has the Tk")
 
 
-MEASURED = make_built("x").model_copy(update={"content_hash": "a", "tag": "interlock/python:x-old"})
-HERE = MEASURED.model_copy(update={"image_id": "sha256:here", "tag": "interlock/python:x"})
+MEASURED = make_built("x").model_copy(update={"content_hash": "a", "tag": "localhost/interlock/python:x-old"})
+HERE = MEASURED.model_copy(update={"image_id": "sha256:here", "tag": "localhost/interlock/python:x"})
 OTHER = HERE.model_copy(update={"content_hash": "b"})
 PUSHED = MEASURED.model_copy(update={"digest": "registry.example.com/python@sha256:1"})
 
@@ -358,7 +358,7 @@ def test_without_an_engine_nobody_knows_what_is_here() -> None:
 
 
 def test_an_image_of_another_profile_than_the_figures_is_named_without_the_measured_digest() -> None:
-    release = HERE.model_copy(update={"profile": "release", "tag": "interlock/python:x-release"})
+    release = HERE.model_copy(update={"profile": "release", "tag": "localhost/interlock/python:x-release"})
     assert image_to_name(PUSHED, release.tag, "release", release, answers=True) == (release, LocalImage.OTHER_PROFILE)
     named, local = image_to_name(PUSHED, release.tag, "release", None, answers=True)
     assert (named.reference, named.digest, local) == (release.tag, None, LocalImage.ABSENT)

@@ -62,13 +62,14 @@ def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_ha
 
 
 @pytest.mark.parametrize(
-    ("profile", "expected"), [("standard", "interlock/python:3.13-trixie"), ("release", None), ("debug", None)]
+    ("profile", "expected"),
+    [("standard", "localhost/interlock/python:3.13-trixie"), ("release", None), ("debug", None)],
 )
 def test_a_plan_has_the_tag_of_its_variant_in_its_profile(profile: str, expected: str | None) -> None:
     base = BaseImage(reference="trixie", origin="registry", image_id="sha256:base")
     content = content_hash({}, base.image_id, profile)
     plan = ImagePlan(variant=make_variant(), profile=profile, files={}, content_hash=content, base=base)
-    assert plan.tag == (expected or f"interlock/python:3.13-trixie-{profile}")
+    assert plan.tag == (expected or f"localhost/interlock/python:3.13-trixie-{profile}")
     assert plan.prefix is None
 
 

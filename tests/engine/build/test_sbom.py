@@ -246,7 +246,7 @@ def test_another_content_hash_or_another_package_gives_another_namespace() -> No
 def test_the_profile_of_the_image_is_in_its_name() -> None:
     contents = replace(CONTENTS, labels={"interlock.profile": "release"})
     variant = make_variant(tag="3.13", release={"configure": ["--enable-optimizations"]})
-    assert sbom.document(variant, TEXTS, contents)["name"] == "interlock/python:3.13-trixie-release"
+    assert sbom.document(variant, TEXTS, contents)["name"] == "localhost/interlock/python:3.13-trixie-release"
 
 
 CREATED = datetime(2025, 6, 11, 15, 36, 57, tzinfo=UTC)

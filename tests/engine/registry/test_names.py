@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from interlock.engine.registry.names import HOST, LONGEST_NAME, NAMESPACE, Registry, parse_registry
 from interlock.errors import UsageError
 
-TAG = "interlock/python:3.14t-trixie"
+TAG = "localhost/interlock/python:3.14t-trixie"
 HASH = "0123456789abcdef" * 4
 
 labels = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)

@@ -28,7 +28,7 @@ from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
 from interlock.engine.client import HASH_LABEL, no_space, put_tag
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.registry.names import known_digest
+from interlock.engine.registry.names import image_by_tag, known_digest
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
 from interlock.printable import printable
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
@@ -135,11 +135,8 @@ def run_build(
 
 def find_image(client: DockerClient, tag: str, content_hash: str) -> Image | None:
     """Return the image with this tag if it was built from this content, else None."""
-    try:
-        image = client.images.get(tag)
-    except ImageNotFound:
-        return None
-    return image if image.labels.get(HASH_LABEL) == content_hash else None
+    image = image_by_tag(client, tag)
+    return image if image is not None and image.labels.get(HASH_LABEL) == content_hash else None
 
 
 def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, dockerfile: str, **options: Any) -> str:

@@ -9,7 +9,7 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 from docker.models.images import Image
 
-from interlock.engine.client import HASH_LABEL
+from interlock.engine.client import HASH_LABEL, put_tag
 from interlock.errors import UsageError
 from interlock.results.experiments import Built
 
@@ -23,7 +23,8 @@ LONGEST_NAME = 255
 LAST_PORT = 65535
 # What names without a host mean: Docker Hub, whose names engines shorten.
 HUB = ("docker.io", "index.docker.io")
-OURS = "interlock/"
+# Names of images that are on this machine alone: variants' (LOCAL_NAME), and all others.
+OURS = re.compile(r"^(?:localhost/)?interlock/")
 # Digits of a content hash in a tag: as many as Docker shows of an id.
 HASH_DIGITS = 12
 
@@ -47,11 +48,11 @@ class Registry:
 
     def repository_of(self, local_tag: str) -> str:
         """Return the repository as the registry's API names it, without a host or a tag."""
-        return f"{self.namespace}/{local_tag.removeprefix(OURS).partition(':')[0]}"
+        return f"{self.namespace}/{OURS.sub('', local_tag).partition(':')[0]}"
 
     def name_of(self, local_tag: str) -> str:
-        """Return the name in this registry of a local tag such as `interlock/python:3.14t-trixie`."""
-        return f"{self.prefix}/{local_tag.removeprefix(OURS)}"
+        """Return the name in this registry of a local tag such as `localhost/interlock/python:3.14t-trixie`."""
+        return f"{self.prefix}/{OURS.sub('', local_tag)}"
 
     def hashed(self, local_tag: str, content_hash: str) -> str:
         """Return the name of the image with exactly this content, which stays when the tag moves."""
@@ -114,11 +115,23 @@ def known_digests(image: Image, repository: str = "") -> list[str]:
     return [one for one in found if not repository or one.startswith(f"{repository}@")]
 
 
+def image_by_tag(client: DockerClient, tag: str) -> Image | None:
+    """Return this engine's image of a local tag; None without one. What has it without `localhost/` gets it."""
+    for name in (tag, tag.removeprefix("localhost/")):
+        try:
+            image = client.images.get(name)
+        except ImageNotFound:
+            continue
+        if name != tag:
+            put_tag(image, tag)
+        return image
+    return None
+
+
 def find_tagged(client: DockerClient, measured: Built) -> Built | None:
     """Return this engine's image with the tag of a measured one; None without one. Nothing is pulled or built."""
-    try:
-        image = client.images.get(measured.tag)
-    except ImageNotFound:
+    image = image_by_tag(client, measured.tag)
+    if image is None:
         return None
     update = {
         "image_id": image.id,
