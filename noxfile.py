@@ -16,21 +16,21 @@ nox.options.error_on_missing_interpreters = True
 @nox.session
 def matrix(session: nox.Session) -> None:
     """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick --yes`."""
-    install(session, "fleet")
+    install(session, "all")
     session.run("interlock", "matrix", *session.posargs)
 
 
 @nox.session
 def fleet(session: nox.Session) -> None:
     """The same on many hosts: `nox -s fleet -- -i inventory.yml --quick`."""
-    install(session, "fleet")
+    install(session, "all")
     session.run("interlock", "fleet", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """Everything that CI checks: lint, and beside the types two jobs, the tests without and with an engine."""
-    install(session, "fleet", "test")
+    install(session, "test")
     lint(session)
     with types_checked(session):
         run_pytest(session)
@@ -39,7 +39,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def unit(session: nox.Session) -> None:
     """Lint, types and all tests that need no engine: two minutes, in a random order."""
-    install(session, "fleet", "test")
+    install(session, "test")
     lint(session)
     with types_checked(session):
         run_pytest(session, "-m", "not engine", "--ignore", "tests/integration", "--random-order")
@@ -48,7 +48,7 @@ def unit(session: nox.Session) -> None:
 @nox.session
 def proofs(session: nox.Session) -> None:
     """What takes too long for every change (docs/proofs.md): hours. Name a file for a part."""
-    install(session, "fleet", "test")
+    install(session, "test")
     session.run("pytest", "--durations=0", *(session.posargs or ["tests/proofs"]))
 
 
@@ -62,7 +62,7 @@ def torture(session: nox.Session) -> None:
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
-    install(session, "fleet", "test", "benchmarks")
+    install(session, "test", "benchmarks")
     session.run("pytest", "--benchmark-enable", *(session.posargs or ["tests/benchmarks"]))
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from interlock.analysis.pick.criteria import Criteria, parse_weights
 from interlock.analysis.pick.evidence import Evidence, RecordedExperiment
+from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import TWIN, split_label
 from interlock.catalog.workloads import Workload
@@ -72,7 +74,21 @@ def make_evidence(
     }
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
     wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, "profile": "standard", **criteria})
-    return Evidence(recorded, values, catalog, wanted, TODAY, audits or {})
+    return Evidence(recorded, recorded_figures(recorded.experiment, values), catalog, wanted, TODAY, audits or {})
+
+
+def with_memory(evidence: Evidence, sizes: Mapping[tuple[str, str], int]) -> Evidence:
+    """The evidence with other sizes of all processes of these benchmarks, in bytes."""
+    tables = {
+        workload: {
+            name: table.model_copy(
+                update={"max_rss_bytes": [sizes.get((workload, name), one) for one in table.max_rss_bytes]}
+            )
+            for name, table in of_workload.items()
+        }
+        for workload, of_workload in evidence.figures.tables.items()
+    }
+    return replace(evidence, figures=evidence.figures.model_copy(update={"tables": tables}))
 
 
 def _cells(

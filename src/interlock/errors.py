@@ -83,6 +83,10 @@ def missing_option(option: str, todo: str) -> UsageError:
     return UsageError(key=option, found=f"missing option {option}", todo=todo)
 
 
+class MissingExtraError(UsageError):
+    """What was asked for needs a module that the bare package does not bring."""
+
+
 class KindError(UsageError):
     """Experiments of different kinds of host, or with different baselines, cannot be compared."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from interlock.analysis.comparison import tables
-from interlock.analysis.scaling import CurveGroup, Fit, curve_groups, fit_law, peak_text, predicted_ratio
+from interlock.analysis.scaling import CurveGroup, Fit, curve_groups, fit_law, peak_text, predicted_ratios
 from interlock.results.experiments import Experiment, Values
 from tests.reports import example, scaled, scaling
 
@@ -254,7 +254,7 @@ def test_a_predicted_ratio_is_that_of_the_laws_and_its_interval_holds_it() -> No
     ]
     mine, theirs = curves
     true = (100 * 8 / 1.7) / (150 * 8 / 7.3)
-    found = predicted_ratio(mine, theirs, 8)
+    found = predicted_ratios(mine, theirs, [8])[8]
     assert found is not None
     assert found.low < true < found.high
     assert found.estimate == pytest.approx(true, rel=0.2)
@@ -262,5 +262,5 @@ def test_a_predicted_ratio_is_that_of_the_laws_and_its_interval_holds_it() -> No
 
 def test_without_two_numbers_of_workers_or_two_rounds_nothing_is_predicted() -> None:
     two = {1: [1.0, 1.0], 2: [2.0, 2.0]}
-    assert predicted_ratio(two, {1: [1.0, 1.0]}, 4) is None
-    assert predicted_ratio(two, {1: [1.0], 2: [2.0]}, 4) is None
+    assert predicted_ratios(two, {1: [1.0, 1.0]}, [4]) == {}
+    assert predicted_ratios(two, {1: [1.0], 2: [2.0]}, [4]) == {}

@@ -21,16 +21,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
-
-import numpy as np
-import numpy.typing as npt
-import scipy  # loads scipy.special only where it is used
+from typing import TYPE_CHECKING
 
 from interlock.analysis.cohorts import BaselineRatio, BenchmarkRatios, Cohort, Extract, by_cohort, check_comparable
 from interlock.analysis.comparison import BenchmarkKey
-from interlock.analysis.statistics import Floats, Ratio, change_of, grouped_by_shape, ratio_over
+from interlock.analysis.statistics import Ratio, change_of, grouped_by_shape, ratio_over
 from interlock.analysis.verdicts import Comparison, compared
 from interlock.catalog.workloads import Benchmark
+from interlock.extras import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import scipy
+
+    from interlock.analysis.statistics import Floats
+else:
+    np, scipy = LazyModule("numpy", "measure"), LazyModule("scipy", "measure")
 
 UNCHANGED, CHANGED, UNKNOWN = "same", "changed", "not recorded"
 # Each layer of intervals is shorter than the last by this factor, as the authors advise.

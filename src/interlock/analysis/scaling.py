@@ -13,14 +13,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import scipy  # loads scipy.optimize and scipy.special only where a curve is fitted
+from typing import TYPE_CHECKING
 
 from interlock.analysis.comparison import Row, Table
-from interlock.analysis.statistics import Floats, Interval, ratio_over
+from interlock.analysis.statistics import Interval, ratio_over
 from interlock.catalog.workloads import Benchmark, Workload
+from interlock.extras import LazyModule
 from interlock.results.experiments import Experiment
+
+if TYPE_CHECKING:
+    import numpy as np
+    import scipy
+
+    from interlock.analysis.statistics import Floats
+else:
+    np, scipy = LazyModule("numpy", "measure"), LazyModule("scipy", "measure")
 
 # With fewer numbers of workers than terms the coherence cannot be known.
 FOR_COHERENCE = 3
@@ -83,31 +90,35 @@ def fit_law(throughputs: ThroughputsByWorkers) -> Fit | None:
     return Fit(rate, contention, known_coherence, peak, tuple(_remarks(contention, known_coherence, peak)))
 
 
-def predicted_ratio(mine: ThroughputsByWorkers, theirs: ThroughputsByWorkers, workers: int) -> Interval | None:
+def predicted_ratios(
+    mine: ThroughputsByWorkers, theirs: ThroughputsByWorkers, workers: Sequence[int]
+) -> dict[int, Interval]:
     """Return the throughput that the law predicts of `mine` divided by that of `theirs`, with its 95 % interval.
 
-    None if one of them has fewer than two numbers of workers, or one round. Both are resampled by the same rounds.
+    Nothing if one of them has fewer than two numbers of workers, or one round. Both are resampled by the same rounds.
     """
     rounds = min((len(some) for one in (mine, theirs) for some in one.values()), default=0)
     if min(len(mine), len(theirs)) < 2 or rounds < 2:
-        return None
+        return {}
     best, resampled = (
         _predicted(mine, rounds, workers, resample) - _predicted(theirs, rounds, workers, resample)
         for resample in (False, True)
     )
     tail = (1 - _expanded_level(rounds)) / 2
-    low, high = np.quantile(resampled, [tail, 1 - tail], method="closest_observation")
-    return Interval(*(float(np.exp(one)) for one in (best[0], low, high)))
+    low, high = np.quantile(resampled, [tail, 1 - tail], axis=1, method="closest_observation")
+    bounds = np.exp(np.stack([best[:, 0], low, high], axis=1))
+    return {count: Interval(*map(float, one)) for count, one in zip(workers, bounds, strict=True)}
 
 
-def _predicted(throughputs: ThroughputsByWorkers, rounds: int, workers: int, resample: bool) -> Floats:
-    """Return the logarithm of the law's throughput, of the mean over the rounds or of each resample."""
+def _predicted(throughputs: ThroughputsByWorkers, rounds: int, workers: Sequence[int], resample: bool) -> Floats:
+    """Return logarithms of the law's throughput, a row for each number of workers: of the mean or of each resample."""
     known = sorted(throughputs.items())
     logs = _trimmed(np.log([some[:rounds] for _, some in known]))
     means = _resampled_means(logs) if resample else logs.mean(axis=1, keepdims=True)
     rate, contention, coherence, _ = _terms(np.array([one for one, _ in known], dtype=np.float64), np.exp(means))
-    slowed = 1 + contention * (workers - 1) + coherence * workers * (workers - 1)
-    return np.asarray(np.log(rate * workers / slowed))
+    wanted = np.array(workers, dtype=np.float64)[:, None]
+    slowed = 1 + contention * (wanted - 1) + coherence * wanted * (wanted - 1)
+    return np.asarray(np.log(rate * wanted / slowed))
 
 
 def _trimmed(logs: Floats) -> Floats:

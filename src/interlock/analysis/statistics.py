@@ -6,16 +6,23 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-import scipy  # loads scipy.special only where it is used
+from interlock.analysis import student
+from interlock.extras import LazyModule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import scipy
+
+    Floats = npt.NDArray[np.float64]
+else:
+    np, scipy = LazyModule("numpy", "measure"), LazyModule("scipy", "measure")
 
 Key = TypeVar("Key", bound=Hashable)
 # The figure of a row in one block, or its figures by group where the rows of the block were split.
 BlockFigure = float | Mapping[int, float]
-Floats = npt.NDArray[np.float64]
 
 # Figures further from their row's level than this many standard deviations count as if they were there (Huber).
 CLIP = 2.5
@@ -62,8 +69,8 @@ def ratio_from(log: float, error: float, freedom: float, rounds: int) -> Ratio:
     """Return the ratio with its t interval and p from its logarithm; an infinite error leaves the interval open."""
     if not (math.isfinite(error) and freedom > 0):
         return Ratio(math.exp(log), 0.0, math.inf, 1.0, rounds, math.inf, 0.0)
-    reach = error * float(scipy.special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
-    p = 2 * float(scipy.special.stdtr(freedom, -abs(log) / error))
+    reach = error * student.quantile(freedom, (1 + CONFIDENCE) / 2)
+    p = 2 * student.probability_below(freedom, -abs(log) / error)
     return Ratio(math.exp(log), _exp(log - reach), _exp(log + reach), min(1.0, p), rounds, error, freedom)
 
 
@@ -87,24 +94,42 @@ class Levels:
         """Return one row's figure divided by another's; None if either has no figures."""
         if mine not in self.rows or theirs not in self.rows:
             return None
+        return ratio_from(*self.difference(mine, theirs))
+
+    def difference(self, mine: Hashable, theirs: Hashable) -> tuple[float, float, float, int]:
+        """Return the logarithm of the ratio of two rows, its error, that one's degrees of freedom, and the rounds."""
         one, other = self.rows[mine], self.rows[theirs]
-        counts = (self.weight > 0).sum(axis=1)
-        rounds = int(min(counts[one], counts[other]))
+        rounds = min(self.rounds_of(mine), self.rounds_of(theirs))
         log = float(self.level[one] - self.level[other])
         if rounds < 2 or self.pooled <= 0:
-            return ratio_from(log, math.inf, 0.0, rounds)
+            return log, math.inf, 0.0, rounds
+        if one == other or self._is_complete:
+            # The sums of the general case, in which no other row has a part.
+            squares = [float(self.variance[row]) / int(self._counts[row]) for row in {one, other}]
+            total = sum(squares)
+            freedoms = [float(self.freedom[row]) for row in {one, other}]
+            freedom = total**2 / sum(part**2 / own for part, own in zip(squares, freedoms, strict=True))
+            return log, math.sqrt(total), min(freedom, self.pooled), rounds
         parts = self._parts(one, other)
         total = float(parts.sum())
         freedom = total**2 / float((parts**2 / self.freedom).sum())
-        return ratio_from(log, math.sqrt(total), min(freedom, self.pooled), rounds)
+        return log, math.sqrt(total), min(freedom, self.pooled), rounds
+
+    def rounds_of(self, key: Hashable) -> int:
+        """Return how many figures a row has."""
+        return int(self._counts[self.rows[key]])
+
+    @cached_property
+    def _counts(self) -> npt.NDArray[np.int64]:
+        return np.asarray((self.weight > 0).sum(axis=1))
+
+    @cached_property
+    def _is_complete(self) -> bool:
+        return bool((self.weight > 0).all())
 
     def _parts(self, one: int, other: int) -> Floats:
         """Return what each row's variance adds to that of the difference of two levels."""
-        rows, rounds = self.weight.shape
-        if (self.weight > 0).all():
-            parts = np.zeros(rows)
-            parts[[one, other]] = self.variance[[one, other]] / rounds
-            return parts
+        rows = len(self.weight)
         solved = self._inverse[:, one] - self._inverse[:, other]
         shares = self.weight * (solved[:rows, None] + solved[None, rows:])
         return np.asarray((shares**2).sum(axis=1) * self.variance)

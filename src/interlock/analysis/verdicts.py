@@ -7,8 +7,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import scipy  # loads scipy.special only where it is used
-
+from interlock.analysis import student
 from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 from interlock.results.profiles import Instructions
 
@@ -98,7 +97,7 @@ def p_of_difference(ratio: Ratio, margin: float) -> float:
     """
     if not math.isfinite(ratio.error):
         return 1.0
-    return float(scipy.special.stdtr(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error))
+    return student.probability_below(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error)
 
 
 class Amount(StrEnum):

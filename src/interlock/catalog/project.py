@@ -5,17 +5,17 @@ Every file is validated and every reference resolved; an error names file and ke
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from platformdirs import user_cache_path, user_data_path
 from pydantic import BaseModel, ValidationError
 
 from interlock.catalog.claims import Claim, ClaimsFile
+from interlock.catalog.overlay import OWN, OwnFile, lay, own_files, own_folder
 from interlock.catalog.types import LIMIT, TWIN, Data, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
@@ -130,18 +130,6 @@ CORE = "core"
 NO_WORKLOADS = ("claims", "conditions")
 
 
-def find_root(start: Path) -> Path:
-    """Return the project folder: the nearest one, from `start` up, that has variants/ and workloads/."""
-    for folder in (start, *start.parents):
-        if (folder / "variants" / "bases.toml").is_file() and (folder / "workloads").is_dir():
-            return folder
-    raise UsageError(
-        file=str(start),
-        found="no folder from here up has variants/bases.toml and workloads/",
-        todo="Run interlock inside a clone of the project.",
-    )
-
-
 def load(root: Path) -> Catalog:
     """Return everything that variants/ and workloads/ of `root` say.
 
@@ -182,7 +170,8 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
     path = file or root / CLAIMS
-    return list(_parse(root, path, ClaimsFile, _read_toml(root, path)).claims.values())
+    data = _read_toml(root, path) if file else _read_tables(root, CLAIMS)
+    return list(_parse(root, path, ClaimsFile, data).claims.values())
 
 
 def read_texts(root: Path) -> Texts:
@@ -263,11 +252,17 @@ def _read_toml(root: Path, path: Path) -> dict[str, Any]:
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
 
+def _read_tables(root: Path, file: str) -> dict[str, Any]:
+    """Return the tables of a file, with those of the user's own file of this name where there is one."""
+    own = root / OWN / file
+    return _read_toml(root, root / file) | (_read_toml(root, own) if own.is_file() else {})
+
+
 def _load_table(root: Path, file: str, item: type[Item], extra: Callable[[str], dict[str, Any]]) -> dict[str, Item]:
     """Return the items of a file that has one table for each."""
     path = root / file
     items = {}
-    for name, value in _read_toml(root, path).items():
+    for name, value in _read_tables(root, file).items():
         if not isinstance(value, dict):
             raise CatalogError(
                 file=file, key=name, found=f"{value!r} is outside of any table", todo="Move it below a [table] line."
@@ -378,34 +373,72 @@ def _named_files(variant: Variant) -> dict[str, list[str]]:
     }
 
 
+# Where hatch_build.py puts the project's folders in what is installed; a clone has none.
+INSTALLED = Path(__file__).parents[1] / "data"
+
+
+def find_root(start: Path) -> Path:
+    """Return the project folder: the nearest one, from `start` up, that has variants/ and workloads/."""
+    for folder in (start, *start.parents):
+        if (folder / "variants" / "bases.toml").is_file() and (folder / "workloads").is_dir():
+            return folder
+    raise UsageError(
+        file=str(start),
+        found="no folder from here up has variants/bases.toml and workloads/",
+        todo="Run interlock inside a clone of the project.",
+    )
+
+
 @dataclass(frozen=True)
 class ProjectPaths:
-    """The project's folder and the user's cache folder."""
+    """Where the project's files are read from, and the user's cache folder.
+
+    Outside a clone the files are those that are installed with Interlock, and `home` is the folder of results/: the
+    user's own with variants/ or workloads/, whose files are in `own`, else the user's data folder.
+    """
 
     root: Path
     cache: Path
+    home: Path | None = None
+    own: tuple[OwnFile, ...] = ()
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether the project's files are the user's to change."""
+        return self.home is None
 
     @property
     def results(self) -> Path:
         """Return the folder of results."""
-        return self.root / "results"
+        return (self.home or self.root) / "results"
+
+    @property
+    def reference(self) -> Path:
+        """Return the folder of the experiments that come with Interlock."""
+        return self.root / "results" / "reference"
 
     @staticmethod
     def find() -> ProjectPaths:
-        """Return the paths of the project around the current folder."""
-        return ProjectPaths(find_root(Path.cwd()), cache_folder())
-
-    @staticmethod
-    def find_or_installed() -> ProjectPaths:
-        """Return the paths of the project around the current folder, or else of the one that is installed."""
+        """Return the paths of the clone around the current folder, or else of what is installed."""
         try:
-            return ProjectPaths.find()
+            return ProjectPaths(find_root(Path.cwd()), cache_folder())
         except UsageError:
-            with suppress(UsageError):
-                return ProjectPaths(find_root(Path(__file__).parent), cache_folder())
-            raise
+            return _outside_a_clone(Path.cwd(), cache_folder())
+
+
+def _outside_a_clone(here: Path, cache: Path) -> ProjectPaths:
+    installed = INSTALLED if INSTALLED.is_dir() else find_root(Path(__file__).parent)
+    own = own_folder(here)
+    if own is None:
+        return ProjectPaths(installed, cache, data_folder())
+    return ProjectPaths(lay(installed, own, cache), cache, own, tuple(own_files(installed, own)))
+
+
+def data_folder() -> Path:
+    """Return the user's data folder of Interlock, where results lie outside a clone."""
+    return user_data_path("interlock")
 
 
 def cache_folder() -> Path:
     """Return the user's cache folder of Interlock (XDG base directory specification)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "interlock"
+    return user_cache_path("interlock")

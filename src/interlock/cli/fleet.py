@@ -124,6 +124,8 @@ def fleet_command(
     Prepares the hosts, shares the workloads among hosts of a kind, then fetches and compares the results.
     """
     paths, known = open_project()
+    if not paths.is_clone:
+        raise UsageError(file=str(Path.cwd()), found="is in no clone, whose files the hosts get", todo="Run it in one.")
     into = results or paths.results
     hosts = ansible.read_inventory(file, paths.root)
     before = read_record(into / resume) if resume else None

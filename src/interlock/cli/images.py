@@ -15,6 +15,7 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
@@ -54,15 +55,29 @@ def render(
     They come from variants/*.toml, dockerfiles/*.j2 and the commands.
     """
     paths, known = open_project()
+    if not paths.is_clone:
+        raise UsageError(file=str(Path.cwd()), found="is in no clone, where generated files are", todo="Run it in one.")
     texts = {**generated_texts(paths, known), REFERENCE: reference_page()}
+    stale = store.stale_figures(paths.reference)
     if not check:
         _write_texts(paths, texts)
+        for folder, made_of in stale.items():
+            _write_figures(folder, made_of)
         return
     drifted = store.drift(paths.root, texts)
+    drifted += [str((folder / store.FIGURES_FILE).relative_to(paths.root)) for folder in stale]
     for path in drifted:
         console.print(Text(f"differs: {path}"))
     if drifted:
         raise DriftError(file=drifted[0], found="is not what it is generated from", todo="Run `interlock render`.")
+
+
+def _write_figures(folder: Path, made_of: str) -> None:
+    """Write what a pick reads of an experiment that comes with Interlock."""
+    experiment = store.read_experiment(folder)
+    found = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
+    store.write_atomically(folder / store.FIGURES_FILE, found.model_dump_json(exclude_defaults=True) + "\n")
+    console.print(Text(f"render  {folder / store.FIGURES_FILE}"))
 
 
 def build(
@@ -170,15 +185,18 @@ def sbom_command(
 
 def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     """Return every file that is generated from variants/, by its path below the root."""
-    builds = store.latest_builds(paths.results / "reference", "standard")
+    builds = store.latest_builds(paths.reference, "standard")
     page = variants_page.page(known, builds)
     files = generated_files(known, project.read_texts(paths.root))
     return {**files, rendering.BAKE_FILE: rendering.bake_file(known), variants_page.PATH: page}
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:
-    """Write what is generated from variants/, and name each file that changed."""
-    _write_texts(paths, generated_texts(paths, known))
+    """Write what is generated from variants/, and name each file that changed; outside a clone name the user's own."""
+    if paths.is_clone:
+        _write_texts(paths, generated_texts(paths, known))
+    for one in paths.own:
+        console.print(Text(f"own     {one.words}"), soft_wrap=True)
 
 
 def _write_texts(paths: ProjectPaths, texts: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.text import Text
 
+from interlock import __version__
 from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
 from interlock.cli.images import choose_engine
 from interlock.cli.options import Engine, console, open_project
@@ -22,7 +23,7 @@ from interlock.engine.host.engine import HostEngine, end_processes
 from interlock.errors import EngineError, FleetError, UsageError
 from interlock.fleet import ansible
 from interlock.measure import doctor
-from interlock.measure.doctor import Check
+from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
 
 NAMES = "Give the name of its folder in results/, or the start of it."
@@ -38,8 +39,17 @@ def doctor_command(engine: Engine = None) -> None:
         checks = doctor.examine_host(paths.results)
     else:
         checks = doctor.examine(paths.root, next(iter(known.bases.values())), paths.results, engine=engine)
-    print_checks(checks)
+    print_checks([_project(paths), *checks])
     raise typer.Exit(1 if doctor.blocking(checks) else 0)
+
+
+def _project(paths: ProjectPaths) -> Check:
+    """Return where variants and workloads are read from, and which file of the user's was taken."""
+    if paths.is_clone:
+        return Check("project", CheckState.OK, str(paths.root))
+    own = "; ".join(one.words for one in paths.own)
+    found = f"Interlock {__version__} as it is installed{'; ' + own if own else ''}; results go to {paths.results}"
+    return Check("project", CheckState.OK, found)
 
 
 def clean_command(

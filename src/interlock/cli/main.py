@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -19,6 +20,7 @@ from typer.models import CommandInfo
 
 from interlock import __version__
 from interlock.errors import InterlockError, Interrupted
+from interlock.extras import require
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -61,6 +63,15 @@ COMMANDS = {
     "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed experiments left behind."),
     "version": Entry(MAINTAIN, "main", "version", "Show the version of Interlock."),
 }  # fmt: skip
+# The extra of the package that a command cannot do without.
+EXTRA_OF = {
+    "trial": "measure",
+    "matrix": "measure",
+    "fleet": "fleet",
+    **dict.fromkeys(("report", "claims", "compare", "history"), "report"),
+    "export": "export",
+    "sbom": "sbom",
+}
 
 
 class LazyGroup(TyperGroup):
@@ -82,10 +93,23 @@ def load_command(name: str) -> TyperCommand:
     """Import a command's module and return the command with its options."""
     entry = COMMANDS[name]
     function = getattr(importlib.import_module(f"interlock.cli.{entry.module}"), entry.function)
+    if name in EXTRA_OF:
+        function = _with_extra(name, EXTRA_OF[name], function)
     info = CommandInfo(name=name, callback=function)
     command = get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=app.rich_markup_mode)
     assert isinstance(command, TyperCommand)  # noqa: S101  CommandInfo.cls is not set
     return command
+
+
+def _with_extra(name: str, extra: str, function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command so that it ends at once if its extra is not installed; its help needs none."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        require(extra, name)
+        function(*arguments, **options)
+
+    return run
 
 
 app = typer.Typer(

@@ -248,7 +248,7 @@ def print_estimate(machine: Engine, paths: ProjectPaths, known: Catalog, request
     there = machine.look_up(known, request.variants, options)
     missing = [one.variant for one in there if one.outcome.state is not State.OK]
     usual_s = store.read_durations(paths.cache, options.profile)
-    recorded = store.latest_builds(paths.results / "reference", options.profile)
+    recorded = store.latest_builds(paths.reference, options.profile)
     folders = store.experiments_below(paths.results)
     cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
     building = durations.of_builds(missing, usual_s, recorded)

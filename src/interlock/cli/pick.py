@@ -31,6 +31,7 @@ from interlock.analysis.pick.evidence import (
     usual_question,
 )
 from interlock.analysis.pick.exclusions import LocalImage, image_to_name
+from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
@@ -46,7 +47,7 @@ from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
 from interlock.results.answers import Decision, Pick, VariantAudit
-from interlock.results.experiments import Values
+from interlock.results.figures import RecordedFigures
 
 
 def pick_command(
@@ -163,7 +164,7 @@ def _print(picked: Pick, *, why: bool) -> None:
 
 
 def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
-    folder = paths.results / "reference"
+    folder = paths.reference
     return [_read(one, folder) for one in _folders(folder)]
 
 
@@ -174,7 +175,7 @@ def _recorded(
 
     The shipped ones are one body of evidence: who names one of them asks all of them, and gets the same answer.
     """
-    reference = paths.results / "reference"
+    reference = paths.reference
     if name is not None:
         found = _named(name, [results or paths.results, reference], reference)
         return shipped if found.shipped else [found]
@@ -183,7 +184,7 @@ def _recorded(
 
 
 def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:
-    return Evidence(recorded, _values(recorded, criteria, known), known, criteria, today())
+    return Evidence(recorded, _figures(recorded, criteria, known), known, criteria, today())
 
 
 def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evidence]:
@@ -213,17 +214,20 @@ def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
     raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
 
 
-def _values(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Values:
-    """Read the values of the workloads that count, and those of start-up."""
+def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> RecordedFigures:
+    """Read the figures of an experiment that comes with Interlock, or make those that count, and of start-up."""
+    if (recorded.folder / store.FIGURES_FILE).is_file():
+        return store.read_json(recorded.folder / store.FIGURES_FILE, RecordedFigures)
     experiment, folder = recorded.experiment, recorded.experiment.host["folder"]
     workloads = {workload for workload, _ in shares_of(experiment, criteria, known.workloads)} | {START_UP[0]}
-    return {
+    values = {
         (cell.label, cell.workload): store.read_values(
             store.cell_path(recorded.folder, folder, cell.variant, cell.mode, cell.workload)
         )
         for cell in experiment.cells
         if cell.workload in workloads
     }
+    return recorded_figures(experiment, values)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from interlock.cli.options import (
     split_names,
 )
 from interlock.errors import UsageError, nearest
+from interlock.extras import missing
 from interlock.report import claims as findings
 from interlock.report import comparisons
 from interlock.report import experiment as report
@@ -105,13 +106,15 @@ def experiments_named(name: str, results: Path | None) -> list[Path]:
     """
     if Path(name).is_dir():
         return store.experiments_in(Path(name))
-    under = results or ProjectPaths.find().results
-    for folder in (under / name, under / "reference" / name):
+    paths = ProjectPaths.find()
+    under = results or paths.results
+    shipped = under / "reference" if results else paths.reference
+    for folder in (under / name, shipped / name):
         if folder.is_dir():
             return store.experiments_in(folder)
     raise UsageError(
         key=name,
-        found=f"is neither a folder nor a name in {under} or {under / 'reference'}",
+        found=f"is neither a folder nor a name in {under} or {shipped}",
         todo=f"List the names: ls {under}",
     )
 
@@ -187,7 +190,7 @@ def export_command(
     paths = _export_paths(table, output, chosen)
     named = [one for name in folders or [] for one in experiments_named(name, results)]
     found = named or store.experiments_in(results or ProjectPaths.find().results)
-    with _report_extra():
+    with _with_extra("export"):
         counts = write_tables(paths, chosen, rows_of_experiments(found))
     if output is None and table is None:
         store.write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
@@ -337,7 +340,7 @@ def write_page(folder: Path, path: Path | None = None) -> Path:
 
 
 def _write_page(data: ReportData, path: Path) -> Path:
-    with _report_extra():
+    with _with_extra("report"):
         from interlock.report.html import page  # noqa: PLC0415  Altair takes a third of a second to load
 
     store.write_atomically(path, page.page(*data))
@@ -346,7 +349,7 @@ def _write_page(data: ReportData, path: Path) -> Path:
 
 def write_charts(folder: Path, into: Path) -> list[Path]:
     """Write each chart of the report as SVG and PNG, and return the paths."""
-    with _report_extra():
+    with _with_extra("report"):
         from interlock.report.html import page  # noqa: PLC0415
 
     written = []
@@ -357,21 +360,17 @@ def write_charts(folder: Path, into: Path) -> list[Path]:
 
 
 @contextmanager
-def _report_extra() -> Iterator[None]:
-    """Turn the import of a library that is not installed into a UsageError: the extra 'report' has them all."""
+def _with_extra(extra: str) -> Iterator[None]:
+    """Turn the import of a library that is not installed into the line that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        todo = "Install what reports need: pip install 'interlock[report]'"
-        raise UsageError(found=f"{error.name} is not installed", todo=todo) from None
+        raise missing(f"what was asked for needs {error.name}", extra) from None
 
 
 def _published_claims() -> list[Claim]:
-    """Return the claims of the project around the current folder, none outside a project."""
-    try:
-        root = ProjectPaths.find().root
-    except UsageError:
-        return []
+    """Return the claims of the project; none of a folder of variants without any."""
+    root = ProjectPaths.find().root
     return project.load_claims(root) if (root / project.CLAIMS).is_file() else []
 
 

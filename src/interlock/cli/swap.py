@@ -178,7 +178,7 @@ class _Target:
 
 
 def _target(to: str, wanted: str | None) -> _Target:
-    project_paths = ProjectPaths.find_or_installed()
+    project_paths = ProjectPaths.find()
     known = project.load(project_paths.root)
     name, mode_name = split_label(to)
     if name not in known.variants:

@@ -190,7 +190,7 @@ def _needs_password() -> bool:
 
 
 # What `pip install` and `interlock matrix` need of a project.
-FILES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "hatch_build.py", "constraints.txt", "README.md", "LICENSE")
 FOLDERS = ("src", "variants", "workloads", "dockerfiles")
 
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import pyperf
+from typing import TYPE_CHECKING, Any
 
 from interlock.catalog.types import MOUNT
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
 from interlock.errors import WorkloadError, did_you_mean, last_line
+from interlock.extras import LazyModule
 from interlock.results.experiments import ProgramOutput
+
+if TYPE_CHECKING:
+    import pyperf
+else:
+    pyperf = LazyModule("pyperf", "measure")
 
 WORKLOADS = f"{MOUNT}/workloads"
 PYPERF, PYTEST = "pyperf", "pytest-benchmark"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyperf
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -17,12 +17,18 @@ from interlock.catalog.variants import Gil, Surroundings, Variant
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.agent import Agent
 from interlock.engine.protocol import Ended, Installer, Network, Sandbox, Workspace
+from interlock.extras import LazyModule
 from interlock.measure import adapters, processes
 from interlock.measure.ending import Ending
 from interlock.measure.processes import OK, all_reported, judge_process, judge_set_up, output_outcome
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.results.experiments import Built, Outcome, PackageSet, ProgramOutput, Settings, State, Subject
 from interlock.results.profiles import BenchmarkProfile, Probe
+
+if TYPE_CHECKING:
+    import pyperf
+else:
+    pyperf = LazyModule("pyperf", "measure")
 
 # A variant, the versions of Python that a benchmark supports, why it needs the GIL, and the packages that it requires.
 SetKey = tuple[str, str, str, tuple[str, ...]]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyperf
 from pydantic import ValidationError
 
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH, Data
@@ -16,6 +15,7 @@ from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.protocol import MEMORY_BYTES, Ended
 from interlock.errors import WorkloadError
+from interlock.extras import LazyModule
 from interlock.measure import adapters
 from interlock.results.experiments import (
     BLOCK,
@@ -28,6 +28,11 @@ from interlock.results.experiments import (
     ProgramOutput,
     State,
 )
+
+if TYPE_CHECKING:
+    import pyperf
+else:
+    pyperf = LazyModule("pyperf", "measure")
 
 LAUNCH = f"{MOUNT}/launch"
 # How each line of the launcher begins.

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pyperf
+from typing import TYPE_CHECKING, Any
 
 from interlock.catalog.workloads import Workload
 from interlock.errors import StoreError, UsageError
+from interlock.extras import LazyModule
 from interlock.measure.cells import Cell
 from interlock.measure.stopwatch import Phase
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, Experiment, State, Times
+
+if TYPE_CHECKING:
+    import pyperf
+else:
+    pyperf = LazyModule("pyperf", "measure")
 
 # What of a host's facts its times depend on; the load and the kernel may be others.
 SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")

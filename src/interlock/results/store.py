@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -33,6 +34,7 @@ from interlock.results.profiles import BenchmarkProfile, CellProfile
 Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
+FIGURES_FILE = "figures.json"
 NOTHING: Mapping[str, Collection[str]] = {}
 
 
@@ -154,6 +156,31 @@ def read_experiment(folder: Path) -> Experiment:
             file=str(path), found="there is no such file", todo=f"Name a folder with an {EXPERIMENT_FILE}."
         )
     return read_json(path, Experiment)
+
+
+def stale_figures(references: Path) -> dict[Path, str]:
+    """Return the experiments below `references` (results/reference) whose figures.json is not of them as they are.
+
+    The value is the SHA-256 of the experiment's record and values, which figures.json names.
+    """
+    sums = {path.parent: _sum_of(path.parent) for path in sorted(references.glob(f"*/{EXPERIMENT_FILE}"))}
+    return {folder: found for folder, found in sums.items() if _made_of(folder / FIGURES_FILE) != found}
+
+
+def _sum_of(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for path in [folder / EXPERIMENT_FILE, *sorted(folder.glob("*/*/*.json"))]:
+        if not path.name.endswith(".profile.json"):
+            whole.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _made_of(path: Path) -> str:
+    """Return what a figures.json says that it was made of; empty if it is missing or says nothing."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["made_of"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def latest_builds(references: Path, profile: str) -> BuildRecord | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ from interlock.results.answers import (
 )
 from interlock.results.experiments import Outcome, State
 from tests.builders import OK, make_benchmark, make_built, make_experiment, make_settings, make_workload
-from tests.picks import SIX, Figures, make_evidence, noisy, times
+from tests.picks import SIX, Figures, make_evidence, noisy, times, with_memory
 
 THERE: dict[str, Any] = {
     "folder": "box",
@@ -309,9 +308,8 @@ def test_memory_is_the_most_of_the_benchmarks_that_count() -> None:
     evidence = make_evidence(
         {"base": {"locks/queue": SIX, "startup/pass": SIX}}, ["startup"], rss_bytes={"base": 41_000_000}
     )
-    small = {"pass": evidence.values["base", "startup"]["pass"].model_copy(update={"max_rss_bytes": 5})}
-    evidence = replace(evidence, values={**evidence.values, ("base", "startup"): small})
-    assert [one.max_rss_bytes for one in advice_on(evidence).contenders] == [5]
+    small = with_memory(evidence, {("startup", "pass"): 5})
+    assert [one.max_rss_bytes for one in advice_on(small).contenders] == [5]
 
 
 def test_a_speed_is_the_inverse_of_a_ratio_and_an_open_end_is_none() -> None:

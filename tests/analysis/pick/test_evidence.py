@@ -26,7 +26,7 @@ from interlock.catalog.variants import Condition, Gil
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError
 from tests.builders import make_benchmark, make_settings, make_workload
-from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, workloads_of
+from tests.picks import SIX, Figures, catalog_of, experiment_of, make_evidence, with_memory, workloads_of
 
 NAMES = ["download/one", "download/two", "locks/queue", "startup/pass"]
 FULL = {"cpython-3.13": dict.fromkeys(NAMES, SIX), "cpython-3.14": dict.fromkeys(NAMES, SIX)}
@@ -301,13 +301,7 @@ def test_neither_the_twin_nor_the_baseline_under_a_condition_is_a_contender() ->
 def test_the_memory_of_a_contender_is_the_most_of_the_benchmarks_that_count() -> None:
     evidence = make_evidence({"base": {"locks/queue": SIX, "locks/alone": SIX, "startup/pass": SIX}}, ["locks"])
     sizes = {("locks", "queue"): 20, ("locks", "alone"): 30, ("startup", "pass"): 40}
-    values = {
-        (label, workload): {
-            name: one.model_copy(update={"max_rss_bytes": sizes[workload, name]}) for name, one in cell.items()
-        }
-        for (label, workload), cell in evidence.values.items()
-    }
-    assert replace(evidence, values=values).max_rss_bytes("base") == 30
+    assert with_memory(evidence, sizes).max_rss_bytes("base") == 30
     assert evidence.max_rss_bytes("x") is None
 
 
@@ -317,8 +311,8 @@ def test_a_mode_has_its_variants_gil_unless_it_declares_another(label: str, gil:
     assert make_evidence(figures, variants={"x": {"proof": FREE, "modes": MODES}}).gil(label) is gil
 
 
-def test_what_was_not_measured_has_no_medians() -> None:
+def test_what_was_not_measured_has_no_median() -> None:
     evidence = make_evidence({"base": {"locks/queue": SIX}})
-    assert evidence.figures("base", ("locks", "queue")) == list(SIX)
-    assert evidence.figures("base", ("startup", "pass")) == []
-    assert evidence.figures("x", ("locks", "queue")) == []
+    assert evidence.seconds("base", ("locks", "queue")) == 1.0
+    assert evidence.seconds("base", ("startup", "pass")) is None
+    assert evidence.seconds("x", ("locks", "queue")) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any, NamedTuple
 
 from interlock.analysis.pick import sentences
@@ -23,7 +22,7 @@ from interlock.analysis.pick.exclusions import (
 from interlock.analysis.pick.ranking import RankedVariant, rank
 from interlock.analysis.pick.sentences import cpus_text, throughput_text
 from interlock.analysis.selection import announced
-from interlock.analysis.statistics import Interval, Ratio, ratio_of
+from interlock.analysis.statistics import Interval, Ratio
 from interlock.catalog.types import split_label
 from interlock.results.answers import (
     Contender,
@@ -264,8 +263,7 @@ def _contender(evidence: Evidence, row: RankedVariant) -> Contender:
 
 
 def _start_s(evidence: Evidence, label: str) -> float | None:
-    figures = evidence.figures(label, START_UP)
-    return median(figures) if figures else None
+    return evidence.seconds(label, START_UP)
 
 
 def _image_bytes(evidence: Evidence, label: str) -> int | None:
@@ -299,7 +297,7 @@ def _recommendation(
 def _costs(evidence: Evidence, label: str) -> Costs:
     baseline = evidence.baseline
     theirs = _start_s(evidence, baseline)
-    ratio = ratio_of(evidence.figures(label, START_UP), evidence.figures(baseline, START_UP))
+    ratio = evidence.levels(START_UP).ratio(label, baseline)
     return Costs(
         max_rss_bytes=_difference(evidence.max_rss_bytes(label), evidence.max_rss_bytes(baseline)),
         image_bytes=_difference(_image_bytes(evidence, label), _image_bytes(evidence, baseline)),

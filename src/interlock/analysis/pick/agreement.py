@@ -32,7 +32,7 @@ def order_in_profiles(release: Evidence | None, standard: Evidence | None, label
 
 
 def _is_measured(evidence: Evidence, label: str) -> bool:
-    return all(evidence.figures(label, key) for key in evidence.shares)
+    return all(evidence.seconds(label, key) is not None for key in evidence.shares)
 
 
 def _ratios(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> Iterator[Ratio]:

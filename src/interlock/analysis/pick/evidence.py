@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, Weight, parse_weights
-from interlock.analysis.statistics import BlockFigure
+from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
 from interlock.catalog.counted_benchmarks import counted
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
@@ -18,7 +18,8 @@ from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
 from interlock.results.answers import VariantAudit
-from interlock.results.experiments import Built, CellResult, Experiment, State, Values
+from interlock.results.experiments import Built, CellResult, Experiment, State
+from interlock.results.figures import CurveFigures, RecordedFigures
 
 Workloads = Mapping[str, Workload]
 
@@ -294,13 +295,13 @@ def measuring_command(workloads: Sequence[str], labels: Sequence[str], criteria:
 
 @dataclass(frozen=True)
 class Evidence:
-    """An experiment with its values (of the weighted workloads and of start-up), the catalog and the criteria.
+    """An experiment with its figures (of the weighted workloads and of start-up), the catalog and the criteria.
 
     `audits` has the variants whose dependencies were tested.
     """
 
     recorded: RecordedExperiment
-    values: Values
+    figures: RecordedFigures
     catalog: Catalog
     criteria: Criteria
     today: datetime.date
@@ -325,9 +326,7 @@ class Evidence:
 
     @cached_property
     def labels(self) -> list[str]:
-        """Return every variant and mode of the experiment, without conditions: they are the baseline measured again."""
-        ours = [cell for cell in self.experiment.cells if cell.mode not in {TWIN, *self.experiment.conditions}]
-        return list(dict.fromkeys(cell.label for cell in ours))
+        return contending_labels(self.experiment)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], CellResult]:
@@ -397,17 +396,19 @@ class Evidence:
         variant, mode = self.variant(label), self.mode(label)
         return (mode.gil if mode else None) or (variant.proof.gil if variant else None)
 
-    def figures(self, label: str, key: BenchmarkKey) -> Sequence[float]:
-        """Return one figure in seconds for each round; empty if it was not measured."""
-        values = self.values.get((label, key[0]), {}).get(key[1])
-        return values.figures if values else []
+    def levels(self, key: BenchmarkKey) -> RecordedLevels:
+        """Return the rows of a benchmark that have figures, fitted together."""
+        return RecordedLevels(self.figures.tables.get(key[0], {}).get(key[1], NO_ROWS))
 
-    def turns(self, label: str, key: BenchmarkKey) -> Sequence[BlockFigure]:
-        """Return what it is compared by with the others of its benchmark; empty if it was not measured."""
-        values = self.values.get((label, key[0]), {}).get(key[1])
-        return values.turns if values else []
+    def seconds(self, label: str, key: BenchmarkKey) -> float | None:
+        """Return the median over the rounds; None if it was not measured."""
+        return self.levels(key).seconds(label)
+
+    def curves(self, workload: str) -> list[CurveFigures]:
+        """Return what the curves of a workload predict of others than the baseline; nothing beside another baseline."""
+        is_theirs = self.baseline == self.experiment.settings.baseline
+        return self.figures.curves.get(workload, []) if is_theirs else []
 
     def max_rss_bytes(self, label: str) -> int | None:
         """Return the largest memory of one process in the weighted benchmarks, in bytes; None if none is known."""
-        found = (self.values.get((label, workload), {}).get(name) for workload, name in self.shares)
-        return max((one.max_rss_bytes for one in found if one), default=0) or None
+        return max((self.levels(key).max_rss_bytes(label) for key in self.shares), default=0) or None

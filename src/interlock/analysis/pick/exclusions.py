@@ -84,7 +84,7 @@ def _failed_figures(evidence: Evidence, label: str) -> Iterator[str]:
 
 def unmeasured(evidence: Evidence, label: str) -> list[str]:
     """Return the weighted benchmarks, or their workload, that a variant or mode was not measured in."""
-    keys = [key for key in evidence.shares if not evidence.figures(label, key)]
+    keys = [key for key in evidence.shares if evidence.seconds(label, key) is None]
     missing = [key for key in keys if (one := _outcome(evidence, label, key)) is None or one.state is State.OK]
     return list(_benchmark_names(evidence, missing))
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from interlock.analysis.pick.evidence import Evidence
+from interlock.analysis.pick.figures import RecordedLevels
 from interlock.analysis.selection import ranks
-from interlock.analysis.statistics import Levels, Ratio, fit_levels, mean_ratio
+from interlock.analysis.statistics import Ratio, mean_ratio
 from interlock.analysis.verdicts import verdict_of
 from interlock.results.answers import Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
-Fits = Sequence[tuple[float, Levels]]
+Fits = Sequence[tuple[float, RecordedLevels]]
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,8 @@ def standing_of(ratio: Ratio, number: int) -> Standing:
 
 
 def fits_of(evidence: Evidence) -> Fits:
-    """Fit the rows of each weighted benchmark together."""
-    known = dict.fromkeys([*evidence.labels, evidence.baseline])
-    return [
-        (share, fit_levels({label: evidence.turns(label, key) for label in known}))
-        for key, share in evidence.shares.items()
-    ]
+    """Return the rows of each weighted benchmark, fitted together."""
+    return [(share, evidence.levels(key)) for key, share in evidence.shares.items()]
 
 
 def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:

@@ -1,0 +1,79 @@
+"""One folder of links to what the package brings and to what a user's folder adds or replaces by name."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# Tables of several names: a user's file adds to the package's or overrides by name, so it lies beside it in `OWN`.
+TABLES = (
+    *(f"variants/{name}.toml" for name in ("bases", "profiles", "families", "differences")),
+    *(f"workloads/{name}.toml" for name in ("claims", "conditions")),
+)
+OWN = "own"
+FOLDERS = ("variants", "workloads")
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file of the user's folder, by its path there, and whether the package's of the same name is left out for it."""
+
+    path: Path
+    name: str
+    replaces: bool
+
+    @property
+    def words(self) -> str:
+        if self.name in TABLES:
+            return f"{self.path} is read besides the one that Interlock brings"
+        return f"{self.path} is read{' instead of the one that Interlock brings' if self.replaces else ''}"
+
+
+def own_folder(start: Path) -> Path | None:
+    """Return the nearest folder, from `start` up, that has TOML files in variants/ or workloads/ of its own."""
+    return next(
+        (folder for folder in (start, *start.parents) if any(any((folder / one).glob("*.toml")) for one in FOLDERS)),
+        None,
+    )
+
+
+def own_files(installed: Path, own: Path) -> list[OwnFile]:
+    """Return the files of the user's folder that are read."""
+    return [OwnFile(own / name, name, (installed / name).is_file()) for name in _names(own, FOLDERS)]
+
+
+def lay(installed: Path, own: Path, cache: Path) -> Path:
+    """Return a folder of the cache with links to both; it is made once for the same names."""
+    links = {name: installed / name for name in _names(installed, (*FOLDERS, "dockerfiles", "playbooks"))}
+    for one in own_files(installed, own):
+        links[f"{OWN}/{one.name}" if one.name in TABLES else one.name] = one.path
+    links["results"] = installed / "results"
+    listed = "\n".join(f"{name} {target}" for name, target in sorted(links.items()))
+    folder = cache / "projects" / hashlib.sha256(listed.encode()).hexdigest()[:16]
+    if not folder.is_dir():
+        _make(folder, links)
+    return folder
+
+
+def _names(folder: Path, below: tuple[str, ...]) -> Iterator[str]:
+    for one in below:
+        for path in sorted((folder / one).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path.relative_to(folder).as_posix()
+
+
+def _make(folder: Path, links: dict[str, Path]) -> None:
+    """Make the folder whole or not at all: another process may make it at the same time."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent))
+    for name, target in links.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).symlink_to(target)
+    try:
+        made.rename(folder)
+    except OSError:  # the other one was first
+        shutil.rmtree(made)

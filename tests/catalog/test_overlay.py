@@ -1,0 +1,99 @@
+"""A user's folder adds to what is installed, or overrides it by name; which file won is said."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interlock.catalog import overlay
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
+from tests.builders import ROOT
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder outside of any clone, which is the current one."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    folder = tmp_path / "service"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def put(service: Path, name: str, text: str) -> Path:
+    (service / name).parent.mkdir(exist_ok=True)
+    (service / name).write_text(text)
+    return service / name
+
+
+def test_outside_a_clone_the_project_is_what_is_installed(service: Path, tmp_path: Path) -> None:
+    paths = ProjectPaths.find()
+    assert paths.root == ROOT
+    assert paths.results == tmp_path / "data" / "interlock" / "results"
+    assert paths.cache == tmp_path / "cache" / "interlock"
+    assert paths.reference == ROOT / "results" / "reference"
+    assert not paths.is_clone
+    assert paths.own == ()
+
+
+def test_in_a_clone_all_lies_in_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project / "variants")
+    paths = ProjectPaths.find()
+    assert (paths.root, paths.results, paths.is_clone) == (project, project / "results", True)
+
+
+def test_a_variant_of_ones_own_is_added_and_one_of_the_same_name_wins(service: Path) -> None:
+    text = (ROOT / "variants/cpython-3.14.toml").read_text()
+    put(service, "variants/mine.toml", text.replace('tag = "3.14"', 'tag = "mine"'))
+    put(service, "variants/cpython-3.14.toml", text.replace('tag = "3.14"', 'tag = "3.14-mine"'))
+    (service / "inner").mkdir()
+    paths = ProjectPaths.find()
+    known = catalogs.load(paths.root).variants
+    assert known.keys() == {*catalogs.load(ROOT).variants, "mine"}
+    assert known["cpython-3.14"].tag == "3.14-mine"
+    assert {one.name: one.replaces for one in paths.own} == {
+        "variants/cpython-3.14.toml": True,
+        "variants/mine.toml": False,
+    }
+    assert paths.results == service / "results"
+    assert paths.reference.is_dir()
+
+
+def test_tables_of_ones_own_are_read_besides_those_that_are_installed(service: Path) -> None:
+    put(service, "workloads/conditions.toml", (ROOT / "workloads/conditions.toml").read_text().replace("[", "[my-", 1))
+    paths = ProjectPaths.find()
+    added = catalogs.load(paths.root).conditions.keys() - catalogs.load(ROOT).conditions.keys()
+    assert len(added) == 1
+    assert "besides" in paths.own[0].words
+
+
+def test_a_file_that_is_changed_afterwards_is_read_as_it_is(service: Path) -> None:
+    text = (ROOT / "variants/cpython-3.14.toml").read_text()
+    mine = put(service, "variants/mine.toml", text.replace('tag = "3.14"', 'tag = "mine"'))
+    first = ProjectPaths.find().root
+    mine.write_text(mine.read_text().replace('tag = "mine"', 'tag = "other"'))
+    assert ProjectPaths.find().root == first
+    assert catalogs.load(first).variants["mine"].tag == "other"
+
+
+def test_programs_of_ones_own_are_there_beside_those_that_are_installed(service: Path) -> None:
+    put(service, "workloads/mine.py", "print(1)\n")
+    put(service, "workloads/mine.toml", (ROOT / "workloads/startup.toml").read_text())
+    root = ProjectPaths.find().root
+    assert (root / "workloads/mine.py").read_text() == "print(1)\n"
+    assert (root / "workloads/protocol.py").read_bytes() == (ROOT / "workloads/protocol.py").read_bytes()
+    assert (root / "dockerfiles/fetch.sh").is_file()
+    assert (root / "playbooks/host.yml").is_file()
+
+
+def test_two_processes_may_lay_the_same_folder(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(ROOT / "variants" / "steps", own / "variants" / "steps")
+    first = overlay.lay(ROOT, own, tmp_path / "cache")
+    overlay._make(first, {"a": own})
+    assert overlay.lay(ROOT, own, tmp_path / "cache") == first
+    assert [path.name for path in first.parent.iterdir()] == [first.name]
