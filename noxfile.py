@@ -67,6 +67,16 @@ def benchmarks(session: nox.Session) -> None:
 
 
 @nox.session
+def recording(session: nox.Session) -> None:
+    """Record docs/recording.sh in a terminal: docs/recording.cast, and as a picture that moves docs/recording.svg."""
+    install(session, "fleet")
+    session.install("asciinema==2.4.0", "termtosvg==1.1.0", "setuptools<81")
+    cast = "docs/recording.cast"
+    session.run("asciinema", "rec", "--overwrite", "--cols=110", "--rows=32", "-i2", "-c", "sh docs/recording.sh", cast)
+    session.run("termtosvg", "render", cast, "docs/recording.svg", "-M", "2000")
+
+
+@nox.session
 def lock(session: nox.Session) -> None:
     """Write constraints.txt anew: what pyproject.toml asks for, `-- --upgrade` in its newest versions."""
     session.install("-c", "constraints.txt", "uv")

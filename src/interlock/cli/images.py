@@ -188,7 +188,16 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     builds = store.latest_builds(paths.reference, "standard")
     page = variants_page.page(known, builds)
     files = generated_files(known, project.read_texts(paths.root))
-    return {**files, rendering.BAKE_FILE: rendering.bake_file(known), variants_page.PATH: page}
+    return {**files, rendering.BAKE_FILE: rendering.bake_file(known), variants_page.PATH: page, **_pictures(paths)}
+
+
+def _pictures(paths: ProjectPaths) -> dict[str, str]:
+    """Return the pictures of the README by their paths; none in a project without the experiment that they show."""
+    from interlock.cli.report import load_experiment  # noqa: PLC0415 - scipy takes half a second, for this alone
+    from interlock.report import overview  # noqa: PLC0415
+
+    folder = paths.results / "reference" / overview.EXPERIMENT
+    return overview.pictures(*load_experiment(folder)) if folder.is_dir() else {}
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:
