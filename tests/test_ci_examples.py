@@ -52,3 +52,9 @@ def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None
         command, *words = shlex.split(call.rstrip(")").partition(" > ")[0])
         known = {option for parameter in load_command(command).params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, call
+
+
+def test_every_action_is_pinned_to_a_commit() -> None:
+    used = re.findall(r"uses: (\S+)", (CI / "github-workflow.yml").read_text(encoding="utf-8"))
+    assert used
+    assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
