@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from interlock.measure import lock
 from tests.builders import ROOT
 
 # pytest-xdist gives its workers 80 columns; without a terminal Interlock prints 160.
@@ -21,27 +23,44 @@ settings.register_profile("interlock", deadline=None)
 settings.load_profile("interlock")
 
 
-ENGINE_FOLDERS = ("tests/integration/", "tests/proofs/")
-# These take longest, and begin first: a long file that begins last keeps one worker waiting for the other.
+# What starts experiments and trials, installs packages or traces is on one worker: measurements take turns (the lock of
+# measure/lock.py), and who looks for what an experiment left must be the only one who starts any.
+EXPERIMENTS = "experiments"
+MEASURING = (
+    *(f"tests/integration/test_{name}.py" for name in ("adapters", "cold", "limits", "matrix", "mercurial")),
+    *(f"tests/integration/test_{name}.py" for name in ("misfortune", "packages", "profiler", "trial")),
+    *("tests/proofs/", "tests/measure/test_launch.py"),
+)
 BROWSER = "tests/browser/"  # one browser for all of them
-LONG = (BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
-# They trace without an engine, and no profile is taken beside another tracer.
-TRACING = ("tests/measure/test_launch.py",)
+ENGINE = "tests/integration/"
+# What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
+LONGEST = (
+    EXPERIMENTS,
+    *(f"{ENGINE}test_{name}.py" for name in ("audit", "registries", "sources", "contract", "build", "cells", "swap")),
+    *(ENGINE, BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py"),
+)
 
 
 def group_of(nodeid: str) -> str:
-    """What runs on one worker: all tests that need an engine or trace, those of pages, and of the others each file.
+    """What runs on one worker: all that measures or traces, the tests of pages, and of the others each file.
 
-    Measurements take turns, and tests of the engine look at all containers; tests of one file share what they made.
+    Tests of one file share what they made.
     """
-    if nodeid.startswith(BROWSER):
-        return BROWSER
-    return "engine" if nodeid.startswith((*ENGINE_FOLDERS, *TRACING)) else nodeid.partition("::")[0]
+    if nodeid.startswith(MEASURING):
+        return EXPERIMENTS
+    return BROWSER if nodeid.startswith(BROWSER) else nodeid.partition("::")[0]
+
+
+def place_of(nodeid: str) -> int:
+    """Where the group of a test stands in the order in which workers take groups."""
+    group = group_of(nodeid)
+    kind = ENGINE if group.startswith(ENGINE) and group not in LONGEST else group
+    return LONGEST.index(kind) if kind in LONGEST else len(LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has all tests that need an engine; the other one, and who is free, the files of the others.
+    """One worker has what measures; the other one, and who is free, the other groups.
 
     xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
     """
@@ -58,8 +77,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest, whatever order the others have."""
-    order = {name: place for place, name in enumerate(("engine", *LONG))}
-    items.sort(key=lambda item: order.get(group_of(item.nodeid), len(order)))
+    items.sort(key=lambda item: place_of(item.nodeid))
 
 
 def pytest_collection_finish() -> None:
@@ -71,6 +89,13 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Give everything back: libraries complain of what they still find at the end of the process."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def alone_on_the_machine() -> Iterator[None]:
+    """While no experiment or trial measures here: a test that traces takes the lock that they take."""
+    with lock.hold("a test that traces", lambda _: None):
+        yield
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import connect
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built
+from tests.conftest import EXPERIMENTS, group_of
 from tests.integration import shared
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images, make_what_all_share
 from tests.integration.toys import copy_project
@@ -71,25 +72,34 @@ def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def project(root: Path, tmp_path: Path) -> Path:
-    """A copy of the project with three variants and no workload, for tests that change it."""
+def project(root: Path, client: Any, tmp_path: Path) -> Path:
+    """A copy of the project with three variants and no workload, for tests that change it; the engine has all bases."""
     return copy_project(root, tmp_path / "project", [QUICK, PTH, NO_THREADS], [])
 
 
 @pytest.fixture
-def nothing_left(client: Any) -> Iterator[None]:
-    """After the test, no container, network or volume of an experiment is there that was not there before."""
-    before = leftovers(client)
+def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+    """After the test, no container, network or volume is there that was not there before.
+
+    Of the owner that the file names; where experiments are started, on one worker alone, of these too.
+    """
+    own = getattr(request.module, "OWNER", "no owner")
+    starts_experiments = group_of(request.node.nodeid) == EXPERIMENTS
+
+    def is_looked_at(owner: str) -> bool:
+        return owner.startswith(own) or (starts_experiments and not owner.startswith(("audit-", "test-")))
+
+    before = leftovers(client, is_looked_at)
     yield
-    assert leftovers(client) - before == set()
+    assert leftovers(client, is_looked_at) - before == set()
 
 
-def leftovers(client: Any, audits: bool = False) -> set[str]:
-    """The ids of all that has an owner: of audits, which another worker may be at, or of all others."""
+def leftovers(client: Any, is_looked_at: Callable[[str], bool]) -> set[str]:
+    """The ids of all whose owner is looked at: other workers have theirs at the same time."""
     owned = {"label": OWNER_LABEL}
     found = {
         **{one.id: one.labels for one in client.containers.list(all=True, filters=owned, ignore_removed=True)},
         **{one.id: one.attrs["Labels"] for one in client.networks.list(filters=owned)},
         **{one.id: one.attrs["Labels"] for one in client.volumes.list(filters=owned)},
     }
-    return {one for one, labels in found.items() if labels[OWNER_LABEL].startswith("audit-") is audits}
+    return {one for one, labels in found.items() if is_looked_at(labels[OWNER_LABEL])}

@@ -13,6 +13,7 @@ from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
+from tests.integration.toys import make_toy_base
 
 # Debian's own interpreter: nothing is compiled, so that it is ready in half a minute. For what any interpreter shows.
 QUICK = "debian-3.13"
@@ -46,6 +47,7 @@ def make_what_all_share(client: Any, catalog: Catalog, options: BuildOptions) ->
     """Make the base and the stages that all variants have in common."""
     builder = ImageBuilder(client, catalog, options, lambda *_: None)
     with alone(options, "shared"):
+        make_toy_base(client)
         builder.workers([builder.plan(catalog.variants[NO_THREADS])])
 
 

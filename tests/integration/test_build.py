@@ -185,7 +185,7 @@ def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project
     done = interlock(project, "build", "toy-liar", environment=mirror)
     assert done.returncode == 5
     assert "variants/toy-liar.toml, key 'proof.gil': declared 'on', but the built image shows 'off'" in done.stderr
-    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-liar-bare"}) == []
+    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-liar-toys"}) == []
 
 
 def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
@@ -211,7 +211,7 @@ def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
         assert process.stderr is not None
         assert process.stderr.read().startswith("error: interrupted")
     _wait_until(lambda: container_id not in {one.id for one in client.containers.list(all=True, ignore_removed=True)})
-    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-slow-bare"}) == []
+    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-slow-toys"}) == []
 
 
 def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
@@ -238,7 +238,7 @@ def _log(name: str) -> str:
 
 def _remove_tags(client: Any, *names: str) -> None:
     for name in names:
-        for image in client.images.list(filters={"reference": f"localhost/interlock/python:{name}-bare"}):
+        for image in client.images.list(filters={"reference": f"localhost/interlock/python:{name}-toys"}):
             client.images.remove(image.id, force=True)
 
 

@@ -75,7 +75,7 @@ def instruments(client: Any, root: Path, image_id: str, truth: bytes) -> Iterato
 
 
 @pytest.fixture
-def volume(client: Any, instruments: str, nothing_left: None) -> Iterator[str]:
+def volume(client: Any, instruments: str, nothing_left: None, alone_on_the_machine: None) -> Iterator[str]:
     """Return the volume that all tests have, which only cells read; what a test starts ends with it."""
     yield instruments
     remove_cells(client, OWNER)
@@ -217,9 +217,8 @@ def test_perfs_tracepoints_count_exactly_once_the_start_of_the_process_is_taken_
         assert abs(whole[name].calls - setup[name].calls - EXPECTED[name]) < 200
 
 
-def test_this_machine_has_bpf_and_says_whether_it_counts_instructions(
-    client: Any, image_id: str, nothing_left: None
-) -> None:
+@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
+def test_this_machine_has_bpf_and_says_whether_it_counts_instructions(client: Any, image_id: str) -> None:
     """The rest of this file needs BPF; a machine that refuses it must not pass by its fallbacks."""
     probe = best_probe(ContainerWorkspace(client, OWNER, image_id))
     assert (probe.method, probe.refused) == (Method.BPF, {})
@@ -229,9 +228,10 @@ def test_this_machine_has_bpf_and_says_whether_it_counts_instructions(
 FALLBACKS = [[], [Method.BPF], [Method.BPF, Method.TRACEPOINTS], [Method.BPF, Method.TRACEPOINTS, Method.STRACE_FUTEX]]
 
 
+@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
 @pytest.mark.parametrize(("refused", "left"), list(zip(FALLBACKS, Method, strict=True)))
 def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reason(
-    client: Any, image_id: str, nothing_left: None, monkeypatch: pytest.MonkeyPatch, refused: list[Method], left: Method
+    client: Any, image_id: str, monkeypatch: pytest.MonkeyPatch, refused: list[Method], left: Method
 ) -> None:
     if Method.BPF in refused:
         monkeypatch.setattr(workspace, "counting", refusing(refused))
@@ -264,6 +264,17 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     assert startup.syscalls["exit_group"].calls == 3
     assert "wait4" not in startup.syscalls
     assert "execve" not in startup.syscalls
+
+
+def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volume: str) -> None:
+    calls = "for _ in range(1234): os.getppid()"
+    errors = "for _ in range(56):\n try: os.close(999)\n except OSError: pass"
+    program = f"import os\n{calls}\n{errors}"
+    cell = open_cell(client, built, volume)
+    ended = cells.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
+    counts = profiling.parse_strace(ended.stderr)
+    assert counts.syscalls["getppid"].calls == 1234
+    assert counts.syscalls["close"].errors["any"] >= 56
 
 
 HOLD_AN_EVENT = """

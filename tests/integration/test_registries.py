@@ -26,10 +26,9 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base
 from interlock.cli import main
-from interlock.engine.build.base import LABEL, ensure_base, local_tag
+from interlock.engine.build.base import LABEL, local_tag
 from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.image import id_of_tag, tar_of
 from interlock.engine.client import HASH_LABEL
@@ -42,7 +41,7 @@ from interlock.results.experiments import BaseImage
 from tests.builders import make_built
 from tests.integration import registries
 from tests.integration.registries import Registry
-from tests.integration.toys import ANSWERS, command, copy_project, toy_tarball, toy_variant
+from tests.integration.toys import ANSWERS, command, copy_project, make_toy_base, toy_tarball, toy_variant
 
 REGISTRY_FAILED, BUILD_FAILED, BAD_USAGE = 4, 5, 2
 
@@ -103,11 +102,11 @@ class Team:
 
     @property
     def tag(self) -> str:
-        return f"localhost/interlock/python:{self.variant}-trixie"
+        return f"localhost/interlock/python:{self.variant}-toys"
 
     @property
     def name(self) -> str:
-        return f"{self.place}/python:{self.variant}-trixie"
+        return f"{self.place}/python:{self.variant}-toys"
 
     def run(self, *words: str) -> Done:
         """A command in the project's folder, with the engine's store of this team's login."""
@@ -170,7 +169,7 @@ class Team:
 
     def look_there(self, tag: str | None = None) -> Tagged | None:
         with mock.patch.dict(os.environ, self.login):
-            return read_tag(self.api, "team/python", tag or f"{self.variant}-trixie")
+            return read_tag(self.api, "team/python", tag or f"{self.variant}-toys")
 
     @property
     def api(self) -> Api:
@@ -204,12 +203,11 @@ def bridge(client: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def with_base(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a registry that has the base: to push it takes longer than all that a test pushes."""
-    base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
+def with_base(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a registry that has the base of toys: to push it takes longer than all that a test pushes."""
     folder = tmp_path_factory.mktemp("with-base")
     with registries.registry(folder) as started:
-        built = make_built("toy").model_copy(update={"base": base})
+        built = make_built("toy").model_copy(update={"base": make_toy_base(client)})
         push_base(client, built, Named(started.address, "team"), lambda *_: None)
     return folder
 
@@ -220,7 +218,7 @@ def team(client: Any, root: Path, with_base: Path, tmp_path: Path) -> Iterator[T
     name = f"toy-{uuid.uuid4().hex[:8]}"
     project = copy_project(root, tmp_path / "project", [], [])
     file = f"{name}.tar.gz"
-    toy_variant(project, name, file, toy_tarball(tmp_path / "mirror", file), base="trixie")
+    toy_variant(project, name, file, toy_tarball(tmp_path / "mirror", file))
     with registries.registry(tmp_path / "registry", holding=with_base) as started:
         made = Team(client, project, name, started, {"DOCKER_CONFIG": str(tmp_path / "no-login")})
         made.must("render")
@@ -357,7 +355,7 @@ def test_after_another_machine_joined_the_tag_a_push_brings_the_digest_of_the_in
     team.push()
     ours = team.there().entries[0]
     index = index_of([ours, {**ours, "platform": {"os": "linux", "architecture": "arm64"}}])
-    team.api.put("team/python", f"{team.variant}-trixie", index)
+    team.api.put("team/python", f"{team.variant}-toys", index)
     assert f"FROM {team.name}@{index.digest}\n" in team.push()
     assert team.there().digest == index.digest
     assert team.local_names() == {team.tag, team.name, f"{team.place}/python@{index.digest}"}
@@ -387,7 +385,7 @@ def test_the_same_content_of_another_build_is_left_and_can_be_taken(team: Team) 
 def test_a_tag_that_somebody_moved_is_not_pushed_over_unless_forced(team: Team) -> None:
     team.push()
     before = team.there()
-    now = team.replace_there(f"{team.variant}-trixie", f"FROM {team.tag}\nLABEL interlock.hash=other\n")
+    now = team.replace_there(f"{team.variant}-toys", f"FROM {team.tag}\nLABEL interlock.hash=other\n")
     team.edit()
     team.build()
     said = team.fails(REGISTRY_FAILED, "push", team.variant, "--registry", team.place)
@@ -400,7 +398,7 @@ def test_a_tag_that_somebody_moved_is_not_pushed_over_unless_forced(team: Team) 
 
 def test_an_image_of_another_maker_is_not_pushed_over(team: Team) -> None:
     """A mirror of the official images has tags like ours: python:3.14-trixie."""
-    now = team.replace_there(f"{team.variant}-trixie", "FROM scratch\nLABEL other=1\n")
+    now = team.replace_there(f"{team.variant}-toys", "FROM scratch\nLABEL other=1\n")
     said = team.fails(REGISTRY_FAILED, "push", team.variant, "--registry", team.place)
     assert f"key '{team.name}': " in said
     assert team.there().digest == now
@@ -409,7 +407,7 @@ def test_an_image_of_another_maker_is_not_pushed_over(team: Team) -> None:
 def test_a_tag_of_other_content_is_not_pulled(team: Team) -> None:
     team.push()
     before = team.there()
-    now = team.replace_there(f"{team.variant}-trixie", f"FROM {team.tag}\nLABEL interlock.hash=other\n")
+    now = team.replace_there(f"{team.variant}-toys", f"FROM {team.tag}\nLABEL interlock.hash=other\n")
     team.edit()
     names = team.local_names()
     said = team.fails(REGISTRY_FAILED, "pull", team.variant, "--registry", team.place)
@@ -635,7 +633,7 @@ def test_the_walk_through_of_the_documentation_is_true(team: Team, root: Path) -
     """Its very lines, with the toy in the place of the variant: others may be using that one's image."""
     text = (root / "docs/registries.md").read_text(encoding="utf-8").partition("## A walk through it")[2]
     (block,) = re.findall(r"```sh\n(.*?)```", text.partition("\n## ")[0], re.DOTALL)
-    for old, new in (("cpython-2.7-nothreads", team.variant), ("2.7-nothreads", team.variant)):
+    for old, new in (("cpython-2.7-nothreads", team.variant), ("2.7-nothreads-trixie", f"{team.variant}-toys")):
         block = block.replace(old, new)
     program = team.root.parent / "bin/interlock"
     program.parent.mkdir()

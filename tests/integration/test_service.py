@@ -21,6 +21,7 @@ from interlock.results.experiments import Outcome, State, Subject
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources
 
+OWNER = f"test-service-{uuid.uuid4().hex[:12]}"
 WARM_UP = 17
 CALLS = 7
 # One request after the other, 10 ms each; after `--bad-from` of them the answers are errors.
@@ -107,12 +108,11 @@ def workload(*arguments: str, expected: str = "answer 42", **changes: Any) -> tu
 @pytest.fixture(scope="module")
 def resources(client: Any, built: Images) -> Iterator[Resources]:
     """What an experiment of these workloads has, set up once as an experiment does it."""
-    owner = f"test-service-{uuid.uuid4().hex[:12]}"
     files = {"known.py": KNOWN.encode(), "stopped.py": STOPPED.encode(), REAL.name: REAL.read_bytes()}
     try:
-        yield make_resources(client, Path("unused"), built[QUICK], owner, files)
+        yield make_resources(client, Path("unused"), built[QUICK], OWNER, files)
     finally:
-        cells.clean_up(client, owner)
+        cells.clean_up(client, OWNER)
 
 
 @contextmanager
@@ -202,9 +202,8 @@ def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_t
     assert ended.exit_code == 0
 
 
-def test_system_calls_of_a_service_are_counted_per_request(
-    resources: Resources, built: Images, nothing_left: None
-) -> None:
+@pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
+def test_system_calls_of_a_service_are_counted_per_request(resources: Resources, built: Images) -> None:
     wanted, benchmark = workload("--sleep", "0")
     with in_session(resources, built, wanted) as (session, cell):
         probe = best_probe(session.resources.workspace)

@@ -21,7 +21,7 @@ from docker.errors import DockerException
 from interlock.engine.client import OWNER_LABEL
 from interlock.results.answers import Trial
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images
-from tests.integration.toys import command, interlock, toy_tarball, toy_variant
+from tests.integration.toys import BARE, command, interlock, toy_tarball, toy_variant
 
 # The name of an official image as a registry of one's own has it; swap knows it by that.
 OWN_IMAGE = "localhost:5000/trial-test/python:3.13-slim"
@@ -245,7 +245,7 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
     """On toys: the tests of the 'service' say in CPython's words what switched the GIL on, where it is off."""
     mirror = tmp_path / "mirror"
     for name, answers in (("toy-with", {}), ("toy-without", {"gil": "off", "thread_flavour": "free-threaded"})):
-        toy_variant(project, name, f"{name}.tgz", toy_tarball(mirror, f"{name}.tgz", answers=answers))
+        toy_variant(project, name, f"{name}.tgz", toy_tarball(mirror, f"{name}.tgz", answers=answers), base=BARE)
     path = project / "variants/toy-without.toml"
     path.write_text(path.read_text().replace('"pthread"', '"free-threaded"').replace('gil = "on"', 'gil = "off"'))
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(mirror))

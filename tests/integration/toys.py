@@ -11,9 +11,13 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 from interlock.catalog.project import SHARED_FILES, Catalog
-from interlock.catalog.variants import Mode
+from interlock.catalog.variants import Base, Mode
+from interlock.engine.build.base import LABEL, PATH, find_base, local_tag
+from interlock.engine.build.image import tar_of
+from interlock.results.experiments import BaseImage
 
 ANSWERS = {
     "version": "9.9.1",
@@ -64,17 +68,30 @@ def toy_tarball(
     return hashlib.sha256((folder / file).read_bytes()).hexdigest()
 
 
-# The same parent image with the tools that a toy needs, and no compiler: at each step of a build the engine may look at
-# every file of the image.
+# At each step of a build the engine may look at every file of the image, and toys have many steps: their base has what
+# build.sh calls, from this machine, in eighty files, and an apt-get that has nothing to install.
+TOYS = "toys"
+PROGRAMS = (
+    *("cat", "chmod", "cp", "curl", "cut", "date", "dirname", "env", "find", "grep", "gzip", "head", "ln", "ls"),
+    *("make", "mkdir", "mv", "nproc", "rm", "rmdir", "sed", "sh", "sha256sum", "sleep", "sort", "stat", "tail", "tar"),
+    *("touch", "tr", "wc"),
+)
+TOY_BASE = Base(
+    reference=f"interlock-test/base:{TOYS}@sha256:{hashlib.sha256(' '.join(PROGRAMS).encode()).hexdigest()}",
+    suite=TOYS,
+    build_packages=["make"],
+    runtime_packages=["ca-certificates"],
+)
+# The parent image of all variants, without a compiler: for toys that helper images are built beside.
 BARE = "bare"
 BARE_PACKAGES = 'build_packages = ["curl", "make"]\nruntime_packages = ["ca-certificates"]\n'
 
 
 def toy_variant(
-    root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid", base: str = BARE
+    root: Path, name: str, file: str, sha256: str, place: str = "https://sources.invalid", base: str = TOYS
 ) -> None:
     """Adds variants/<name>.toml, whose only place is a host that does not exist."""
-    add_bare_base(root)
+    add_toy_bases(root)
     (root / "variants" / f"{name}.toml").write_text(
         f'summary = "a toy"\nversion = "9.9.1"\nbase = "{base}"\ntag = "{name}"\nfamily = "already-there"\n'
         '[support]\nphase = "bugfix"\n'
@@ -83,13 +100,52 @@ def toy_variant(
     )
 
 
-def add_bare_base(root: Path) -> None:
-    """Add the base of toys to a project that has it not yet: the same pin with fewer packages."""
+def add_toy_bases(root: Path) -> None:
+    """Add the bases of toys to a project that has them not yet: one of their own, and the pin with fewer packages."""
     path = root / "variants/bases.toml"
     text = path.read_text(encoding="utf-8")
     if f"[{BARE}]\n" not in text:
-        pin = re.findall(r"^(?:reference|suite) = .*\n", text, re.MULTILINE)
-        path.write_text(f"{text}\n[{BARE}]\n{''.join(pin)}{BARE_PACKAGES}", encoding="utf-8")
+        pin = "".join(re.findall(r"^(?:reference|suite) = .*\n", text, re.MULTILINE))
+        own = f'reference = "{TOY_BASE.reference}"\nsuite = "{TOYS}"\nbuild_packages = {TOY_BASE.build_packages}\n'
+        own += f"runtime_packages = {TOY_BASE.runtime_packages}\n"
+        path.write_text(f"{text}\n[{TOYS}]\n{own}\n[{BARE}]\n{pin}{BARE_PACKAGES}", encoding="utf-8")
+
+
+def make_toy_base(client: Any) -> BaseImage:
+    """Make the base of toys, unless the engine has it."""
+    found = find_base(client, TOY_BASE)
+    if found is None:
+        dockerfile = f"FROM scratch\nADD root.tar /\nENV PATH={PATH}\nLABEL {LABEL}={TOY_BASE.reference}\n"
+        context = tar_of({"Dockerfile": dockerfile.encode(), "root.tar": _root_of_toys()})
+        client.images.build(fileobj=context, custom_context=True, tag=local_tag(TOY_BASE), rm=True)
+        found = find_base(client, TOY_BASE)
+    assert found is not None
+    return found
+
+
+def _root_of_toys() -> bytes:
+    """A root file system of this machine's programs and the libraries that they link."""
+    paths = {name: Path(str(shutil.which(name))) for name in PROGRAMS}
+    linked = subprocess.run(["ldd", *map(str, paths.values())], capture_output=True, text=True, check=True).stdout
+    libraries = {Path(found) for found in re.findall(r"(/\S+) \(0x", linked)}
+    files = {f"usr/bin/{name}": path.read_bytes() for name, path in paths.items()}
+    files |= {f"usr/{str(path).removeprefix('/usr').lstrip('/')}": path.read_bytes() for path in libraries}
+    files["usr/bin/apt-get"] = b"#!/bin/sh\n"
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in ("bin", "lib", "lib64"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            tar.addfile(link)
+        for name, mode in {"tmp": 0o1777, "etc": 0o755, "usr/lib64": 0o755}.items():
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, mode
+            tar.addfile(folder)
+        for name, data in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o755
+            tar.addfile(entry, io.BytesIO(data))
+    return stream.getvalue()
 
 
 def copy_project(source: Path, target: Path, variants: list[str], workloads: list[str]) -> Path:

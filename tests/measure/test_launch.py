@@ -284,6 +284,7 @@ def test_bad_usage_is_explained_with_exit_code_2(launch: Launch, arguments: list
     assert done.stdout == ""
 
 
+@pytest.mark.usefixtures("alone_on_the_machine")
 def test_instructions_are_counted_or_the_system_says_why_not(launch: Launch) -> None:
     done = launch("--count-instructions", "--", "true")
     if done.returncode == 0:
@@ -314,6 +315,7 @@ int main(int count, char **arguments) {
 """
 
 
+@pytest.mark.usefixtures("alone_on_the_machine")
 def test_the_counter_is_of_each_child_by_itself_and_misses_none(tmp_path: Path) -> None:
     """With page faults for instructions: every kernel counts them, and each page that is touched is one."""
     software = compiled(tmp_path / "launch", "-DEVENT_TYPE=PERF_TYPE_SOFTWARE", "-DEVENT=PERF_COUNT_SW_PAGE_FAULTS")

@@ -24,7 +24,7 @@ from interlock.results import store
 from interlock.results.experiments import EngineName, State
 from tests.builders import ROOT
 from tests.integration.resources import clean
-from tests.integration.toys import command, copy_project, toy_tarball, toy_variant
+from tests.integration.toys import BARE, command, copy_project, toy_tarball, toy_variant
 from tests.proofs import hosts as machines
 from tests.proofs.hosts import Host, Key
 
@@ -248,7 +248,7 @@ def played(project: Path, one: Host, key: Key, playbook: str, *more: str) -> str
 @pytest.fixture
 def with_toy(small: Path, fleet: dict[str, Host], tmp_path: Path) -> Path:
     """The project with a variant whose source is on the host `ash` alone."""
-    toy_variant(small, TOY, "toy.tgz", toy_tarball(tmp_path, "toy.tgz", first=RUNS_PROGRAMS))
+    toy_variant(small, TOY, "toy.tgz", toy_tarball(tmp_path, "toy.tgz", first=RUNS_PROGRAMS), base=BARE)
     container = fleet["ash"].container
     container.put_archive("/root", tar_of({"sources/toy.tgz": (tmp_path / "toy.tgz").read_bytes()}).getvalue())
     container.exec_run(["sh", "-c", "echo INTERLOCK_SOURCE_MIRROR=/root/sources >> /etc/environment"])
