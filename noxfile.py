@@ -29,7 +29,7 @@ def fleet(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that CI checks: lint, and beside the types two jobs, the tests without and with an engine."""
+    """Everything that CI checks: lint, then types beside all tests on two workers, one of which measures."""
     install(session, "test")
     lint(session)
     with types_checked(session):
@@ -92,7 +92,7 @@ def install(session: nox.Session, *extras: str) -> None:
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:
-    """Run the tests on two workers: one has those that measure, the other those of images; the slowest end the log."""
+    """Run the tests on two workers (tests/conftest.py says which of them has what); the slowest end the log."""
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
     # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.

@@ -149,7 +149,7 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         project, "trial", str(new_service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
         "--http", "service.test:8000/health",
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
-        "--variants", f"{PTH},{NO_THREADS}", "--memory", "256m", "--json",
+        "--variants", f"{PTH},{NO_THREADS}", "--profile", "standard", "--memory", "256m", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

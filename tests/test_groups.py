@@ -1,0 +1,34 @@
+"""Which tests run on one worker, and that nothing that measures or traces runs beside an experiment on the other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.builders import ROOT
+from tests.conftest import BROWSER, EXPERIMENTS, LONGEST, MEASURING, group_of, place_of
+
+# How a test starts an experiment or a trial of containers, reads the shared one, or installs packages.
+STARTS = re.compile(r'"(matrix|trial)", |\bcommand\("(matrix|trial)"|experiment\.run\(|measured: Measured|Installer\(')
+# It measures without containers, and its command takes the lock like any other.
+WITHOUT_CONTAINERS = "tests/integration/test_host_engine.py"
+
+
+def test_every_file_that_starts_experiments_is_on_the_worker_of_experiments() -> None:
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
+    starting = {name for name, text in files.items() if STARTS.search(text)} - {WITHOUT_CONTAINERS}
+    assert {name: group_of(f"{name}::test") for name in starting} == dict.fromkeys(starting, EXPERIMENTS)
+    assert len(starting) > 5
+
+
+@pytest.mark.parametrize("name", [*MEASURING, *(one for one in LONGEST if "/" in one)])
+def test_every_place_in_the_order_is_there(name: str) -> None:
+    assert (ROOT / name).exists()
+
+
+def test_experiments_begin_first_then_what_needs_an_engine_then_pages_and_files_that_nobody_names_last() -> None:
+    names = ["tests/integration/test_matrix.py", "tests/integration/test_new.py", f"{BROWSER}test_x.py", "tests/x.py"]
+    places = [place_of(f"{name}::test_x[1]") for name in names]
+    assert places == sorted(set(places))
+    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, names[1], BROWSER, names[3]]
