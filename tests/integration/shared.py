@@ -18,8 +18,8 @@ from tests.integration.toys import copy_project, edit_only, interlock
 VARIANTS = [QUICK, PTH, NO_THREADS, FREE_THREADED]
 OWN = {
     "import-loop": ["function", "threads"],
-    "locks": ["uncontended", "queue"],
-    "network-client": ["requests", "requests-without-threads"],
+    "locks": ["queue"],
+    "network-client": ["requests-without-threads"],  # that any of these can do
     "startup": ["pass", "I"],
     "mercurial": ["hg", "hg-status", "hg-cmdserver"],
 }

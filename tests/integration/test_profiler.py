@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,22 +14,19 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog import project as catalogs
-from interlock.catalog.types import TWIN
+from interlock.catalog.workloads import Workload
 from interlock.engine.build.builds import ensure_helper
-from interlock.engine.docker import DockerEngine
 from interlock.engine.run import cells, workspace
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
-from interlock.measure import experiment, processes, profiling
-from interlock.measure.processes import OK
+from interlock.measure import processes, profiling
+from interlock.measure.cells import Cell, Resources, open_sandbox, open_session
 from interlock.measure.profiling import best_probe
-from interlock.results import store
-from interlock.results.experiments import Settings
-from interlock.results.profiles import Method, PhaseCounts, Probe
+from interlock.results.experiments import Subject
+from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
+from tests.builders import make_settings
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import remove_cells
-from tests.integration.toys import copy_project
 
 OWNER = f"test-profiler-{os.getpid()}"
 TRUTH = "/interlock/workloads/truth"
@@ -70,7 +68,9 @@ def image_id(client: Any, root: Path, built: Images) -> str:
 @pytest.fixture(scope="module")
 def instruments(client: Any, root: Path, image_id: str, truth: bytes) -> Iterator[str]:
     programs = {path.name: path.read_bytes() for path in (root / "workloads").glob("*.py")}
-    yield cells.create_instruments_volume(client, OWNER, image_id, {**programs, "truth": truth})
+    yield cells.create_instruments_volume(
+        client, OWNER, image_id, {**programs, "truth": truth, "wakes.py": WAKES.encode()}
+    )
     cells.clean_up(client, OWNER)
 
 
@@ -342,38 +342,38 @@ profile_loops = 10
 """
 
 
-@pytest.mark.parametrize("method", Method)
+# perf's tracepoints take ten seconds to open and to close, each of two times: tests/proofs.
+@pytest.mark.parametrize("method", [one for one in Method if one is not Method.TRACEPOINTS])
 def test_each_probe_finds_the_same_futex_calls_per_unit_of_work(
-    client: Any,
-    root: Path,
-    built: Images,
-    tmp_path: Path,
-    nothing_left: None,
-    monkeypatch: pytest.MonkeyPatch,
-    is_in_a_cgroup: bool,
-    method: Method,
+    client: Any, built: Images, volume: str, image_id: str, method: Method
 ) -> None:
-    if method is Method.TRACEPOINTS and not is_in_a_cgroup:
-        pytest.skip("perf has no cgroup to count by on this machine; that it says so is tested above")
-    project = copy_project(root, tmp_path / "project", [QUICK], [])
-    (project / "workloads/wakes.py").write_text(WAKES)
-    (project / "workloads/wakes.toml").write_text(WORKLOAD)
-    monkeypatch.setattr(experiment, "best_probe", lambda *_: Probe(method=method, no_instructions="not asked for"))
-    settings = Settings(
-        quick=True, rounds=1, seed=1, baseline=QUICK, profile="standard", variants=[QUICK], workloads=["wakes"],
-        profiled=True,
-    )  # fmt: skip
-    assignment = experiment.Assignment(
-        catalogs.load(project), project, project / "results", [built[QUICK]], settings, "a test"
-    )
-    folder = experiment.run(DockerEngine(client), assignment, experiment.Watching(lambda _: None))
-    described = store.read_experiment(folder)
-    assert [cell.profile for cell in described.cells if cell.mode != TWIN] == [OK]
-    _, profiles = store.read_cells(folder, described)
-    found = profiles[QUICK, "wakes"]["both"]
+    found = profiled_wakes(ContainerWorkspace(client, OWNER, image_id, volume), built[QUICK].image_id, method)
     # A run of its own is deducted for the start: a handful of calls either way.
     assert found.futex_per_unit == pytest.approx(1, abs=0.01)
     if method is not Method.STRACE_FUTEX:
         assert found.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
     assert found.method is method
     assert found.perturbed is method.perturbs
+
+
+def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: Method) -> BenchmarkProfile:
+    """The profile of the one benchmark, in a cell of an experiment."""
+    workload = Workload.model_validate({**tomllib.loads(WORKLOAD), "name": "wakes"})
+    resources = Resources(
+        workspace=workspace,
+        folder=Path("unused"),
+        host="box",
+        probe=Probe(method=method, no_instructions="not asked for"),
+        settings=make_settings([QUICK]),
+        on_progress=lambda _: None,
+        programs=frozenset({"wakes.py"}),
+    )
+    subject = Subject(variant=QUICK, image_id=image_id)
+    with open_session(resources, workload) as session:
+        cell = Cell(subject, open_sandbox(session, subject))
+        try:
+            profiling.profile_pass(session, [cell])
+        finally:
+            cell.sandbox.close()
+    assert cell.profile_problem == ""
+    return cell.profiles["both"]

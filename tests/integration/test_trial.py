@@ -185,7 +185,7 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
     ("words", "code", "said"),
     [
         (("--http", ":8000/sick", "--healthy-within", "3"), 6, "the last one has status 503; its last lines: serving"),
-        (("--http", ":8001/", "--healthy-within", "3"), 6, "no answer on port 8001 in 3 s; its last lines: serving"),
+        (("--http", ":8001/", "--healthy-within", "2"), 6, "no answer on port 8001 in 2 s; its last lines: serving"),
         (("--cmd", "echo a test failed; exit 3"), 6, "the tests end with exit code 3; its last lines: a test failed"),
         (("--cmd", "sleep 60", "--deadline", "1"), 6, "the tests had not ended after 1 s"),
         (("--target", "broken", "--http", ":8000/"), 6, "it ended before it was healthy: exit code 1"),

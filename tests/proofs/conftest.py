@@ -14,5 +14,5 @@ from tests.integration.conftest import (  # noqa: F401
     root,
 )
 from tests.integration.test_base import unreachable  # noqa: F401
-from tests.integration.test_profiler import image_id, instruments, truth, volume  # noqa: F401
+from tests.integration.test_profiler import image_id, instruments, is_in_a_cgroup, truth, volume  # noqa: F401
 from tests.integration.test_registries import bridge, guarded, team, with_base  # noqa: F401

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from interlock.catalog.project import Catalog
 from interlock.engine.run import cells, workspace
+from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace
 from interlock.results.profiles import Method
-from tests.integration.images import Images
-from tests.integration.test_profiler import OWNER, open_cell, run
+from tests.integration.images import QUICK, Images
+from tests.integration.test_profiler import OWNER, open_cell, profiled_wakes, run
 from tests.integration.toys import mode_named
 
 WAKING = "cpython-2.7"
@@ -59,3 +62,16 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     plain, waking = futex
     assert plain < 100
     assert 1234 <= waking - plain < 1334
+
+
+def test_perfs_tracepoints_find_the_futex_calls_per_unit_of_work_that_the_other_probes_find(
+    client: Any, built: Images, volume: str, image_id: str, is_in_a_cgroup: bool
+) -> None:
+    if not is_in_a_cgroup:
+        pytest.skip("perf has no cgroup to count by on this machine; tests/integration tests that it says so")
+    method = Method.TRACEPOINTS
+    found = profiled_wakes(ContainerWorkspace(client, OWNER, image_id, volume), built[QUICK].image_id, method)
+    assert found.futex_per_unit == pytest.approx(1, abs=0.01)
+    assert found.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
+    assert found.method is method
+    assert not found.perturbed
