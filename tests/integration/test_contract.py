@@ -127,7 +127,9 @@ def test_checking_what_is_not_built_fails(project: Path, tmp_path: Path) -> None
     assert "interlock build toy-unbuilt" in named.stderr
 
 
-def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, project: Path, tmp_path: Path) -> None:
+def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, built: Images, tmp_path: Path) -> None:
+    assert built[NO_THREADS]
+    project = copy_project(root, tmp_path / "project", [NO_THREADS], [])
     toy_variant(project, "toy-unbuilt", "unbuilt.tgz", toy_tarball(tmp_path / "mirror", "unbuilt.tgz"))
     assert "skip    toy-unbuilt" in interlock(project, "check").stdout
     alone = copy_project(root, tmp_path / "alone", [], [])

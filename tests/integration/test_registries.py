@@ -30,7 +30,7 @@ from interlock.catalog.variants import Base
 from interlock.cli import main
 from interlock.engine.build.base import LABEL, local_tag
 from interlock.engine.build.builds import ImageBuilder
-from interlock.engine.build.image import id_of_tag, tar_of
+from interlock.engine.build.image import id_of_tag, labelled, tar_of
 from interlock.engine.client import HASH_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry.api import Api, Entry, RemoteImage, Tagged, index_of, read_image, read_tag
@@ -134,20 +134,15 @@ class Team:
         """The variant's file is another one now, and so is its content hash."""
         path = self.root / "variants" / f"{self.variant}.toml"
         path.write_text(path.read_text().replace(old, new))
-        self.must("render")
 
     def build(self, **answers: str) -> None:
         """An image with the labels that a build of the project as it is now gives, and a `python` that proves it."""
         catalog, options = catalogs.load(self.root), BuildOptions(self.root, self.root / "cache")
         plan = ImageBuilder(self.client, catalog, options, lambda *_: None).plan(catalog.variants[self.variant])
         labels = {HASH_LABEL: plan.content_hash, "interlock.variant": self.variant, "interlock.profile": "standard"}
-        self.client.images.build(
-            fileobj=tar_of({"Dockerfile": b"FROM scratch\nCOPY python /bin/\n", "python": answering(**answers)}, 0o755),
-            custom_context=True,
-            tag=self.tag,
-            labels={**labels, "test.build": uuid.uuid4().hex},
-            rm=True,
-        )
+        dockerfile = labelled(b"FROM scratch\nCOPY python /bin/\n", {**labels, "test.build": uuid.uuid4().hex})
+        context = tar_of({"Dockerfile": dockerfile, "python": answering(**answers)}, 0o755)
+        self.client.images.build(fileobj=context, custom_context=True, tag=self.tag, rm=True)
 
     @property
     def image(self) -> Any:
@@ -221,7 +216,6 @@ def team(client: Any, root: Path, with_base: Path, tmp_path: Path) -> Iterator[T
     toy_variant(project, name, file, toy_tarball(tmp_path / "mirror", file))
     with registries.registry(tmp_path / "registry", holding=with_base) as started:
         made = Team(client, project, name, started, {"DOCKER_CONFIG": str(tmp_path / "no-login")})
-        made.must("render")
         try:
             made.build()
             yield made
