@@ -11,6 +11,8 @@ from tests.conftest import BROWSER, EXPERIMENTS, LONGEST, MEASURING, group_of, p
 
 # How a test starts an experiment or a trial of containers, reads the shared one, or installs packages.
 STARTS = re.compile(r'"(matrix|trial)", |\bcommand\("(matrix|trial)"|experiment\.run\(|measured: Measured|Installer\(')
+# What traces beside an experiment makes its profile fail, so that it takes the lock of experiments.
+TRACES = re.compile(r"Method\.BPF|\bbest_probe\(")
 # It measures without containers, and its command takes the lock like any other.
 WITHOUT_CONTAINERS = "tests/integration/test_host_engine.py"
 
@@ -20,6 +22,13 @@ def test_every_file_that_starts_experiments_is_on_the_worker_of_experiments() ->
     starting = {name for name, text in files.items() if STARTS.search(text)} - {WITHOUT_CONTAINERS}
     assert {name: group_of(f"{name}::test") for name in starting} == dict.fromkeys(starting, EXPERIMENTS)
     assert len(starting) > 5
+
+
+def test_every_file_that_traces_takes_the_lock_of_experiments() -> None:
+    files = {path.name: path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
+    tracing = {name for name, text in files.items() if TRACES.search(text)}
+    assert {name for name in tracing if "alone_on_the_machine" not in files[name]} == set()
+    assert tracing
 
 
 @pytest.mark.parametrize("name", [*MEASURING, *(one for one in LONGEST if "/" in one)])

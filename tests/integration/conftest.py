@@ -77,6 +77,10 @@ def project(root: Path, client: Any, tmp_path: Path) -> Path:
     return copy_project(root, tmp_path / "project", [QUICK, PTH, NO_THREADS], [])
 
 
+# Audits, what other files' tests own, and images that are being proved, on either worker.
+ELSEWHERE = ("audit-", "test-", "proof-")
+
+
 @pytest.fixture
 def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
     """After the test, no container, network or volume is there that was not there before.
@@ -87,7 +91,7 @@ def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
     starts_experiments = group_of(request.node.nodeid) == EXPERIMENTS
 
     def is_looked_at(owner: str) -> bool:
-        return owner.startswith(own) or (starts_experiments and not owner.startswith(("audit-", "test-")))
+        return owner.startswith(own) or (starts_experiments and not owner.startswith(ELSEWHERE))
 
     before = leftovers(client, is_looked_at)
     yield
