@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import dis
 import json
 import subprocess
@@ -206,7 +207,7 @@ def test_an_item_that_one_thread_gets_back_changed_is_an_error(module: Callable[
         def get(self, block: bool = True, timeout: float | None = None) -> int:
             return 2 * super().get(block, timeout)
 
-    with pytest.raises(Exception, match="expected 10 items with the sum 55, found the sum 110"):
+    with pytest.raises(Exception, match=r"\b10\b.*\b55\b.*\b110\b"):
         module("locks_alone").time_passing(Doubling(), 10)
 
 
@@ -215,7 +216,7 @@ def test_counts_that_a_lock_did_not_save_are_an_error(
 ) -> None:
     real = shared.count_under
     monkeypatch.setattr(shared, "count_under", lambda guard, counter, repeats: real(guard, counter, repeats[1:]))
-    with pytest.raises(Exception, match="expected a count of 1000, found 996"):
+    with pytest.raises(Exception, match=r"\b1000\b.*\b996\b"):
         shared.time_counter(threads, Lock(), 4, 1000)
 
 
@@ -252,7 +253,7 @@ def test_a_turn_that_was_not_taken_is_an_error(
 ) -> None:
     real = shared.take_turns
     monkeypatch.setattr(shared, "take_turns", lambda *one: real(*one[:3], one[3][:-1]))
-    with pytest.raises(Exception, match="expected 100 turns, found 98"):
+    with pytest.raises(Exception, match=r"\b100\b.*\b98\b"):
         shared.time_turns(threads, Condition(), 100)
 
 
@@ -278,7 +279,7 @@ def test_references_that_were_not_taken_are_an_error(
 ) -> None:
     real = shared.take_references
     monkeypatch.setattr(shared, "take_references", lambda one, repeats, taken: real(one, repeats[1:], taken))
-    with pytest.raises(Exception, match="expected 10000 references, found 9980"):
+    with pytest.raises(Exception, match=r"\b10000\b.*\b9980\b"):
         shared.time_references(threads, None, 10_000)
 
 
@@ -307,14 +308,14 @@ def test_latencies_are_of_the_last_values_and_not_of_the_warm_up(wakes: ModuleTy
 
 @pytest.mark.parametrize("waits", [[0.1], [0.1, -0.1]])
 def test_a_wake_up_that_is_missing_or_before_its_release_is_an_error(wakes: ModuleType, waits: list[float]) -> None:
-    with pytest.raises(Exception, match="expected 2 waits of 0 s or more"):
+    with pytest.raises(Exception, match=r"\b2 waits\b"):
         wakes.Wakes(None, 2)._note(waits, 2)
 
 
 def test_a_version_without_a_simple_queue_is_unsupported(report: Report) -> None:
     for what in ("simple-queue", "uncontended-simple-queue"):
         found = report("locks.py", "--what", what, sabotage=NO_SIMPLE_QUEUE)
-        assert found["unsupported"] == "queue.SimpleQueue came with Python 3.7"
+        assert "queue.SimpleQueue" in found["unsupported"]
 
 
 @pytest.mark.parametrize("what", ["queue", "simple-queue"])
@@ -329,7 +330,7 @@ def test_every_item_passes_through_the_queue(report: Report, what: str, threads:
 def test_a_lost_item_is_an_error(run_program: Run) -> None:
     done = run_program("locks.py", "--what", "queue", "--loops", "1", *ONCE, sabotage=LOST_ITEM)
     assert done.returncode == 1
-    assert "expected 100 items with the sum 5050, found the sum 5043" in done.stderr
+    assert re.search(r"\b100\b.*\b5050\b.*\b5043\b", done.stderr)
 
 
 def test_a_thread_that_fails_ends_the_process(run_program: Run) -> None:
@@ -342,16 +343,14 @@ def test_a_thread_that_fails_ends_the_process(run_program: Run) -> None:
 def test_an_interpreter_without_the_thread_module_is_unsupported(report: Report, what: str) -> None:
     found = report("locks.py", "--what", what, sabotage=NO_THREAD_MODULE)
     assert found.keys() == {"interlock", "unsupported"}
-    assert found["unsupported"].startswith("threading cannot be imported: ModuleNotFoundError: ")
+    assert "ModuleNotFoundError" in found["unsupported"]
 
 
 @pytest.mark.parametrize("what", WHATS)
 def test_an_interpreter_that_cannot_start_a_thread_is_unsupported(report: Report, what: str) -> None:
     found = report("locks.py", "--what", what, sabotage=NO_THREAD_STARTS)
-    assert found == {
-        "interlock": 1,
-        "unsupported": "a thread cannot be started: RuntimeError: can't start new thread",
-    }
+    assert found.keys() == {"interlock", "unsupported"}
+    assert "RuntimeError" in found["unsupported"]
 
 
 @pytest.mark.parametrize("threads", ["0", "3"])

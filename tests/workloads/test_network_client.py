@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import random
 import socket
 import subprocess
@@ -93,7 +94,7 @@ def test_a_server_that_says_nothing_is_an_error_and_no_hang(run_program: Run) ->
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
         done = run_program("network_client.py", "--server", server, *ONCE, sabotage=SOONER)
     assert done.returncode == 1
-    assert "expected an answer, found none for 5 s" in done.stderr
+    assert re.search(r"\b5 s\b", done.stderr)
 
 
 def test_an_interpreter_without_threads_does_the_same_work(serve: Serve, report: Report) -> None:
@@ -141,7 +142,7 @@ def test_a_part_with_a_wrong_byte_is_an_error(serve: Serve, run_program: Run, pl
 def test_a_server_without_the_file_is_an_error(serve: Serve, run_program: Run) -> None:
     done = run_program(*asked(serve({"many/000.bin": b"another"})))
     assert done.returncode == 1
-    assert "expected single.bin in the manifest" in done.stderr
+    assert re.search(r"single\.bin\b.*\bmanifest\b", done.stderr)
 
 
 def test_a_response_that_is_cut_short_is_an_error_and_no_hang(serve: Serve, run_program: Run) -> None:
@@ -157,7 +158,7 @@ def test_another_status_is_an_error(serve: Serve, run_program: Run, monkeypatch:
     monkeypatch.setattr(handler, "send_response", lambda self, code: real(self, 503 if code == 206 else code))
     done = run_program(*asked(server))
     assert done.returncode == 1
-    assert "single.bin: expected status 206, found 503" in done.stderr
+    assert re.search(r"single\.bin\b.*\b206\b.*\b503\b", done.stderr)
 
 
 @pytest.mark.parametrize("server", [[], ["--server", "https://127.0.0.1:1"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -75,25 +76,25 @@ def test_a_thread_that_waits_gives_its_cpu_up_for_the_partners_pause(report: Rep
 def test_a_wrong_number_is_an_error(run_program: Run) -> None:
     done = run_program(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=sabotage(WRONG_ARITHMETIC))
     assert done.returncode == 1
-    assert "work not done: expected the number 1043618065, found" in done.stderr
+    assert re.search(r"work not done: .*\b1043618065\b", done.stderr)
 
 
 def test_a_wrong_answer_is_an_error(run_program: Run) -> None:
     done = run_program(PROGRAM, "--what", "io", "--threads", "2", *ONCE, sabotage=WRONG_ANSWER)
     assert done.returncode == 1
-    assert "work not done: expected the answer b'?', found b'!'" in done.stderr
+    assert re.search(r"work not done: .*b'\?'.*b'!'", done.stderr)
 
 
 def test_a_lost_task_is_an_error(run_program: Run) -> None:
     done = run_program(PROGRAM, "--what", "pure", "--threads", "2", *ONCE, sabotage=sabotage(LOST_TASK))
     assert done.returncode == 1
-    assert "work not done: expected 16 tasks done, found 14" in done.stderr
+    assert re.search(r"work not done: .*\b16\b.*\b14\b", done.stderr)
 
 
 @pytest.mark.parametrize("what", KINDS)
 def test_an_interpreter_without_the_thread_module_is_unsupported(report: Report, what: str) -> None:
     found = report(PROGRAM, "--what", what, "--threads", "2", sabotage=NO_THREAD_MODULE)
-    assert found["unsupported"].startswith("threading cannot be imported: ModuleNotFoundError: ")
+    assert "ModuleNotFoundError" in found["unsupported"]
 
 
 def test_its_partners_end_with_it(run_program: Run, tmp_path: Path) -> None:
