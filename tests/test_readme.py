@@ -24,8 +24,8 @@ REFERENCES = sorted(path.parent for path in (ROOT / "results/reference").glob("*
 
 @pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
 def test_a_reference_report_is_what_its_raw_files_say(folder: Path) -> None:
-    experiment, tables = load_experiment(folder)
-    assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables)
+    experiment, tables, opening = load_experiment(folder)
+    assert (folder / "report.md").read_text(encoding="utf-8") == report.markdown(experiment, tables, opening)
 
 
 @pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,7 +18,8 @@ from interlock.analysis import changes, claims, cohorts, comparison
 from interlock.analysis.cohorts import Extract
 from interlock.catalog import project
 from interlock.catalog.claims import Claim
-from interlock.catalog.project import ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.variants import Variant
 from interlock.cli.options import (
     Folder,
     Json,
@@ -37,6 +38,7 @@ from interlock.report import comparisons
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extracts
 from interlock.report.export import FORMATS, TABLES, rows_of_experiments, write_tables
+from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
 from interlock.results.experiments import Experiment
 
@@ -225,6 +227,7 @@ def _export_paths(table: str | None, output: Path | None, kind: str) -> dict[str
 
 def report_command(
     folder: Folder = None,
+    full: Annotated[bool, typer.Option("--full", help="Show all tables, not forty lines.")] = False,
     markdown: Markdown = False,
     html: Annotated[bool, typer.Option("--html", help="Write a page with charts, report.html in the folder.")] = False,
     output: Annotated[
@@ -235,7 +238,7 @@ def report_command(
     ] = None,
     results: Results = None,
 ) -> None:
-    """Show the tables of an experiment.
+    """Show what an experiment found: the answer, what changed and what is open.
 
     Summarises each kind of host if the folder has several experiments.
     """
@@ -256,7 +259,8 @@ def report_command(
     if markdown:
         sys.stdout.write(report.markdown(*load_experiment(folder)))
     elif not written:
-        console.print(report.terminal(*load_experiment(folder)))
+        loaded = load_experiment(folder)
+        console.print(report.terminal(*loaded[:2]) if full else brief(*loaded))
 
 
 def claims_command(
@@ -295,24 +299,17 @@ def claims_command(
 PAGE_FILE = "report.html"
 
 
-ReportData = tuple[Experiment, list[comparison.Table], list[claims.Finding]]
+ReportData = tuple[Experiment, list[comparison.Table], list[claims.Finding], Opening]
 
 
-def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table]]:
-    """Return an experiment and its tables."""
-    described = _with_builds(store.read_experiment(folder))
-    values, profiles = store.read_cells(folder, described)
-    return described, comparison.tables(described, values, profiles)
+def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table], Opening]:
+    """Return an experiment, its tables, and how its report begins."""
+    described, tables, _, opening = _report_data(folder)
+    return described, tables, opening
 
 
-def _with_builds(described: Experiment) -> Experiment:
+def _with_builds(described: Experiment, variants: Mapping[str, Variant]) -> Experiment:
     """Return an experiment with what an older record lacks: how its images were optimised, by the project around."""
-    if all(image.optimisations is not None for image in described.images):
-        return described
-    try:
-        variants = project.load(ProjectPaths.find().root).variants
-    except UsageError:
-        return described
     images = [
         image.model_copy(update={"optimisations": variants[image.variant].optimisations(image.profile)})
         if image.optimisations is None and image.variant in variants
@@ -323,11 +320,11 @@ def _with_builds(described: Experiment) -> Experiment:
 
 
 def write_report(folder: Path) -> Experiment:
-    """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print the tables."""
+    """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print it in short."""
     data = _report_data(folder)
-    described, tables, _ = data
-    store.write_atomically(folder / "report.md", report.markdown(described, tables))
-    console.print(report.terminal(described, tables))
+    described, tables, _, opening = data
+    store.write_atomically(folder / "report.md", report.markdown(described, tables, opening))
+    console.print(brief(described, tables, opening))
     # A fleet's host has no charts: the fleet's controller writes the page.
     written = _write_page(data, folder / PAGE_FILE) if find_spec("altair") else folder / "report.md"
     console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
@@ -375,8 +372,18 @@ def _published_claims() -> list[Claim]:
 
 
 def _report_data(folder: Path) -> ReportData:
-    """Return an experiment, its tables, and its verdicts on the claims of the project."""
-    described = _with_builds(store.read_experiment(folder))
+    """Return an experiment, its tables, its verdicts on the claims of the project, and how its report begins."""
+    catalog = _catalog()
+    described = _with_builds(store.read_experiment(folder), catalog.variants)
     values, profiles = store.read_cells(folder, described)
     found = claims.evaluate(_published_claims(), described, values, profiles)
-    return described, comparison.tables(described, values, profiles), found
+    tables = comparison.tables(described, values, profiles)
+    return described, tables, found, opening_of(described, values, catalog)
+
+
+def _catalog() -> Catalog:
+    """Return what the project around the current folder declares; nothing outside a project."""
+    try:
+        return project.load(ProjectPaths.find_or_installed().root)
+    except UsageError:
+        return Catalog(bases={}, profiles={}, families={}, differences={}, variants={}, workloads={}, conditions={})

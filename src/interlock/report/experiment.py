@@ -16,6 +16,7 @@ from interlock.analysis.verdicts import Comparison, Verdict, compare_instruction
 from interlock.catalog.workloads import Benchmark, Metric
 from interlock.printable import printable
 from interlock.report import ending
+from interlock.report.opening import NOT_KNOWN, Opening, details, markdown_opening
 from interlock.report.tables import (
     RSS,
     SHARE,
@@ -199,14 +200,22 @@ def state_text(row: Row) -> str:
     return ", ".join((row.outcome.state.value, *row.notes))
 
 
-def markdown(experiment: Experiment, tables: Sequence[Table]) -> str:
-    """Return the whole report as Markdown."""
-    lines = [f"# Experiment {experiment.name}", "", "```", *headline(experiment), "```", "", LEGEND, ""]
-    for section in (image_section(experiment), summary_section(experiment, tables)):
-        lines += markdown_lines(section, section.title.capitalize())
+def markdown(experiment: Experiment, tables: Sequence[Table], opening: Opening = NOT_KNOWN) -> str:
+    """Return the whole report as Markdown: the answer, what changed, what is open, and folded all the rest."""
+    lines = [f"# Experiment {experiment.name}", ""]
+    lines += markdown_opening(opening, tables, experiment.settings.baseline)
+    lines += ["## Machine and settings", "", "```", *headline(experiment), "```", ""]
+    section = summary_section(experiment, tables)
+    lines += markdown_lines(section, section.title.capitalize())
+    lines += details("How to read the tables", [LEGEND])
+    lines += ["## All figures", ""]
     curves_and_details = [*scaling_sections(experiment, tables), *detail_sections(tables)]
-    for section in [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]:
-        lines += markdown_lines(section)
+    sections = [*benchmark_sections(tables), *curves_and_details, *profile_sections(tables)]
+    for workload in dict.fromkeys(table.workload.name for table in tables):
+        mine = [one for one in sections if one.title.startswith(f"{workload}: ")]
+        lines += details(workload, [line for one in mine for line in markdown_lines(one)])
+    images = image_section(experiment)
+    lines += details("images", markdown_lines(images, images.title.capitalize()))
     lines += [
         "## Skipped, and why",
         "",

@@ -78,10 +78,13 @@ def _start_text(costs: Costs) -> str:
     return f"{costs.start_s * 1e3:+.1f} ms start-up"
 
 
-def provenance(pick: Pick) -> str:
-    """Return where the figures are from and what they do not say, as one sentence."""
+def provenance(pick: Pick, *, compared: bool = True) -> str:
+    """Return where the figures are from and what they do not say, as one sentence.
+
+    With `compared` also whether this machine is like that one.
+    """
     workloads = " and ".join(dict.fromkeys(one.workload for one in pick.shares))
-    return f"{'; '.join([f'Measured with {workloads} on {_machine(pick)}', *_reservations(pick)])}."
+    return f"{'; '.join([f'Measured with {workloads} on {_machine(pick) if compared else pick.measured_on}', *_reservations(pick)])}."
 
 
 def _machine(pick: Pick) -> str:

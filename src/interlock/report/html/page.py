@@ -38,6 +38,7 @@ from interlock.report.html.drawing import (
     variables,
 )
 from interlock.report.html.frames import Frame, Record, curve_table_name, top_calls
+from interlock.report.opening import NOT_KNOWN, Opening
 from interlock.report.tables import SHARE, label_text, one_line, share_text
 from interlock.results.experiments import Experiment, State
 
@@ -70,7 +71,9 @@ class Reason:
         return sum(map(len, self.where.values()))
 
 
-def page(experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding]) -> str:
+def page(
+    experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding], opening: Opening = NOT_KNOWN
+) -> str:
     """Return the whole report of an experiment as one HTML file."""
     frames = figures.frames(experiment, tables, findings)
     drawn = all_charts(tables, frames)
@@ -253,7 +256,7 @@ PIXELS = 2  # of a PNG for each pixel of the SVG
 
 
 def pictures(
-    experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding]
+    experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding], _: Opening = NOT_KNOWN
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the file name and content of each chart, as SVG and as PNG, with its title and sentence."""
     frames, names = figures.frames(experiment, tables, findings), figures.variant_names(experiment)

@@ -1,0 +1,185 @@
+"""How a report begins: the recommendation, then what is faster or slower, then what is open and what it would take.
+
+The recommendation is a pick's, by the same functions, from the experiment's own figures and on its own day. Pure.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from interlock.analysis.comparison import Table
+from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide
+from interlock.analysis.pick.criteria import Criteria, Weight
+from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
+from interlock.analysis.pick.exclusions import LocalImage
+from interlock.analysis.pick.sentences import provenance
+from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.catalog.project import Catalog
+from interlock.catalog.types import split_label
+from interlock.catalog.variants import SupportPhase
+from interlock.report.tables import Section, markdown_table, ratio_text, rich_parts
+from interlock.results.answers import Decision, Pick
+from interlock.results.experiments import Experiment, Values
+
+# What people choose between; the other families are there to show why, and their rows are folded.
+CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
+# Rows of each table before the rest is folded, or left to --full on a terminal.
+MOST_ROWS = 25
+MOST_LINES_CHANGED, MOST_LINES_OPEN = 12, 7
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A row of a benchmark and how it compares with the baseline."""
+
+    benchmark: str  # workload / benchmark
+    label: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The pick from an experiment's own figures, None without any, and the rows that are not about what to run."""
+
+    pick: Pick | None
+    asides: frozenset[str]
+
+    @property
+    def sentence(self) -> str:
+        return self.pick.answer if self.pick else "NO RECOMMENDATION: too few figures, or no project around."
+
+    @property
+    def source(self) -> str:
+        return provenance(self.pick, compared=False) if self.pick else ""
+
+    def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[Difference]:
+        """Return the rows that are faster or slower, the largest change first."""
+        found = _rows(tables, self._is_among(aside), lambda verdict: verdict.differs)
+        return sorted(found, key=lambda one: -abs(one.comparison.ratio.log))
+
+    def undecided(self, tables: Iterable[Table], *, aside: bool = False) -> list[Difference]:
+        """Return the rows that are undecided, those that need the fewest more rounds first."""
+        found = _rows(tables, self._is_among(aside), lambda verdict: verdict is Verdict.UNDECIDED)
+        return sorted(found, key=lambda one: one.comparison.more_rounds or math.inf)
+
+    def _is_among(self, aside: bool) -> Callable[[str], bool]:
+        return lambda label: (label in self.asides) is aside
+
+
+NOT_KNOWN = Opening(None, frozenset())
+
+
+def _rows(tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]) -> list[Difference]:
+    return [
+        Difference(f"{table.workload.name} / {table.benchmark.name}", row.label, row.to_baseline)
+        for table in tables
+        for row in table.rows
+        if row.to_baseline and shown(row.label) and wanted(row.to_baseline.verdict)
+    ]
+
+
+def opening_of(experiment: Experiment, values: Values, catalog: Catalog) -> Opening:
+    """Return how the report of an experiment begins, as on the day that it was started.
+
+    Variants that came later are left out, so that a report says the same later.
+    """
+    if not catalog.variants:
+        return NOT_KNOWN
+    names = {split_label(cell.label)[0] for cell in experiment.cells}
+    variants = {name: one for name, one in catalog.variants.items() if name in names}
+    known = catalog.model_copy(update={"variants": variants})
+    today = datetime.date.fromisoformat(experiment.started[:10])
+    labels = dict.fromkeys(cell.label for cell in experiment.cells)
+    asides = frozenset(label for label in labels if _is_aside(label, known, today))
+    return Opening(_pick(experiment, values, known, today), asides)
+
+
+def _is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
+    """Return whether a row is of a mode, a study, or a version without support."""
+    name, mode = split_label(label)
+    variant = catalog.variants.get(name)
+    if variant is None or mode is not None or variant.family not in CHOSEN_FROM:
+        return True
+    ended = variant.support.end_of_life
+    return variant.support.phase is SupportPhase.END_OF_LIFE or (ended is not None and ended < today.isoformat())
+
+
+def _pick(experiment: Experiment, values: Values, catalog: Catalog, today: datetime.date) -> Pick | None:
+    """Return the pick for the usual mix, or by all workloads with figures of the baseline; None without any."""
+    recorded = RecordedExperiment(Path(experiment.name), experiment, shipped=False)
+    cpus = experiment.host["cores"] or 1
+    criteria = usual_question([recorded], Criteria((), cpus, profile=experiment.settings.profile), catalog)
+
+    def lacks(some: Criteria) -> bool:
+        return bool(missing_from(experiment, some, catalog.workloads))
+
+    if lacks(criteria):
+        each = [Weight(name, None, 1.0) for name in experiment.settings.workloads]
+        criteria = replace(criteria, weights=tuple(one for one in each if not lacks(replace(criteria, weights=(one,)))))
+        if not criteria.weights:
+            return None
+    evidence = Evidence(recorded, values, catalog, criteria, today)
+    ranked = decide(evidence)
+    image = evidence.images[split_label(ranked.chosen.label)[0]] if ranked.chosen else None
+    here = ThisMachine(experiment.host, experiment.host.get("engine"))
+    return advise(evidence, ranked, here, ImageHere(image, LocalImage.MEASURED))
+
+
+def differences_section(title: str, rows: Sequence[Difference], baseline: str) -> Section:
+    """Return rows as a table: benchmark, variant, ratio with its interval and verdict."""
+    columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", "verdict")
+    cells = ((one.benchmark, one.label, ratio_text(one.comparison.ratio), one.comparison.words) for one in rows)
+    return Section(title, columns, tuple(cells))
+
+
+CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"
+
+
+def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:
+    """Return the lines that a report begins with, under its title."""
+    lines = [f"**{opening.sentence}**", ""]
+    lines += [opening.source, ""] if opening.source else []
+    for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
+        rows, others = found(tables), found(tables, aside=True)
+        section = differences_section(title, rows[:MOST_ROWS], baseline)
+        lines += [f"## {title.capitalize()}", ""]
+        lines += [*markdown_table(section.columns, section.rows), ""] if rows else ["Nothing.", ""]
+        rest = {"more": rows[MOST_ROWS:], "of modes, studies and versions without support": others}
+        for words, some in rest.items():
+            if some:
+                folded = differences_section(title, some, baseline)
+                lines += details(f"{len(some)} {words}", markdown_table(folded.columns, folded.rows))
+    return lines
+
+
+def details(summary: str, lines: Iterable[str]) -> list[str]:
+    """Return Markdown that is folded away under a summary."""
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", ""]
+
+
+def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> RenderableType:
+    """Return a report in at most forty lines of a terminal: the answer, what changed, and what is open."""
+    parts: list[RenderableType] = [Text(opening.sentence, style="bold"), Text(opening.source)]
+    pick, baseline = opening.pick, experiment.settings.baseline
+    if pick and pick.decision is Decision.SWITCH and pick.next:
+        parts.append(Text(f"next: {pick.next[0]}", style="dim"))
+    for title, most, found in (
+        (CHANGED, MOST_LINES_CHANGED, opening.differences),
+        (OPEN, MOST_LINES_OPEN, opening.undecided),
+    ):
+        rows, others = found(tables), len(found(tables, aside=True))
+        parts += rich_parts(differences_section(title, rows[:most], baseline)) if rows else []
+        left = [f"{len(rows) - most} more"] if len(rows) > most else []
+        left += [f"{others} of modes, studies and versions without support"] if others else []
+        parts += [Text(f"and {', '.join(left)}", style="dim")] if left else []
+    warnings = f"; {len(experiment.warnings)} warnings" if experiment.warnings else ""
+    last = f"{experiment.name}, {experiment.started[:10]}{warnings}: all tables with --full, charts with --html"
+    parts += [Text(), Text(last, style="dim")]
+    return Group(*parts)
