@@ -114,7 +114,7 @@ def test_a_shell_completes_commands_and_the_options_of_one() -> None:
 @pytest.mark.parametrize(
     ("words", "kind", "exit_code"),
     [
-        (["claims", "nowhere", "--json"], "StoreError", 7),
+        (["claims", "nowhere", "--json"], "UsageError", 2),
         (["pick", "--workload", "nothing=1", "--json"], "UsageError", 2),
         (["compare", "nowhere", "nothing", "--json"], "UsageError", 2),
         (["audit", "--json"], "UsageError", 2),
@@ -328,7 +328,7 @@ def test_an_experiment_is_reported_by_its_folder_from_anywhere(
 ) -> None:
     folder = write_experiment(project)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main.app, ["report", str(folder)])
+    result = CliRunner().invoke(main.app, ["report", str(folder), "--full"])
     assert result.exit_code == 0
     assert "repeat   nox -s matrix -- --quick --seed 7" in result.output
 
@@ -372,7 +372,7 @@ def test_the_shipped_claims_are_evaluated_on_the_latest_experiment(
 ) -> None:
     write_experiment(project)
     monkeypatch.chdir(project)
-    result = CliRunner().invoke(main.app, ["claims"])
+    result = CliRunner().invoke(main.app, ["claims", "--full"])
     assert result.exit_code == 0
     assert result.output.startswith("host     2 cores Example CPU 9000")
     assert "pth-futex-calls-today: no data yet" in result.output

@@ -78,9 +78,12 @@ def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) ->
 def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> None:
     shown = call("history", str(results)).output
     assert "History of 10 experiments" in shown
-    assert "History of 1 experiment\n" in shown
     assert "image of cpython-3.14t oldoldol -> newnewne" in shown
-    assert "▁▁▁▁▁█████" in shown
+    assert "▁▁▁▁▁█████" not in shown
+    assert "over 1 experiment: 96 cores" in shown
+    full = call("history", str(results), "--full").output
+    assert "History of 1 experiment\n" in full
+    assert "▁▁▁▁▁█████" in full
 
 
 def test_a_history_of_some_variants_and_workloads(results: Path) -> None:

@@ -14,6 +14,7 @@ from interlock.analysis.comparison import Table
 from interlock.analysis.scaling import CurveGroup, curve_groups
 from interlock.catalog.workloads import Metric, Repetition
 from interlock.report import experiment as report
+from interlock.report.opening import CHANGED, NOT_KNOWN, OPEN
 from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, State
 from interlock.results.profiles import BenchmarkProfile, FutexCounts, Instructions, LockCost, Method, Probe
 from tests.builders import (
@@ -113,9 +114,13 @@ def test_the_summary_says_over_how_many_benchmarks_its_figure_is() -> None:
     )
 
 
-def test_the_summary_comes_right_after_the_images() -> None:
-    headings = [line for line in report.markdown(*example()).splitlines() if line.startswith("## ")]
-    assert headings[:3] == ["## Images", "## Summary", f"## {report.benchmark_sections(example()[1])[0].title}"]
+def test_the_answer_comes_first_then_what_changed_then_what_is_open_and_the_rest_is_folded() -> None:
+    text = report.markdown(*example())
+    headings = [line.removeprefix("## ") for line in text.partition("<details>")[0].splitlines() if line[:3] == "## "]
+    assert headings == [CHANGED.capitalize(), OPEN.capitalize(), "Machine and settings", "Summary"]
+    assert text.splitlines()[2] == f"**{NOT_KNOWN.sentence}**"
+    assert text.index(f"## {report.benchmark_sections(example()[1])[0].title}") > text.index("<details>")
+    assert text.count("<details>") == text.count("</details>") > 1
 
 
 def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> None:
@@ -158,6 +163,8 @@ def cells_of(line: str) -> list[str]:
 def test_every_variant_is_in_every_table_of_the_markdown() -> None:
     """The baseline is what a summary's ratios are to; only what was profiled is in a table of calls."""
     tables = markdown_tables(report.markdown(*example()))
+    compared = [f"## {one.capitalize()}" for one in (CHANGED, OPEN) if f"## {one.capitalize()}" in tables]
+    tables = {heading: lines for heading, lines in tables.items() if heading not in compared}
     assert len(tables) == 5
     fewer = {"## Summary": VARIANTS[1:], "## locks: uncontended, system calls futex/1M": ["cpython-3.14t"]}
     for heading, lines in tables.items():
@@ -179,7 +186,8 @@ def test_a_pipe_in_a_cell_of_the_markdown_is_escaped() -> None:
     label = Metric(label="ns | lock", scale=1)
     workload = make_workload(benchmarks=[make_benchmark(metric=label)])
     experiment = make_experiment(["a"], workloads={"locks": workload})
-    (*_, lines) = markdown_tables(report.markdown(experiment, comparison.tables(experiment, {}, {}))).values()
+    tables = markdown_tables(report.markdown(experiment, comparison.tables(experiment, {}, {})))
+    (lines,) = (lines for heading, lines in tables.items() if heading.startswith("## locks: "))
     assert cells_of(lines[0])[1] == " ns \\| lock "
     assert len({len(cells_of(line)) for line in lines}) == 1
 

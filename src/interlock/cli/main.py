@@ -46,7 +46,7 @@ COMMANDS = {
     "swap": Entry(ANSWER, "swap", "swap_command", "Change the Python image in a Dockerfile or manifest, and back."),
     "matrix": Entry(MEASURE, "matrix", "matrix", "Build variants, measure workloads on them and report: the main job."),
     "fleet": Entry(MEASURE, "fleet", "fleet_command", "Measure a matrix on many hosts."),
-    "report": Entry(MEASURE, "report", "report_command", "Show the tables of an experiment."),
+    "report": Entry(MEASURE, "report", "report_command", "Show an experiment: the answer, what changed, what is open."),
     "claims": Entry(MEASURE, "report", "claims_command", "Check published claims against an experiment."),
     "compare": Entry(MEASURE, "report", "compare_command", "Show what changed between two experiments."),
     "history": Entry(MEASURE, "report", "history_command", "Show how ratios changed over many experiments."),

@@ -15,10 +15,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.errors import UsageError
+from interlock.catalog.types import DEFAULT_BASELINE
+from interlock.errors import StoreError, UsageError
 from interlock.printable import printable
 from interlock.results import store
 from interlock.results.experiments import EngineName
@@ -59,9 +61,14 @@ Results = Annotated[
 Variants = Annotated[list[str] | None, typer.Argument(metavar="VARIANT", help="Names of variants (default: all).")]
 VariantNames = Annotated[str | None, typer.Option(metavar="A,B", help="Names of variants (default: all).")]
 WorkloadNames = Annotated[str | None, typer.Option(metavar="X,Y", help="Names of workloads (default: all).")]
-Folder = Annotated[
-    Path | None, typer.Argument(metavar="FOLDER", help="Folder of an experiment (default: the latest one).")
+OneExperiment = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Name or folder of an experiment (default: your latest, else a shipped one).",
+    ),
 ]
+Full = Annotated[bool, typer.Option("--full", help="Show everything, not what fits forty lines.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,12 +159,49 @@ class PlainConsole(Console):
 console = PlainConsole(width=None if Console().is_terminal or "COLUMNS" in os.environ else 160)
 
 
+# Remarks that are no result: not in what is piped on.
+notes = PlainConsole(stderr=True, width=console.width)
+
+
 def open_project() -> tuple[ProjectPaths, Catalog]:
     """Return the paths of the project around the current folder, and what its files declare."""
     paths = ProjectPaths.find()
     return paths, project.load(paths.root)
 
 
-def experiment_folder(folder: Path | None, results: Path | None) -> Path:
-    """Return the folder that was named, or that of the latest experiment."""
-    return folder or store.latest_experiment(results or ProjectPaths.find().results)
+def experiment_folder(name: str | None, results: Path | None) -> Path:
+    """Return the folder that was named, or the user's latest; without any a shipped one, and say so."""
+    if name is not None:
+        return named_folder(name, results)
+    paths = ProjectPaths.find()
+    try:
+        return store.latest_experiment(results or paths.results)
+    except StoreError:
+        shipped = paths.reference
+        if results is not None or not shipped.is_dir():
+            raise
+    found = max(store.experiments_in(shipped), key=_usual_and_late)
+    notes.print(Text(f"shipped  {found.name}: you have no results of your own yet; `interlock matrix` measures them"))
+    return found
+
+
+def _usual_and_late(folder: Path) -> tuple[bool, str]:
+    experiment = store.read_experiment(folder)
+    return experiment.settings.baseline == DEFAULT_BASELINE, experiment.started
+
+
+def named_folder(name: str, results: Path | None) -> Path:
+    """Return the folder with this path, or with this name in results/ or results/reference/; UsageError for none."""
+    if Path(name).is_dir():
+        return Path(name)
+    paths = ProjectPaths.find()
+    under = results or paths.results
+    shipped = under / "reference" if results else paths.reference
+    for folder in (under / name, shipped / name):
+        if folder.is_dir():
+            return folder
+    raise UsageError(
+        key=name,
+        found=f"is neither a folder nor a name in {under} or {shipped}",
+        todo=f"List the names: ls {under}",
+    )

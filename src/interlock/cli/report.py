@@ -21,14 +21,16 @@ from interlock.catalog.claims import Claim
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.variants import Variant
 from interlock.cli.options import (
-    Folder,
+    Full,
     Json,
     Markdown,
+    OneExperiment,
     Results,
     VariantNames,
     WorkloadNames,
     console,
     experiment_folder,
+    named_folder,
     split_names,
 )
 from interlock.errors import UsageError, nearest
@@ -75,10 +77,12 @@ def compare_command(
 
 def history_command(
     folder: Annotated[
-        str | None, typer.Argument(metavar="FOLDER", help="Folder of experiments (default: results/ of the project).")
+        str | None,
+        typer.Argument(metavar="EXPERIMENTS", help="Folder of experiments, or a name under results/ (default: all)."),
     ] = None,
     variants: VariantNames = None,
     workloads: WorkloadNames = None,
+    full: Full = False,
     as_json: Json = False,
     markdown: Markdown = False,
 ) -> None:
@@ -91,8 +95,14 @@ def history_command(
     found = changes.histories(extracts)
     if as_json:
         _write_json([comparisons.history_data(one) for one in found])
-    else:
+    elif full or markdown:
         _print_documents([comparisons.history_document(one) for one in found], markdown)
+    else:
+        changed = [one for one in found if comparisons.number_of_changes(one)]
+        _print_documents([comparisons.history_document(one, full=False) for one in changed], markdown)
+        for one in found:
+            if one not in changed:
+                console.print(Text(comparisons.unchanged_line(one)), soft_wrap=True)
 
 
 def show_hosts(folder: Path, markdown: bool) -> None:
@@ -106,19 +116,7 @@ def experiments_named(name: str, results: Path | None) -> list[Path]:
 
     UsageError if there is no such folder.
     """
-    if Path(name).is_dir():
-        return store.experiments_in(Path(name))
-    paths = ProjectPaths.find()
-    under = results or paths.results
-    shipped = under / "reference" if results else paths.reference
-    for folder in (under / name, shipped / name):
-        if folder.is_dir():
-            return store.experiments_in(folder)
-    raise UsageError(
-        key=name,
-        found=f"is neither a folder nor a name in {under} or {shipped}",
-        todo=f"List the names: ls {under}",
-    )
+    return store.experiments_in(named_folder(name, results))
 
 
 def _selected(
@@ -226,8 +224,8 @@ def _export_paths(table: str | None, output: Path | None, kind: str) -> dict[str
 
 
 def report_command(
-    folder: Folder = None,
-    full: Annotated[bool, typer.Option("--full", help="Show all tables, not forty lines.")] = False,
+    experiment: OneExperiment = None,
+    full: Full = False,
     markdown: Markdown = False,
     html: Annotated[bool, typer.Option("--html", help="Write a page with charts, report.html in the folder.")] = False,
     output: Annotated[
@@ -238,11 +236,11 @@ def report_command(
     ] = None,
     results: Results = None,
 ) -> None:
-    """Show what an experiment found: the answer, what changed and what is open.
+    """Show an experiment: the answer, what changed, what is open.
 
     Summarises each kind of host if the folder has several experiments.
     """
-    folder = experiment_folder(folder, results)
+    folder = experiment_folder(experiment, results)
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
@@ -264,7 +262,7 @@ def report_command(
 
 
 def claims_command(
-    folder: Folder = None,
+    experiment: OneExperiment = None,
     file: Annotated[
         Path | None,
         typer.Option(
@@ -275,6 +273,7 @@ def claims_command(
             help="File of the claims (default: workloads/claims.toml).",
         ),
     ] = None,
+    full: Full = False,
     as_json: Json = False,
     markdown: Markdown = False,
     results: Results = None,
@@ -284,7 +283,7 @@ def claims_command(
     Exits with 1 if a required claim has no effect here, or the opposite one.
     """
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
-    folder = experiment_folder(folder, results)
+    folder = experiment_folder(experiment, results)
     described = store.read_experiment(folder)
     found = claims.evaluate(published, described, *store.read_cells(folder, described))
     if as_json:
@@ -292,7 +291,8 @@ def claims_command(
     elif markdown:
         sys.stdout.write(findings.markdown(described, found))
     else:
-        console.print(Text(report.headline(described)[0], style="dim"), findings.terminal(found), sep="\n")
+        shown = findings.terminal if full else findings.brief
+        console.print(Text(report.headline(described)[0], style="dim"), shown(found), sep="\n")
     findings.check_required(folder, found)
 
 

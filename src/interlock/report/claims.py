@@ -33,6 +33,8 @@ STYLES = {
 }
 
 
+# Claims on a terminal, without --full.
+MOST_LINES = 35
 COLUMNS = ("claim", "published", "ours", "verdict")
 
 
@@ -40,6 +42,17 @@ def terminal(findings: Sequence[Finding]) -> RenderableType:
     """Return the table of claims, the reasons, and the number of claims by verdict."""
     reasons = [part for finding in findings for part in _reason(finding)]
     return Group(_table(findings), Text(), *reasons, Text(), Text(_total(findings)))
+
+
+def brief(findings: Sequence[Finding]) -> RenderableType:
+    """Return what the experiment says of the claims in at most forty lines: the contradicted ones first."""
+    silent = {ClaimVerdict.NOT_TESTABLE, ClaimVerdict.NO_DATA}
+    tested = [one for one in findings if one.verdict not in silent]
+    ordered = sorted(tested, key=lambda one: (not one.verdict.contradicts, not one.claim.required))
+    parts: list[RenderableType] = [Text(_total(findings), style="bold")]
+    parts += [_table(ordered[:MOST_LINES])] if ordered else []
+    left = f"{len(ordered) - MOST_LINES} more and " if len(ordered) > MOST_LINES else ""
+    return Group(*parts, Text(f"{left}the reasons for each with --full", style="dim"))
 
 
 def markdown(experiment: Experiment, findings: Sequence[Finding]) -> str:

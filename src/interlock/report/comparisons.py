@@ -172,11 +172,22 @@ def _time_cells(benchmark: Benchmark, row: Change) -> tuple[str, ...]:
     return tuple(figure_text(benchmark.metric.shown(seconds)) for seconds in row.seconds or ())
 
 
-def history_document(found: History) -> Document:
-    """Return each ratio over the experiments of one kind of host, and where its level changed."""
+def number_of_changes(found: History) -> int:
+    """Return at how many places the level of a ratio changed."""
+    return sum(len(series.changes) for table in found.tables for series in table.series)
+
+
+def unchanged_line(found: History) -> str:
+    """Return the line about a kind of host of which no ratio changed."""
+    number, series = len(found.experiments), sum(len(table.series) for table in found.tables)
+    return f"no change  {series} series over {number} experiment{'s' * (number > 1)}: {found.cohort}"
+
+
+def history_document(found: History, *, full: bool = True) -> Document:
+    """Return where a ratio's level changed over the experiments of one kind of host, with `full` each ratio too."""
     experiments = found.experiments
     hosts = sorted({one.host for one in experiments})
-    changes = sum(len(series.changes) for table in found.tables for series in table.series)
+    changes = number_of_changes(found)
     head = [
         f"kind     {found.cohort}",
         f"from     {experiments[0].name}, {experiments[0].started}",
@@ -185,7 +196,7 @@ def history_document(found: History) -> Document:
         f"changes  {changes} in {sum(len(table.series) for table in found.tables)} series",
     ]
     sections = [_change_points_section(found)] if changes else []
-    sections += [_series_section(table, found) for table in found.tables]
+    sections += [_series_section(table, found) for table in found.tables if full]
     title = f"History of {len(experiments)} experiment{'s' * (len(experiments) > 1)}"
     return Document(title, tuple(head), tuple(sections), LEGENDS["history"])
 

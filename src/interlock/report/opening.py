@@ -32,7 +32,7 @@ from interlock.results.experiments import Experiment, Values
 CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
-MOST_LINES_CHANGED, MOST_LINES_OPEN = 12, 7
+MOST_LINES_CHANGED, MOST_LINES_OPEN = 11, 6
 
 
 @dataclass(frozen=True)
@@ -132,14 +132,22 @@ def _pick(experiment: Experiment, values: Values, catalog: Catalog, today: datet
     return advise(evidence, ranked, here, ImageHere(image, LocalImage.MEASURED))
 
 
+CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"
+
+
 def differences_section(title: str, rows: Sequence[Difference], baseline: str) -> Section:
-    """Return rows as a table: benchmark, variant, ratio with its interval and verdict."""
-    columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", "verdict")
-    cells = ((one.benchmark, one.label, ratio_text(one.comparison.ratio), one.comparison.words) for one in rows)
+    """Return rows as a table: benchmark, variant, ratio with its interval, and verdict or what it would take."""
+    last = "it would take" if title == OPEN else "verdict"
+    columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", last)
+    cells = ((one.benchmark, one.label, ratio_text(one.comparison.ratio), _verdict_text(one)) for one in rows)
     return Section(title, columns, tuple(cells))
 
 
-CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"
+def _verdict_text(one: Difference) -> str:
+    """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
+    if one.comparison.verdict is not Verdict.UNDECIDED:
+        return one.comparison.words
+    return one.comparison.words.partition(", ")[2] or "more than can be said"
 
 
 def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:

@@ -83,8 +83,10 @@ def provenance(pick: Pick, *, compared: bool = True) -> str:
 
     With `compared` also whether this machine is like that one.
     """
-    workloads = " and ".join(dict.fromkeys(one.workload for one in pick.shares))
-    return f"{'; '.join([f'Measured with {workloads} on {_machine(pick) if compared else pick.measured_on}', *_reservations(pick)])}."
+    *most, last = dict.fromkeys(one.workload for one in pick.shares)
+    workloads = f"{', '.join(most)} and {last}" if most else last
+    first = f"Measured with {workloads} on {_machine(pick) if compared else pick.measured_on}"
+    return f"{'; '.join([first, *_reservations(pick)])}."
 
 
 def _machine(pick: Pick) -> str:
