@@ -32,7 +32,7 @@ from interlock.results.experiments import Experiment, Values
 CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
-MOST_LINES_CHANGED, MOST_LINES_OPEN = 11, 6
+MOST_LINES_CHANGED, MOST_LINES_OPEN = 11, 5
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _verdict_text(one: Difference) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
     if one.comparison.verdict is not Verdict.UNDECIDED:
         return one.comparison.words
-    return one.comparison.words.partition(", ")[2] or "more than can be said"
+    return one.comparison.words.partition(", ")[2] or "too many rounds"
 
 
 def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -> list[str]:
