@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from interlock.analysis.pick.criteria import Criteria, parse_weights
@@ -26,7 +27,7 @@ from interlock.results.answers import (
     Standing,
     VariantAudit,
 )
-from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
+from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Values
 from tests.builders import (
     OK,
     make_benchmark,
@@ -67,14 +68,15 @@ def make_evidence(
 ) -> Evidence:
     """The first label is the experiment's baseline; `variants` changes the catalog's, `experiment` the experiment."""
     recorded = RecordedExperiment(Path("results/own"), experiment_of(figures, **(experiment or {})), shipped)
-    values = {
-        (label, workload): cell
-        for label in figures
-        for workload, cell in _cells(figures[label], label, rss_bytes or {})
-    }
+    values = values_of(figures, rss_bytes or {})
     catalog = catalog_of(figures, recorded.experiment.workloads, variants or {})
     wanted = Criteria(weights=parse_weights(weights), **{"cpus": 1, "profile": "standard", **criteria})
     return Evidence(recorded, recorded_figures(recorded.experiment, values), catalog, wanted, TODAY, audits or {})
+
+
+def values_of(figures: Figures, rss_bytes: Mapping[str, int] = MappingProxyType({})) -> Values:
+    """The raw values of these figures, by label and workload."""
+    return {(label, workload): cell for label in figures for workload, cell in _cells(figures[label], label, rss_bytes)}
 
 
 def with_memory(evidence: Evidence, sizes: Mapping[tuple[str, str], int]) -> Evidence:

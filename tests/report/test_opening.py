@@ -20,7 +20,7 @@ from interlock.report.opening import (
     opening_of,
 )
 from interlock.results.experiments import Experiment
-from tests.picks import SIX, Figures, make_evidence, noisy
+from tests.picks import SIX, Figures, make_evidence, noisy, values_of
 
 # Twice as fast, 2 % slower give or take 30, three times as slow.
 FACTORS = {"fast": (0.5, 0.005), "wild": (1.02, 0.3), "slow": (3.0, 0.005)}
@@ -35,8 +35,8 @@ def material(benchmarks: Sequence[str] = ("locks/queue",), **families: str) -> t
     variants = {name: {"family": families.get(name, "release-lines")} for name in figures}
     evidence = make_evidence(figures, variants=variants)
     experiment = evidence.experiment
-    tables = comparison.tables(experiment, evidence.values, {})
-    return experiment, tables, opening_of(experiment, evidence.values, evidence.catalog)
+    tables = comparison.tables(experiment, values_of(figures), {})
+    return experiment, tables, opening_of(experiment, values_of(figures), evidence.catalog)
 
 
 def test_it_is_the_sentence_of_a_pick_from_its_own_figures() -> None:
@@ -51,7 +51,7 @@ def test_without_a_project_around_it_there_is_no_recommendation() -> None:
     experiment, tables, _ = material()
     evidence = make_evidence({"base": {"locks/queue": SIX}})
     none = evidence.catalog.model_copy(update={"variants": {}})
-    assert opening_of(experiment, evidence.values, none) == NOT_KNOWN
+    assert opening_of(experiment, {}, none) == NOT_KNOWN
     assert markdown_opening(NOT_KNOWN, tables, "base")[0] == f"**{NOT_KNOWN.sentence}**"
 
 
@@ -71,11 +71,16 @@ def test_rows_of_studies_are_aside(family: str, aside: bool) -> None:
 
 
 def test_a_version_without_support_on_the_day_of_the_experiment_is_aside() -> None:
+    figures: Figures = {
+        "base": {"locks/queue": SIX},
+        "old": {"locks/queue": noisy(2.0)},
+        "base+mode": {"locks/queue": noisy(2.0)},
+    }
     evidence = make_evidence(
-        {"base": {"locks/queue": SIX}, "old": {"locks/queue": noisy(2.0)}, "base+mode": {"locks/queue": noisy(2.0)}},
+        figures,
         variants={"old": {"support": {"phase": "security", "end_of_life": "2026-10-31"}}},
     )
-    assert opening_of(evidence.experiment, evidence.values, evidence.catalog).asides == {"old", "base+mode"}
+    assert opening_of(evidence.experiment, values_of(figures), evidence.catalog).asides == {"old", "base+mode"}
 
 
 def test_the_markdown_folds_what_is_more_than_a_page_and_what_is_aside() -> None:

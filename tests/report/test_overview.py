@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_a_mark_is_the_baselines_time_divided_by_the_variants() -> None:
-    _, tables = load_experiment(FOLDER)
+    _, tables, _ = load_experiment(FOLDER)
     shown = answers(tables)
     assert [question for question, _ in shown] == list(overview.QUESTIONS)
     question, marks = shown[0]

@@ -197,7 +197,7 @@ def _pictures(paths: ProjectPaths) -> dict[str, str]:
     from interlock.report import overview  # noqa: PLC0415
 
     folder = paths.results / "reference" / overview.EXPERIMENT
-    return overview.pictures(*load_experiment(folder)) if folder.is_dir() else {}
+    return overview.pictures(*load_experiment(folder)[:2]) if folder.is_dir() else {}
 
 
 def write_generated(paths: ProjectPaths, known: Catalog) -> None:

@@ -384,6 +384,6 @@ def _report_data(folder: Path) -> ReportData:
 def _catalog() -> Catalog:
     """Return what the project around the current folder declares; nothing outside a project."""
     try:
-        return project.load(ProjectPaths.find_or_installed().root)
+        return project.load(ProjectPaths.find().root)
     except UsageError:
         return Catalog(bases={}, profiles={}, families={}, differences={}, variants={}, workloads={}, conditions={})

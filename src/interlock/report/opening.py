@@ -19,6 +19,7 @@ from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decid
 from interlock.analysis.pick.criteria import Criteria, Weight
 from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
 from interlock.analysis.pick.exclusions import LocalImage
+from interlock.analysis.pick.figures import recorded_figures
 from interlock.analysis.pick.sentences import provenance
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
@@ -125,7 +126,7 @@ def _pick(experiment: Experiment, values: Values, catalog: Catalog, today: datet
         criteria = replace(criteria, weights=tuple(one for one in each if not lacks(replace(criteria, weights=(one,)))))
         if not criteria.weights:
             return None
-    evidence = Evidence(recorded, values, catalog, criteria, today)
+    evidence = Evidence(recorded, recorded_figures(experiment, values), catalog, criteria, today)
     ranked = decide(evidence)
     image = evidence.images[split_label(ranked.chosen.label)[0]] if ranked.chosen else None
     here = ThisMachine(experiment.host, experiment.host.get("engine"))
