@@ -36,7 +36,7 @@ def test_a_shell_word_may_hold_spaces_and_the_prefix(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ['a"b', "a\\b", "a`id`", "$(id)", "${PREFIX}", "$HOME", "$", "a\nb", "trailing\n", "$PREFIX$(id)"]
+    "word", ['a"b', "a\\b", "a`id`", "$(id)", "${PREFIX}", "$HOME", "$", "a\nb", "a\0b", "a\x1b[2J", "$PREFIX$(id)"]
 )
 def test_a_shell_word_with_anything_the_shell_would_act_on_is_refused(word: str) -> None:
     with pytest.raises(ValidationError):

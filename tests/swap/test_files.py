@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -312,3 +314,34 @@ def test_what_is_no_text_is_refused(tmp_path: Path, make: object, problem: str) 
     make(tmp_path / "x")  # type: ignore[operator]
     with pytest.raises(StoreError, match=problem):
         files.read_file(tmp_path / "x")
+
+
+BOMB = "services:\n  a0: &a0 {image: python:3.13-slim}\n" + "".join(
+    f"  a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]\n" for number in range(1, 12)
+)
+HUGE = "FROM python:3.13-slim\n" + "RUN echo\n" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("compose.yaml", BOMB),
+        ("compose.yaml", "services: &a\n  web: {image: python:3.13-slim, <<: *a}\n  more: *a\n"),
+        ("deployment.yaml", "apiVersion: v1\nkind: Pod\nspec: &a\n  containers: [*a, {image: python:3.13-slim}]\n"),
+        ("compose.yaml", "services: &a [*a]\n"),
+        ("compose.yaml", "services: " + "[" * 5000),
+        ("compose.yaml", "services: " + "{<<: " * 400 + "{}" + "}" * 400 + "\n"),
+        ("compose.yaml", "services:\n" + "".join(f"  s{n}: {{image: python:3.13-slim}}\n" for n in range(20_000))),
+        ("compose.yaml", "services:\n" + "".join(f"  s{n}:\n    image: python:3.13-slim\n" for n in range(200))),
+        ("Dockerfile", HUGE),
+        ("Dockerfile", "FROM python:3.13-slim AS a\n" * 490),
+        ("Dockerfile", "FROM python:3.13-slim\n" + "RUN echo\n" * 1990),
+        ("Dockerfile", "FROM python:3.13-slim\nRUN " + "[" * 100_000),
+    ],
+    ids=lambda text: text[:20].splitlines()[0],
+)
+def test_what_grows_when_it_is_read_takes_two_seconds_at_most_or_is_refused(file: str, text: str) -> None:
+    start = time.process_time()
+    with suppress(SwapError):
+        swapped_file(file, text, PLAIN, None, paths=True)
+    assert time.process_time() - start < 2

@@ -200,3 +200,7 @@ def test_the_state_in_a_word() -> None:
         "came back": GilStates(processes=2, off_at_start=2, came_back=1),
     }
     assert {word: gil_label(candidate(gil)) for word, gil in states.items()} == {word: word for word in states}
+
+
+def test_a_line_that_is_not_the_probes_is_no_process() -> None:
+    assert gil_states(["", "x", "1 0", "1 0 0\n"], []) == gil_states(["1 0 0\n"], [])

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from platformdirs import user_cache_path, user_data_path
 from pydantic import BaseModel, ValidationError
 
+from interlock import bounds
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OWN, OwnFile, lay, own_files, own_folder
 from interlock.catalog.types import LIMIT, TWIN, Data, split_label
@@ -187,7 +188,7 @@ def read_texts(root: Path) -> Texts:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    return bounds.read_text(path)
 
 
 def _texts(folder: Path) -> dict[str, str]:
@@ -245,7 +246,7 @@ def _name(root: Path, path: Path) -> str:
 def _read_toml(root: Path, path: Path) -> dict[str, Any]:
     name = _name(root, path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(bounds.read_text(path))
     except FileNotFoundError:
         raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

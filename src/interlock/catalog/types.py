@@ -26,7 +26,8 @@ AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/+-]+$")
 # A folder of this machine: absolute, below the home folder, or below what an environment variable names.
 MachinePath = Annotated[str, StringConstraints(pattern=r"^(/|~/|\$[A-Z][A-Z0-9_]*/)[A-Za-z0-9._/+-]+$")]
 PinnedReference = Annotated[str, StringConstraints(pattern=r"^[a-z0-9./:_-]+@sha256:[0-9a-f]{64}$")]
-Text = Annotated[str, StringConstraints(min_length=1)]
+# No control characters but tab and line feed: people read it, and shells and headers get it.
+Text = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
 # Numbers from a process, a host or a file are believed within these bounds alone, and a boolean is none of them.
 MOST_SECONDS, LEAST_VALUE_S, MOST_COUNT = 1e8, 1e-12, 2**63 - 1
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False, strict=True)]
@@ -34,7 +35,9 @@ Count = Annotated[int, Field(ge=0, le=MOST_COUNT, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+([abc]|rc)?[0-9]*$")]
 # A word between double quotes in a shell script, in which only $PREFIX is expanded.
-ShellWord = Annotated[str, StringConstraints(pattern=r'^([^"`\\$\n]|\$PREFIX([^A-Za-z0-9_"`\\$\n]|$))*$')]
+ShellWord = Annotated[
+    str, StringConstraints(pattern=r'^([^"`\\$\x00-\x1f\x7f]|\$PREFIX([^A-Za-z0-9_"`\\$\x00-\x1f\x7f]|$))*$')
+]
 PackageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 # A variant, or variant+mode.

@@ -15,6 +15,7 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from interlock import bounds
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, ProjectPaths
@@ -485,7 +486,7 @@ def tags_to_send(containers: DockerEngine, paths: ProjectPaths, known: Catalog, 
 def _read_image_ids(path: Path) -> dict[str, str]:
     """Read the file of --missing; StoreError if it is not JSON of ids by tag."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(bounds.read_text(path))
         return {str(tag): str(image_id) for tag, image_id in found.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise StoreError(

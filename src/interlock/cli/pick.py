@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from interlock import bounds
 from interlock.analysis.pick import advice
 from interlock.analysis.pick.advice import ImageHere, ThisMachine
 from interlock.analysis.pick.criteria import (
@@ -253,7 +254,7 @@ class RequirementsTest:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    return bounds.read_text(path)
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:

@@ -158,7 +158,7 @@ def first_failure(output: str) -> str:
     if not found:
         lines = [line for line in output.splitlines() if line.startswith(("ERROR", "[ERROR]"))]
         return lines[0] if lines else ""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         result = json.loads(found.group(1))
         if result.get("rc") == 124:
             return "it had not ended at its deadline"

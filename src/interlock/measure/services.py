@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from interlock.catalog.types import SCRATCH, Data
 from interlock.catalog.workloads import Benchmark, Load
@@ -226,7 +226,7 @@ def parse_fixed_rate(text: str) -> FixedRateRun:
     lines = [line for line in text.splitlines() if line.startswith(FIXED_RATE_LINE)]
     try:
         return FixedRateRun.model_validate(json.loads(lines[-1])["interlock_load"])
-    except (IndexError, ValueError, KeyError, TypeError, ValidationError):
+    except (IndexError, ValueError, KeyError, TypeError, RecursionError):
         raise WorkloadError(
             found=f"the load at a fixed rate printed no figures: {last_line(text)}",
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",

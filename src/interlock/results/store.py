@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from interlock import bounds
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Gil
 from interlock.errors import StoreError
@@ -192,7 +193,7 @@ def latest_builds(references: Path, profile: str) -> BuildRecord | None:
 def read_json(path: Path, model: type[Item]) -> Item:
     """Return a record that `write_json` wrote; StoreError if it cannot be read."""
     try:
-        return model.model_validate_json(path.read_text(encoding="utf-8"))
+        return model.model_validate_json(bounds.read_text(path, bounds.MOST_RECORD))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
@@ -213,7 +214,7 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
     `reported` names further figures to read of each benchmark's processes.
     """
     try:
-        return parse_pyperf(path.read_bytes(), reported)
+        return parse_pyperf(bounds.read_bytes(path), reported)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -258,7 +259,7 @@ def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
 def read_durations(cache: Path, profile: str) -> dict[str, float]:
     """Return how long each variant's last build took, in seconds; estimates only, so a broken file counts as empty."""
     try:
-        data = json.loads((cache / f"durations-{profile}.json").read_text(encoding="utf-8"))
+        data = json.loads(bounds.read_text(cache / f"durations-{profile}.json"))
         return {str(name): float(seconds) for name, seconds in data.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}

@@ -229,7 +229,7 @@ def is_list(arguments: str) -> bool:
         return False
     try:
         value = json.loads(arguments[start:])
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, list) and all(isinstance(part, str) for part in value)
 

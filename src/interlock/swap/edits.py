@@ -8,7 +8,6 @@ is below `# interlock: added uv`.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -128,7 +127,7 @@ def decode_original(content: str) -> str | None:
         return content
     try:
         raw = json.loads(content.removeprefix(JSON_PREFIX))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return raw if isinstance(raw, str) else None
 
@@ -326,6 +325,11 @@ class SwapResult:
     paths: tuple[FoundVersion, ...]
 
 
+# The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
+MOST_LINES, MOST_STAGES = 2000, 500
+FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
+
+
 def swapped_dockerfile(
     text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile"
 ) -> SwapResult:
@@ -334,6 +338,9 @@ def swapped_dockerfile(
     An earlier swap is taken back first, so that the comments keep the first original. With `paths` versions in paths,
     commands and names of wheels are edited too. Raises SwapError, which names `file`, if nothing can be swapped.
     """
+    if text.count("\n") > MOST_LINES or len(FROM_LINE.findall(text)) > MOST_STAGES:
+        size = f"has more than {MOST_LINES} lines or {MOST_STAGES} stages"
+        raise SwapError(file=file, found=size, todo="Name a Dockerfile of usual length.")
     names = [one.index for one in choose_stages(read_dockerfile(reverted(text, file=file)), stage, file)]
     back = Reversal(read_dockerfile(text), {ANY_STAGE, *names}, file)
     before, removed = read_dockerfile(apply_edits(text, back.edits())), back.removed_lines()
@@ -354,11 +361,31 @@ def swapped_dockerfile(
     )
 
 
+# A swap adds a comment to a line or takes one away; where more lines than this differ at once, all the rest counts.
+MOST_CHANGED = 100
+
+
 def changed_lines(before: str, after: str) -> tuple[int, ...]:
     """Return the numbers of the lines that are only in `after`."""
-    matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
-    changed = [range(low + 1, high + 1) for kind, _, _, low, high in matcher.get_opcodes() if kind != "equal"]
-    return tuple(line for lines in changed for line in lines)
+    old, new, changed = before.split("\n"), after.split("\n"), list[int]()
+    at = there = 0
+    while there < len(new):
+        gone, come = next(_next_same(old, new, at, there), (len(old) - at, len(new) - there))
+        changed += range(there + 1, there + come + 1)
+        at, there = at + gone + 1, there + come + 1
+    return tuple(changed)
+
+
+def _next_same(old: Sequence[str], new: Sequence[str], at: int, there: int) -> Iterator[tuple[int, int]]:
+    """Yield how many lines are gone and how many come before two lines are the same again, the fewest first.
+
+    difflib compares every line with every other, and takes a minute for 20,000 lines.
+    """
+    for total in range(MOST_CHANGED):
+        for come in range(total + 1):
+            left, right = at + total - come, there + come
+            if left < len(old) and right < len(new) and old[left] == new[right]:
+                yield total - come, come
 
 
 def line_before(line: int, removed: Sequence[int]) -> int:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 
+from interlock import bounds
 from interlock.catalog.variants import LOCAL_NAME
 from interlock.errors import StoreError, SwapError
 from interlock.swap import edits, manifests
@@ -235,7 +236,7 @@ def _outdated(image: str, expected: str | None, digests: dict[str, str | None], 
 def read_file(path: Path) -> str:
     """Return a user's file as text; bytes that are not UTF-8 are written back as they were."""
     try:
-        data = path.read_bytes()
+        data = bounds.read_bytes(path, bounds.MOST_TEXT)
     except OSError as error:
         raise StoreError(
             file=str(path),

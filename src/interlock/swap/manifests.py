@@ -6,12 +6,15 @@ A real parser of the format says where each image stands; only those characters 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 
 import tree_sitter_json
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tree_sitter import Language, Parser
 from tree_sitter import Node as JsonNode
@@ -50,6 +53,9 @@ from interlock.swap.paths import VERSION_TOKEN, FoundVersion, renamed
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
 CONTAINERS = frozenset({"container", "script"})
+# Where a swap ends with a refusal rather than after minutes.
+MOST_YAML, MOST_NESTED = 100_000, 200
+BRACKET = re.compile(r"[\[\]{}]")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 FLOW_QUOTES = frozenset({"'", '"'})
 # An anchor or a tag, which the parser counts as part of the value after it.
@@ -246,7 +252,7 @@ def read_manifest(text: str, file: str) -> ImageManifest:
         inline = tuple(block for node in services for block in _inline_dockerfiles(text, node))
         return ImageManifest(text, "service", "#", _entries(text, found, file), _built_instead(services), inline)
     if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
-        found = [one for document in documents for one in _container_images(document)]
+        found = [one for document in documents for one in _container_images(document, set())]
         return ImageManifest(text, "container", "#", _entries(text, found, file), _other_images(documents))
     if any(map(_is_ci, documents)):
         found = [one for document in documents for one in _job_images(document)]
@@ -260,12 +266,22 @@ def read_manifest(text: str, file: str) -> ImageManifest:
 
 def values_of(text: str, file: str) -> list[str]:
     """Return every scalar value of the file, in order."""
-    return [value for document in _documents(text, file) for value in _scalars(document)]
+    return [value for document in _documents(text, file) for value in _scalars(document, set())]
 
 
+@lru_cache(maxsize=4)  # a swap reads the same text several times, and the parser takes a second for 100 KB
 def _documents(text: str, file: str) -> list[Node]:
+    if len(text) > MOST_YAML:
+        raise _yaml_error(file, f"it is longer than {MOST_YAML // 1000} KB")
+    depths = accumulate(1 if found[0] in "[{" else -1 for found in BRACKET.finditer(text))
+    if max(depths, default=0) > MOST_NESTED:
+        raise _yaml_error(file, "it is nested too deeply")
     try:
-        return list(YAML(typ="rt", pure=True).compose_all(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # it would be printed, with lines of the file
+            return list(YAML(typ="rt", pure=True).compose_all(text))
+    except RecursionError:
+        raise _yaml_error(file, "it is nested too deeply") from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise _yaml_error(f"{file}:{line}", error.problem or "a mistake") from None
@@ -279,26 +295,30 @@ def _yaml_error(where: str, problem: str) -> SwapError:
     )
 
 
-def _scalars(node: Node | None) -> Iterator[str]:
+def _scalars(node: Node | None, seen: set[int]) -> Iterator[str]:
+    """Yield the values below a node; what an alias repeats once, whatever it is repeated in."""
     if isinstance(node, ScalarNode):
         yield node.value
-    elif isinstance(node, MappingNode | SequenceNode):
+    elif isinstance(node, MappingNode | SequenceNode) and id(node) not in seen:
+        seen.add(id(node))
         for child in node.value:
             for one in child if isinstance(child, tuple) else (child,):
-                yield from _scalars(one)
+                yield from _scalars(one, seen)
 
 
-def _get(node: Node | None, key: str) -> Node | None:
+def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | None:
     """Return the value of a mapping's key, its own or a merged one (<<)."""
-    if not isinstance(node, MappingNode):
+    seen = set() if seen is None else seen
+    if not isinstance(node, MappingNode) or id(node) in seen:
         return None
+    seen.add(id(node))
     merged: list[Node] = []
     for name, value in node.value:
         if name.value == key:
             return value  # type: ignore[no-any-return]
         if name.value == "<<":
             merged += value.value if isinstance(value, SequenceNode) else [value]
-    return next((found for one in merged if (found := _get(one, key)) is not None), None)
+    return next((found for one in merged if (found := _get(one, key, seen)) is not None), None)
 
 
 def _service_images(services: Node) -> Iterator[NamedImage]:
@@ -350,22 +370,25 @@ def _other_images(documents: Iterable[Node]) -> str:
     named = [
         f"line {value.start_mark.line + 1} ({path} is {value.value})"
         for document in documents
-        for path, value in _fields(document, "")
+        for path, value in _fields(document, "", set())
         if path.endswith("image") and python_image(str(value.value)) is not None
     ]
     return f"Another field than a container's names Python: edit {' and '.join(named)} by hand." if named else ""
 
 
-def _fields(node: Node, path: str) -> Iterator[tuple[str, ScalarNode]]:
-    """Yield the scalars below a mapping, with their keys joined by dots."""
+def _fields(node: Node, path: str, seen: set[int]) -> Iterator[tuple[str, ScalarNode]]:
+    """Yield the scalars below a mapping, with their keys joined by dots; what an alias repeats once."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
     if isinstance(node, ScalarNode):
         yield path.removeprefix("."), node
     elif isinstance(node, MappingNode):
         for key, value in node.value:
-            yield from _fields(value, f"{path}.{key.value}")
+            yield from _fields(value, f"{path}.{key.value}", seen)
     elif isinstance(node, SequenceNode):
         for value in node.value:
-            yield from _fields(value, path)
+            yield from _fields(value, path, seen)
 
 
 # Keys of a GitLab file's top level that are no jobs.
@@ -391,7 +414,9 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
         jobs = [(key, job, "container") for key, job in (held.value if isinstance(held, MappingNode) else [])]
     else:
         jobs = [
-            (key, job, "image") for key, job in document.value if key.value == "default" or key.value not in GITLAB_KEYS
+            (key, job, "image")
+            for key, job in document.value
+            if key.value == "default" or str(key.value) not in GITLAB_KEYS
         ]
         jobs += [(key, document, "image") for key, _ in document.value if key.value == "image"]
     for key, job, field in jobs:
@@ -402,18 +427,21 @@ def _job_images(document: Node) -> Iterator[NamedImage]:
             yield key.value, image, job
 
 
-def _container_images(node: Node | None) -> Iterator[NamedImage]:
+def _container_images(node: Node | None, seen: set[int]) -> Iterator[NamedImage]:
+    if id(node) in seen:  # an alias, perhaps to what it is in
+        return
+    seen.add(id(node))
     if isinstance(node, SequenceNode):
         for child in node.value:
-            yield from _container_images(child)
+            yield from _container_images(child, seen)
     elif isinstance(node, MappingNode):
         for key, value in node.value:
-            held = value.value if key.value in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode) else []
-            for container in [*held, *([value] if key.value in CONTAINERS else [])]:
+            held = value.value if str(key.value) in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode) else []
+            for container in [*held, *([value] if str(key.value) in CONTAINERS else [])]:
                 image, name = _get(container, "image"), _get(container, "name")
                 if isinstance(image, ScalarNode):
                     yield (str(name.value) if name is not None else None), image, container
-            yield from _container_images(value)
+            yield from _container_images(value, seen)
 
 
 def _entries(text: str, found: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:

@@ -167,7 +167,8 @@ def gil_switchers(log: str) -> list[str]:
 
 def gil_states(lines: Iterable[str], logs: Iterable[str]) -> GilStates | None:
     """Return what the GIL probe (a line for each process) and the interpreter's logs say; None if they say nothing."""
-    reports = [line.split(None, 3) for line in lines if line.strip()]
+    # A process of the service may write there what it likes.
+    reports = [words for words in (line.split(None, 3) for line in lines) if len(words) >= 3]
     named = [module for log in logs for module in gil_switchers(log)]
     off = [words for words in reports if words[1] == "0"]
     back = [words for words in off if words[2] == "1"]

@@ -350,3 +350,8 @@ def test_what_is_installed_here_is_what_python_says() -> None:
 def test_the_program_runs_on_every_interpreter_whose_pip_has_a_report() -> None:
     found = subprocess.run([*VERMIN, str(PROGRAM)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+def test_what_a_package_prints_in_the_programs_place_is_no_answer() -> None:
+    said = '{bad\n{"name": 1}\n{"name": "a", "version": "1", "files": []}\n' + '{"a":' * 100_000
+    assert [one.name for one in audit.parse(said)] == ["a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -245,3 +246,22 @@ def test_lines_have_the_numbers_that_pip_gives_them(text: str) -> None:
 
 def pips_own(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in preprocess(text) if line.strip()]
+
+
+@pytest.mark.parametrize("text", ["https://[::1\n", "-e git+https://[::1\n", "-f file://[x\n", "a" * 30_000])
+def test_an_address_that_is_none_and_a_line_without_end_are_refused_with_their_line(text: str) -> None:
+    with pytest.raises(RequirementsError) as caught:
+        read(text)
+    assert caught.value.key == "line 1"
+
+
+def test_files_that_include_each_other_twice_end() -> None:
+    files = {f"r{number}_txt": f"-r r{number + 1}.txt\n" * 2 for number in range(60)}
+    with pytest.raises(RequirementsError, match="more than"):
+        read("-r r0.txt\n", **files, r60_txt="numpy\n")
+
+
+def test_a_line_of_spaces_takes_no_longer_than_its_length() -> None:
+    start = time.process_time()
+    assert list(logical_lines("a" + " " * 500_000 + "b")) != []
+    assert time.process_time() - start < 2

@@ -49,3 +49,16 @@ def test_an_error_on_the_way_ends_it() -> None:
     ]
     with pytest.raises(RegistryError, match="refuses the user or password"):
         follow_transfer(events, "registry.example", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"status": "Pushing", "progressDetail": {"total": 2}},
+        {"status": "Pushing", "id": [], "progressDetail": {"current": "x", "total": -1}},
+        {"status": ["Pushing"], "progressDetail": "x", "aux": "x"},
+        {"aux": {"Digest": "../x"}},
+    ],
+)
+def test_an_event_with_other_fields_says_nothing(event: dict[str, Any]) -> None:
+    assert follow_transfer([event], "registry.example", lambda _: None) == ""

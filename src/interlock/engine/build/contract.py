@@ -17,6 +17,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from interlock import bounds
 from interlock.catalog.variants import Variant
 from interlock.engine.run.cells import remove
 from interlock.errors import BuildError, EngineError
@@ -331,7 +332,9 @@ def _answer(client: DockerClient, image_id: str, run: Run) -> str:
             container.start()
             with suppress(RequestException):  # at the deadline, what was said until then counts
                 container.wait(timeout=DEADLINE_S)
-            return str(container.logs(stdout=True, stderr=False).decode(errors="replace"))
+            return bounds.joined(container.logs(stdout=True, stderr=False, stream=True, follow=False)).decode(
+                errors="replace"
+            )
         finally:
             remove(container)
     except DockerException as error:

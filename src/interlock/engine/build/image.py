@@ -23,7 +23,7 @@ from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.images import Image
 
-from interlock import __version__
+from interlock import __version__, bounds
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
 from interlock.engine.client import HASH_LABEL, no_space, put_tag
@@ -112,7 +112,7 @@ def run_build(
     client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
 ) -> str | None:
     """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`."""
-    image_id = None
+    image_id, length = None, 0
     try:
         stream = client.api.build(
             fileobj=tar_of(files), custom_context=True, rm=True, forcerm=True, decode=True, **options
@@ -120,6 +120,10 @@ def run_build(
         for event in stream:
             text = event.get("stream") or event.get("error", "")
             log.append(text if text.endswith("\n") or "stream" in event else text + "\n")
+            length += len(text)
+            if length > bounds.MOST_SAID:  # of a step that prints without end, the last part says why it failed
+                kept = "".join(log)[-bounds.MOST_SAID // 2 :]
+                log[:], length = [kept], len(kept)
             for step in STEP.findall(text):
                 on_step(step)
             if "error" in event:

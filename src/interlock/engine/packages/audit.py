@@ -6,6 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -48,10 +49,25 @@ class Distribution:
         return canonicalize_name(self.name)
 
 
+# What `inside/audit.py` says in a line; packages that it imports print between its lines what they like.
+DISTRIBUTION = {"name": str, "version": str, "files": list}
+ANSWERED = {"module": str, "error": str, "by": str}
+
+
+def said_objects(output: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the JSON objects among the lines that have these fields, of these types."""
+    found = []
+    for line in output.splitlines():
+        with suppress(ValueError, RecursionError):
+            one = json.loads(line) if line.startswith("{") else None
+            if isinstance(one, dict) and all(name in one and isinstance(one[name], fields[name]) for name in fields):
+                found.append(one)
+    return found
+
+
 def parse(output: str) -> list[Distribution]:
     """Parse the output of `inside/audit.py --packages`: a JSON object per line."""
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return [Distribution(one["name"], one["version"], one["files"]) for one in lines]
+    return [Distribution(one["name"], one["version"], one["files"]) for one in said_objects(output, DISTRIBUTION)]
 
 
 def top_modules(files: Sequence[str]) -> list[str]:
@@ -158,8 +174,8 @@ def run_jobs(bench: Workbench, jobs: Sequence[ImportJob]) -> tuple[str | None, l
     # A second for each process to start and end, which its deadline does not include.
     limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
     output = _must(bench, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return lines[0]["bare"], _by_job(lines[1:], jobs)
+    bare = next((one["bare"] for one in said_objects(output, {"bare": str | None})), None)
+    return bare, _by_job(said_objects(output, ANSWERED), jobs)
 
 
 def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> list[list[ImportResult]]:

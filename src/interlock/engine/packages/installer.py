@@ -20,6 +20,7 @@ from docker import DockerClient
 from docker.errors import APIError, NotFound
 from packaging.utils import canonicalize_name
 
+from interlock import bounds
 from interlock.catalog.project import Catalog
 from interlock.engine.client import OWNER_LABEL, engine_errors
 from interlock.engine.packages import workbench
@@ -141,7 +142,7 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
     )
     try:
         stream, _ = container.get_archive(_record(packages))
-        with tarfile.open(fileobj=io.BytesIO(b"".join(stream))) as tar:
+        with tarfile.open(fileobj=io.BytesIO(bounds.joined(stream))) as tar:
             member = tar.extractfile(tar.getmembers()[0])
             return dict(json.loads(member.read())) if member else None
     except NotFound:

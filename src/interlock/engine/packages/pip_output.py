@@ -22,7 +22,7 @@ from interlock.errors import EngineError
 LEAST_PIP = (22, 2)
 WORDS = 400  # characters of a failure's message that a table shows
 
-PIP_VERSION = re.compile(r"^pip (\d+)\.(\d+)")
+PIP_VERSION = re.compile(r"^pip (\d{1,4})\.(\d{1,4})")
 COLLECTING = re.compile(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 STARTED = re.compile(r"^(?:Collecting|Processing|Obtaining) (\S+).*$", re.MULTILINE)
 FETCHED = re.compile(r"^\s+(?:Downloading|Using cached) (\S+)", re.MULTILINE)
@@ -256,11 +256,19 @@ class Resolved:
 
 
 def parse_report(text: str) -> list[Resolved]:
-    """Parse pip's installation report (version 1): what it would install, in its order."""
-    report = json.loads(text)
-    items = report["install"]
-    needed_by = _needed_by(items, report["environment"])
-    return [_resolved(item, needed_by[canonicalize_name(item["metadata"]["name"])]) for item in items]
+    """Parse pip's installation report (version 1): what it would install, in its order; EngineError for anything else.
+
+    Packages that pip built for it may have written its file.
+    """
+    try:
+        report = json.loads(text)
+        items = report["install"]
+        needed_by = _needed_by(items, report["environment"])
+        return [_resolved(item, needed_by[canonicalize_name(item["metadata"]["name"])]) for item in items]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise EngineError(
+            found=f"pip's report cannot be read ({type(error).__name__}: {error})", todo="Try again, or without caches."
+        ) from None
 
 
 def _resolved(item: Mapping[str, Any], needed_by: list[str]) -> Resolved:

@@ -14,9 +14,11 @@ from packaging.utils import canonicalize_name
 
 from interlock.errors import RequirementsError
 
-COMMENT = re.compile(r"(^|\s+)#.*$")
+COMMENT = re.compile(r"(^|(?<!\s)\s++)#.*$")
 EXTRAS = re.compile(r"^(.*?)(\[[^\]]*\])?$", re.DOTALL)
 EGG = re.compile(r"[#&]egg=([A-Za-z0-9._-]+)")
+# pip has no such limits; a file that includes two others, which include two others, would be read for ever.
+MOST_FILES, LONGEST_LINE = 200, 20_000
 ARCHIVE = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 
 
@@ -162,11 +164,17 @@ class _Reader:
     def __init__(self, read_text: ReadText, exists: Exists) -> None:
         self._read_text, self._exists = read_text, exists
         self._open: list[Path] = []
+        self._files = 0
         self.found = Requirements([])
 
     def file(self, path: Path, asked_by: str, *, is_constraint: bool) -> None:
         if path in self._open:
             raise RequirementsError(file=asked_by, found=f"{path} includes itself", todo="Remove one of the -r lines.")
+        self._files += 1
+        if self._files > MOST_FILES:
+            raise RequirementsError(
+                file=asked_by, found=f"more than {MOST_FILES} files are included", todo="Include each file once."
+            )
         self._open.append(path)
         for number, text in logical_lines(self._text(path, asked_by)):
             self._line(path, number, text, is_constraint)
@@ -185,7 +193,16 @@ class _Reader:
             ) from None
 
     def _line(self, path: Path, number: int, text: str, is_constraint: bool) -> None:
-        line = Line(text, str(path), number)
+        line = Line(text[:LONGEST_LINE], str(path), number)
+        if line.text != text:
+            raise _wrong(line, f"the line has more than {LONGEST_LINE} characters", "Shorten it.")
+        try:
+            self._read_line(line, is_constraint)
+        except (ValueError, RecursionError) as error:  # `https://[::1`
+            raise _wrong(line, f"'{text}' cannot be read ({error})", "Correct the line.") from None
+
+    def _read_line(self, line: Line, is_constraint: bool) -> None:
+        text = line.text
         if not text.startswith("-"):
             self._add(self._requirement(line), is_constraint)
             return

@@ -18,8 +18,10 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.images import Image
+from pydantic import BaseModel, ValidationError
 from requests.exceptions import RequestException
 
+from interlock.catalog.types import Count
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
@@ -58,12 +60,28 @@ def follow_transfer(events: Iterable[Mapping[str, Any]], host: str, on_step: Cal
     for event in events:
         if "error" in event:
             raise explain(host, str(event["error"]))
-        status, detail = event.get("status", ""), event.get("progressDetail") or {}
-        if status in MOVES and detail.get("total"):
-            moved[event["id"]] = (min(detail["current"], detail["total"]), detail["total"])
+        status = str(event.get("status", ""))
+        try:
+            detail = TransferProgress.model_validate(event.get("progressDetail") or {})
+        except ValidationError:
+            detail = TransferProgress()
+        if status in MOVES and detail.total:
+            moved[str(event.get("id"))] = (min(detail.current, detail.total), detail.total)
             on_step(f"{MOVES[status]} {_amount(moved)}")
-        digest = (event.get("aux") or {}).get("Digest") or next(iter(DIGEST.findall(status)), digest)
+        digest = next(iter(DIGEST.findall(f"{status} digest: {_digest(event)}")), digest)
     return digest
+
+
+class TransferProgress(BaseModel):
+    """How many bytes of a layer are there, of how many; engines leave both out where nothing is transferred."""
+
+    current: Count = 0
+    total: Count = 0
+
+
+def _digest(event: Mapping[str, Any]) -> str:
+    found = event.get("aux")
+    return str(found.get("Digest", "")) if isinstance(found, Mapping) else ""
 
 
 def _amount(moved: Mapping[str, tuple[int, int]]) -> str:

@@ -27,6 +27,7 @@ from docker.utils import parse_bytes
 from docker.utils.build import tar as tar_context
 from requests.exceptions import RequestException
 
+from interlock import bounds
 from interlock.catalog.types import MOUNT
 from interlock.engine.client import OWNER_LABEL, Address, engine_errors, engine_words, environment_for, no_space
 from interlock.engine.protocol import Answer
@@ -160,7 +161,7 @@ def require_running(sandbox: ContainerSandbox, when: str) -> None:
 
 def log_of(sandbox: ContainerSandbox) -> str:
     """Return everything that the container printed."""
-    return str(sandbox.container.logs().decode(errors="replace"))
+    return bounds.joined(sandbox.container.logs(stream=True, follow=False)).decode(errors="replace")
 
 
 def wait_for_end(sandbox: ContainerSandbox, limit_s: float) -> tuple[int, float] | None:
@@ -198,7 +199,7 @@ def read_gil_probe(sandbox: ContainerSandbox) -> list[str]:
     """Return the lines that the GIL probe wrote, one for each process."""
     try:
         parts, _ = sandbox.container.get_archive(GIL_FOLDER)
-        with tarfile.open(fileobj=io.BytesIO(b"".join(parts))) as tar:
+        with tarfile.open(fileobj=io.BytesIO(bounds.joined(parts))) as tar:
             written = [tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".gil")]
             return [stream.read().decode(errors="replace") for stream in written if stream]
     except (DockerException, tarfile.TarError):

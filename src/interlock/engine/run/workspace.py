@@ -14,6 +14,7 @@ from docker.models.containers import Container
 from docker.types import LogConfig
 from requests.exceptions import RequestException
 
+from interlock import bounds
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
@@ -249,7 +250,9 @@ class Counting:
         with engine_errors("the profiler did not end well"):
             self._container.kill(SIGNAL_STOP)
             code = self._container.wait(timeout=self._limit_s)["StatusCode"]
-            self.text = self._container.logs(stderr=False).decode()
+            self.text = bounds.joined(
+                self._container.logs(stderr=False, stream=True, follow=False), bounds.MOST_RECORD
+            ).decode()
         if code != 0:
             _explain(self._container)
 
