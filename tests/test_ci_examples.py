@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from interlock.cli.main import load_command
 from tests.builders import ROOT, edit
@@ -46,8 +47,8 @@ def test_every_example_is_checked_and_documented() -> None:
 def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None:
     text = (CI / name).read_text()
     steps = re.sub(r"\n\s+(?=--)", " ", text)
-    calls = re.findall(r"interlock ((?:trial|claims|pull|matrix) .+)", steps)
-    assert {call.split()[0] for call in calls} == {"trial", "claims", "pull", "matrix"}
+    calls = re.findall(r"interlock ((?:trial|claims|pull|matrix|swap) .+)", steps)
+    assert {call.split()[0] for call in calls} == {"trial", "claims", "pull", "matrix", "swap"}
     for call in calls:
         command, *words = shlex.split(call.rstrip(")").partition(" > ")[0])
         known = {option for parameter in load_command(command).params for option in parameter.opts}
@@ -58,3 +59,14 @@ def test_every_action_is_pinned_to_a_commit() -> None:
     used = re.findall(r"uses: (\S+)", (CI / "github-workflow.yml").read_text(encoding="utf-8"))
     assert used
     assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
+
+
+def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_reads() -> None:
+    (hook,) = YAML(typ="safe").load(ROOT / ".pre-commit-hooks.yaml")
+    program, command, *words = shlex.split(hook["entry"])
+    assert (program, hook["pass_filenames"], hook["language"]) == ("interlock", False, "python")
+    known = {option for parameter in load_command(command).params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+    names = ["Dockerfile", "api/Dockerfile.prod", "api.Dockerfile", "compose.yaml", ".devcontainer/devcontainer.json"]
+    assert all(re.search(hook["files"], name) for name in names)
+    assert not re.search(hook["files"], "docs/Dockerfiles.md")

@@ -61,7 +61,7 @@ def test_a_swap_is_shown_and_not_written(run: Run, file: Path) -> None:
 def test_the_diff_is_one_that_patch_applies(run: Run, file: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from interlock.cli.main import main; main()", "swap", str(file)]
     diff = subprocess.run([*command, "--to", "cpython-3.14t", "--paths"], stdout=subprocess.PIPE, check=True, cwd=ROOT)
-    run(file, "--to", "cpython-3.14t", "--paths", "--write")
+    run(file, "--to", "cpython-3.14t", "--paths", "--write", "--local")
     written = file.read_bytes()
     file.write_bytes(TEXT.encode("utf-8", "surrogateescape"))
     subprocess.run(["patch", "--binary", "-p0", "-d", "/"], input=diff.stdout, check=True, stdout=subprocess.DEVNULL)
@@ -71,7 +71,7 @@ def test_the_diff_is_one_that_patch_applies(run: Run, file: Path, tmp_path: Path
 
 def test_write_and_revert_leave_the_file_as_it_was(run: Run, file: Path) -> None:
     before, mode = file.read_bytes(), file.stat().st_mode
-    code, _, err = run(file, "--to", "cpython-3.14t", "--paths", "--write")
+    code, _, err = run(file, "--to", "cpython-3.14t", "--paths", "--write", "--local")
     assert code == 0
     assert f"interlock swap {file} --revert --write" in err
     assert file.read_bytes() != before
@@ -82,9 +82,9 @@ def test_write_and_revert_leave_the_file_as_it_was(run: Run, file: Path) -> None
 
 
 def test_a_swap_to_what_is_there_changes_nothing(run: Run, file: Path) -> None:
-    run(file, "--to", "cpython-3.14t", "--write")
+    run(file, "--to", "cpython-3.14t", "--write", "--local")
     status = file.stat()
-    code, out, err = run(file, "--to", "cpython-3.14t", "--write")
+    code, out, err = run(file, "--to", "cpython-3.14t", "--write", "--local")
     assert (code, out) == (0, "")
     assert "Not written" not in err
     assert file.stat().st_ino == status.st_ino
@@ -113,7 +113,7 @@ def test_the_image_for_production_is_the_default_and_the_one_for_studying_anothe
 def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "compose.yaml"
     file.write_text("services:\n  web: # c\n    image: python:3.12\n")
-    assert run(file, "--to", "cpython-3.13", "--write")[0] == 0
+    assert run(file, "--to", "cpython-3.13", "--write", "--local")[0] == 0
     assert file.read_text() == (
         "services:\n  web: # c\n    # interlock: was python:3.12\n"
         "    image: localhost/interlock/python:3.13-trixie-release\n"
@@ -121,7 +121,7 @@ def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None
 
 
 def test_check_passes_only_for_the_picked_image(run: Run, file: Path) -> None:
-    run(file, "--to", "cpython-3.14t", "--write")
+    run(file, "--to", "cpython-3.14t", "--write", "--local")
     assert run(file, "--check")[0] == 0
     assert run(file, "--check", "--to", "cpython-3.14t")[0] == 0
     code, _, err = run(file, "--check", "--to", "cpython-3.13")
@@ -153,7 +153,8 @@ def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
         (["FILE", "--revert", "--to", "cpython-3.14"], 2, "--revert"),
         (["FILE", "--check", "--write"], 2, "--check"),
         (["FILE.no", "--to", "cpython-3.14"], 7, "Dockerfile.no"),
-        (["FOLDER", "--to", "cpython-3.14"], 7, "/Dockerfile"),
+        (["FOLDER", "--to", "cpython-3.14", "--stage", "app"], 2, "--stage"),
+        (["FILE", "--revert", "--try"], 2, "--try"),
         (["--to", "cpython-3.14"], 7, "Dockerfile: "),
     ],
 )
@@ -192,3 +193,58 @@ def test_a_swap_is_taken_back_where_there_is_no_project(
     (tmp_path / "Dockerfile").write_text(f"# interlock: was python:3.12\nFROM {TAG}\n")
     assert run("--revert", "--write")[0] == 0
     assert (tmp_path / "Dockerfile").read_text() == "FROM python:3.12\n"
+
+
+def test_a_name_that_only_this_machine_has_is_written_only_if_that_is_asked_for(run: Run, file: Path) -> None:
+    before = file.read_bytes()
+    code, out, err = run(file, "--to", "cpython-3.14t", "--write")
+    assert code == 1
+    assert f"+FROM {TAG} AS app" in out
+    assert "--local" in err
+    assert file.read_bytes() == before
+
+
+FILES = {
+    "api/Dockerfile": "FROM python:3.12-slim\nRUN python3.12 -V\n",
+    "compose.yaml": "services:\n  api: {build: api}\n  job:\n    image: python:3.12-slim\n",
+    ".github/workflows/ci.yml": "on: [push]\njobs:\n  t:\n    container: python:3.12-slim\n    steps: []\n",
+    ".devcontainer/devcontainer.json": '{\n  "image": "python:3.12"\n}\n',
+}
+LEFT = {
+    "web/Dockerfile": "FROM node:22\n",
+    "chart/templates/job.yaml": "spec:\n  {{- if .x }}\n  image: python:3.12\n",
+    "node_modules/x/Dockerfile": "FROM python:3.12-slim\n",
+    "values.yaml": "a: 1\n",
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name, text in {**FILES, **LEFT}.items():
+        path = tmp_path / "repository" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "repository"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {name: (folder / name).read_text() for name in (*FILES, *LEFT)}
+
+
+def test_a_whole_repository_is_one_diff_one_check_and_one_revert(run: Run, repository: Path) -> None:
+    code, out, err = run(repository, "--to", "cpython-3.14t", "--paths")
+    assert code == 0
+    diffed = {line.split()[1] for line in out.splitlines() if line.startswith("+++ ")}
+    assert diffed == {str(repository / name) for name in FILES}
+    assert err.count("is in no registry") == 1
+    assert f"left      {repository}/chart/templates/job.yaml:" in err
+    assert contents(repository) == {**FILES, **LEFT}
+    assert run(repository, "--check", "--to", "cpython-3.14t")[0] == 1
+    assert run(repository, "--to", "cpython-3.14t", "--write", "--local")[0] == 0
+    assert {name for name, text in contents(repository).items() if TAG in text} == set(FILES)
+    assert run(repository, "--check", "--to", "cpython-3.14t")[0] == 0
+    assert run(repository, "--check")[0] == 0
+    assert run(repository, "--check", "--to", "cpython-3.13")[0] == 1
+    assert run(repository, "--revert", "--write")[0] == 0
+    assert contents(repository) == {**FILES, **LEFT}
+    assert run(repository, "--revert", "--write")[0] == 1

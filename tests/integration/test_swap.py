@@ -120,8 +120,13 @@ def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, im
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
     code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write")
+    assert code == 1, "a name of this machine alone is not written unasked"
+    assert "--local" in err
+    assert file.read_text() == DOCKERFILE
+    code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write", "--local", "--try")
     assert code == 0
     assert f"{image.tag} is in no registry" in err
+    assert "ended with 0: (42, (2, 7))" in err
     assert output_of(client, tmp_path) == "(42, (2, 7))"
     assert run(file, "--check", "--to", NO_THREADS)[0] == 0
     assert run(file, "--revert", "--write")[0] == 0
@@ -134,7 +139,7 @@ def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap
     assert image.base
     file = tmp_path / "Dockerfile"
     file.write_text(COPIED.format(base=image.base.reference))
-    assert run(file, "--to", NO_THREADS, "--paths", "--write")[0] == 0
+    assert run(file, "--to", NO_THREADS, "--paths", "--write", "--local")[0] == 0
     assert output_of(client, tmp_path) == "/usr/local/lib/python2.7/os.pyc"
 
 
@@ -158,12 +163,23 @@ def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Run, cli
     file = tmp_path / "Dockerfile"
     file.write_text(WITH_UV)
     try:
-        assert run(file, "--to", NO_THREADS, "--write")[0] == 0
+        assert run(file, "--to", NO_THREADS, "--write", "--local")[0] == 0
         assert output_of(client, tmp_path) == "2.7.18 /usr/local/bin/uvx"
         assert run(file, "--revert", "--write")[0] == 0
         assert file.read_text() == WITH_UV
     finally:
         client.images.remove(UV)
+
+
+@pytest.mark.usefixtures("image")
+def test_what_does_not_start_is_not_written(run: Run, client: Any, tmp_path: Path) -> None:
+    file, images = tmp_path / "Dockerfile", len(client.images.list(all=True))
+    file.write_text(DOCKERFILE)
+    code, _, err = run(file, "--to", NO_THREADS, "--write", "--local", "--try")
+    assert code == 6
+    assert "exit code" in err
+    assert file.read_text() == DOCKERFILE
+    assert len(client.images.list(all=True)) == images
 
 
 def test_without_paths_the_swapped_file_builds_and_does_not_run(
@@ -172,7 +188,7 @@ def test_without_paths_the_swapped_file_builds_and_does_not_run(
     """What --paths is for: nothing fails before the container starts."""
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE.replace('"python2.6"', '"python"'))
-    _, _, err = run(file, "--to", NO_THREADS, "--write")
+    _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
     assert "python2.6 -> python2.7 (stays without --paths)" in err
     with pytest.raises(Exception, match="No module named mod"):
         output_of(client, tmp_path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -19,8 +19,8 @@ from interlock.catalog.variants import Mode
 from interlock.cli.images import build_options
 from interlock.cli.options import PlainConsole, Profile
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.registry.api import registry_digest
-from interlock.engine.registry.names import find_tagged
+from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
+from interlock.engine.registry.names import HUB, Registry, find_tagged
 from interlock.errors import (
     BuildError,
     EngineError,
@@ -35,8 +35,9 @@ from interlock.printable import printable
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
-from interlock.swap.edits import SwapResult
-from interlock.swap.image_names import NewImage, is_local, new_image, parse_name
+from interlock.swap.image_names import ImageLine, NewImage, is_local, new_image, parse_name
+from interlock.swap.repository import Plan, PlannedFile, plan
+from interlock.trial.starting import build_and_start
 
 # A diff goes to standard output alone, so that `patch` can read it.
 notes = PlainConsole(stderr=True)
@@ -49,8 +50,9 @@ def swap_command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE",
-            help="Dockerfile, compose file, Kubernetes manifest or devcontainer.json (default: ./Dockerfile).",
+            metavar="FILE|FOLDER",
+            help="Dockerfile, compose file, manifest, CI file or devcontainer.json, or a folder with such files "
+            "(default: ./Dockerfile).",
         ),
     ] = None,
     to: Annotated[
@@ -70,27 +72,57 @@ def swap_command(
     paths: Annotated[
         bool, typer.Option("--paths", help="Change versions in paths, commands and wheel names too.")
     ] = False,
+    try_it: Annotated[
+        bool, typer.Option("--try", help="Build the changed Dockerfile and start it, before it is written.")
+    ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Write a name that only this machine has, if no registry has the image.")
+    ] = False,
     profile: Profile = None,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
     Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
     """
-    _check_options(to, write, revert, check_only, paths)
-    path = _path(file)
-    text = files.read_file(path)
+    _check_options(to, write, revert, check_only, paths, try_it)
+    place = _place(file)
+    if place.is_dir() and stage is not None:
+        raise UsageError(
+            key="--stage", found=f"names a stage of one file, and {place} is a folder", todo="Give the file."
+        )
     if revert:
-        _apply(path, text, _reverted(path, text, stage), write, lambda: None)
+        _apply(place, _reverted(place, stage), write, lambda _: None)
     elif check_only:
-        _check(path, text, to, stage, profile)
+        _check(place, to, stage, profile)
     else:
         image, caveats = _resolve(str(to), profile)
-        swapped = files.swapped_file(str(path), text, image, stage, paths=paths)
-        _apply(path, text, swapped.text, write, lambda: _print_caveats(path, [*caveats, *swapped.warnings], swapped))
+
+        def swapped(path: Path, text: str) -> PlannedFile:
+            made = files.swapped_file(str(path), text, image, stage, paths=paths)
+            return PlannedFile(path, text, made.text, made.warnings, made.paths)
+
+        def ready(made: Plan) -> None:
+            _print_caveats(made, caveats)
+            if write and not local and not image.pinned:
+                raise _unpushed_error(image)
+            if try_it:
+                _try(made)
+
+        _apply(place, plan(place, swapped), write, ready)
 
 
-def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, paths: bool) -> None:
+def _unpushed_error(image: NewImage) -> SwapError:
+    return SwapError(
+        key="--write",
+        found=f"{image.reference} is in no registry, so the file would build on this machine alone",
+        todo=f"Push it (`interlock push {image.variant} --registry HOST/NAMESPACE`), or add --local.",
+    )
+
+
+def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, paths: bool, try_it: bool) -> None:
     """Raise UsageError for options that exclude each other."""
+    if try_it and (revert or check_only):
+        raise UsageError(key="--try", found="cannot be combined with --revert or --check", todo="Leave those out.")
     if revert and (to or check_only or paths):
         raise UsageError(
             key="--revert", found="cannot be combined with --to, --check or --paths", todo="Leave those out."
@@ -101,39 +133,53 @@ def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, 
         raise missing_option("--to", "Name a variant: --to cpython-3.14 (`interlock pick` recommends one).")
 
 
-def _path(file: Path | None) -> Path:
+def _place(file: Path | None) -> Path:
     path = file or DEFAULT
-    if path.is_dir():
-        raise StoreError(file=str(path), found="is a folder", todo=f"Give a file: interlock swap {path / DEFAULT}")
     if not path.exists():
         others = [name for name in OTHERS if file is None and Path(name).exists()]
-        todo = f"Give the file: interlock swap {others[0]}" if others else "Give the file to change."
+        todo = f"Give the file: interlock swap {others[0]}" if others else "Give the file or the folder to change."
         raise StoreError(file=str(path), found="no such file", todo=todo)
     return path
 
 
-def _reverted(path: Path, text: str, stage: str | None) -> str:
-    before = files.reverted_file(str(path), text, stage)
-    if before == text:
+def _reverted(place: Path, stage: str | None) -> Plan:
+    made = plan(place, lambda path, text: PlannedFile(path, text, files.reverted_file(str(path), text, stage)))
+    if not made.changed:
         raise SwapError(
-            file=str(path), found="no line has a comment 'interlock: was'", todo="Nothing has to be reverted."
+            file=str(place), found="no line has a comment 'interlock: was'", todo="Nothing has to be reverted."
         )
-    return before
+    return made
 
 
-def _apply(path: Path, before: str, after: str, write: bool, print_caveats: Callable[[], None]) -> None:
-    """Show the diff and its caveats, and write the file with --write."""
-    if before == after:
-        print_caveats()
-        notes.print(Text(f"{path}: has that image already."), soft_wrap=True)
+def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], None]) -> None:
+    """Show the diff of all files, then what `ready` says, and write them with --write."""
+    for one in made.changed:
+        _print_diff(one.path, one.before, one.after)
+    ready(made)
+    for error in made.left:
+        notes.print(Text(f"left      {error}"), soft_wrap=True)
+    if not made.changed:
+        what = "has that image already" if made.files else "names no Python image that could be swapped"
+        notes.print(Text(f"{place}: {what}."), soft_wrap=True)
         return
-    _print_diff(path, before, after)
-    print_caveats()
     if not write:
         notes.print("Not written; --write applies it.", highlight=False)
         return
-    files.replace_file(path, after)
-    notes.print(Text(f"Written: {path}. `interlock swap {path} --revert --write` reverts it."), soft_wrap=True)
+    for one in made.changed:
+        files.replace_file(one.path, one.after)
+    many = f" ({len(made.changed)} files)" if place.is_dir() else ""
+    notes.print(Text(f"Written: {place}{many}. `interlock swap {place} --revert --write` reverts it."), soft_wrap=True)
+
+
+def _try(made: Plan) -> None:
+    """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
+    containers = connect()
+    logs = ProjectPaths.find().cache / "logs"
+    for one in made.changed:
+        if one.is_dockerfile:
+            notes.print(Text(f"try       {one.path}: building"), soft_wrap=True)
+            went = build_and_start(containers, one.path, one.after, logs, lambda _: None)
+            notes.print(Text(f"try       {one.path}: {went}"), soft_wrap=True)
 
 
 def _print_diff(path: Path, before: str, after: str) -> None:
@@ -153,13 +199,22 @@ def _lines(text: str) -> list[str]:
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def _print_caveats(path: Path, caveats: Sequence[Caveat], swapped: SwapResult) -> None:
-    for one in by_weight(caveats):
-        where = f"{path}:{one.line}: " if one.line else ""
-        notes.print(Text(f"{one.weight:<9} {where}{one.text}", style=STYLES[one.weight]), soft_wrap=True)
-    for found in swapped.paths:
-        state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
-        notes.print(Text(f"path      {path}:{found.line}: {found.old} -> {found.new} ({state})"), soft_wrap=True)
+def _print_caveats(made: Plan, caveats: Sequence[Caveat]) -> None:
+    """Print what each file's change may break, and then once what is to know of all of them."""
+    of_all = [*caveats, *(one for file in made.files for one in file.warnings if not one.line)]
+    for file in made.files:
+        for one in by_weight(one for one in file.warnings if one.line):
+            _print_caveat(one, f"{file.path}:{one.line}: ")
+        for found in file.paths:
+            state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
+            line = f"path      {file.path}:{found.line}: {found.old} -> {found.new} ({state})"
+            notes.print(Text(line), soft_wrap=True)
+    for one in by_weight(of_all):
+        _print_caveat(one, "")
+
+
+def _print_caveat(one: Caveat, where: str) -> None:
+    notes.print(Text(f"{one.weight:<9} {where}{one.text}", style=STYLES[one.weight]), soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -200,8 +255,26 @@ def _resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
     reference = built.reference if built else target.tag
     mode = [Caveat(0, text) for text in _of_mode(target.mode)]
     variants = target.known.variants
-    image = new_image(variants[target.name], target.profile, reference, variants.values())
+    platforms = _platforms(built) if built else []
+    image = new_image(variants[target.name], target.profile, reference, variants.values(), platforms)
     return image, [*mode, *caveats]
+
+
+def _platforms(built: Built) -> list[str]:
+    """Return what the image is for, as linux/arm64: all of a registry's index, or what this engine has."""
+    client = connect().client
+    if not built.digest:
+        return [_platform_name(client.images.get(built.tag).attrs)]
+    name = parse_name(built.digest)
+    try:
+        found = read_tag(Api(client, Registry(name.registry or HUB[0], "")), name.repository, name.digest)
+    except RegistryError:  # said elsewhere
+        return []
+    return [_platform_name(one["platform"]) for one in found.entries if one.get("platform")] if found else []
+
+
+def _platform_name(attributes: Mapping[str, Any]) -> str:
+    return platform_text(platform_of(attributes)).removesuffix("/v8")
 
 
 def _of_mode(mode: Mode | None) -> list[str]:
@@ -247,29 +320,43 @@ def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]
     return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
 
 
-def _check(path: Path, text: str, to: str | None, stage: str | None, profile: str | None) -> None:
+def _check(place: Path, to: str | None, stage: str | None, profile: str | None) -> None:
     """Print every line whose image is not the expected one; SwapError if there is one."""
     expected = _target(to, profile).tag if to else None
-    image_lines = files.lines_to_swap(str(path), text, stage) if to or stage else files.swapped_lines(str(path), text)
-    if not image_lines:
+    found: dict[Path, Sequence[ImageLine]] = {}
+    swapped: dict[Path, set[int]] = {}
+
+    def looked_at(path: Path, text: str) -> PlannedFile:
+        whole = files.lines_to_swap if to or stage else lambda file, text, _: files.swapped_lines(file, text)
+        found[path] = whole(str(path), text, stage)
+        swapped[path] = {one.line for one in files.swapped_lines(str(path), text)}
+        return PlannedFile(path, text, text)
+
+    left = plan(place, looked_at).left
+    lines = [(path, one) for path, some in found.items() for one in some]
+    if not lines:
         raise SwapError(
-            file=str(path), found="no line of it was swapped", todo="Give the expected variant with --to VARIANT."
+            file=str(place), found="no line of it was swapped", todo="Give the expected variant with --to VARIANT."
         )
-    swapped = {one.line for one in files.swapped_lines(str(path), text)}
-    ours = [one.image for one in image_lines if files.interlock_tag(one.image, swapped=one.line in swapped)]
-    problems = files.outdated_lines(image_lines, expected, _digests(ours), swapped)
-    for problem in problems:
-        notes.print(Text(f"{path}:{problem}"), soft_wrap=True)
+    digests = _digests(
+        [one.image for path, one in lines if files.interlock_tag(one.image, swapped=one.line in swapped[path])]
+    )
+    problems = [
+        f"{path}:{problem}"
+        for path, some in found.items()
+        for problem in files.outdated_lines(some, expected, digests, swapped[path])
+    ]
+    for said in (*problems, *map(str, left if to else ())):
+        notes.print(Text(said), soft_wrap=True)
     if problems:
         variant = to or "VARIANT"
         raise SwapError(
-            file=str(path),
-            found=f"{len(problems)} of {len(image_lines)} image lines have another image",
-            todo=f"Update them: interlock swap {path} --to {variant} --write",
+            file=str(place),
+            found=f"{len(problems)} of {len(lines)} image lines have another image",
+            todo=f"Update them: interlock swap {place} --to {variant} --write",
         )
-    notes.print(
-        Text(f"{path}: {', '.join(dict.fromkeys(one.image for one in image_lines))}: up to date."), soft_wrap=True
-    )
+    images = ", ".join(dict.fromkeys(one.image for _, one in lines))
+    notes.print(Text(f"{place}: {images}: up to date."), soft_wrap=True)
 
 
 def _digests(images: Sequence[str]) -> dict[str, str | None]:

@@ -406,7 +406,8 @@ def _image_edits(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) 
         else:
             edits[stage.index] = [*_from_edits(dockerfile.text, stage, to)]
     changed = [edit for some in edits.values() for edit in some]
-    return [*changed, *(edit for stage in chosen for edit in _uv_edits(dockerfile.text, stage))]
+    # What is added to a stage comes before the comment of the next one, which may be at the same place.
+    return [*(edit for stage in chosen for edit in _uv_edits(dockerfile.text, stage)), *changed]
 
 
 def whole_lines_end(text: str, instruction: Instruction) -> int:

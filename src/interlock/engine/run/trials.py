@@ -139,6 +139,25 @@ def _create(services: ServiceNetwork, start: Start) -> Container:
     )
 
 
+def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: float) -> str:
+    """Start a container as its image says and watch it; WorkloadError if it ends with an error meanwhile."""
+    with engine_errors("the engine cannot start it"):
+        container = client.containers.run(
+            image_id, detach=True, labels={OWNER_LABEL: owner}, log_config=LogConfig(type="json-file")
+        )
+    try:
+        code = int(container.wait(timeout=watched_s)["StatusCode"])
+    except RequestException:
+        return f"runs after {watched_s:g} s"
+    else:
+        said = last_lines(str(container.logs().decode(errors="replace")))
+        if code:
+            raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
+        return f"ended with 0: {said}"
+    finally:
+        cells.remove(container)
+
+
 def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
     """Return what an image EXPOSEs, as in 8000/tcp."""
     return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
