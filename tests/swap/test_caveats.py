@@ -121,6 +121,14 @@ def test_what_needs_a_part_that_the_new_image_lacks_is_told_with_the_way_out(lin
     assert says(f"FROM python:3.13-slim\n{line}\n", "is not there", PLAIN) == []
 
 
+def test_a_library_of_the_interpreters_is_missed_where_another_base_takes_it() -> None:
+    library = "/usr/local/lib/libpython3.13.so.1.0"
+    text = f"FROM python:3.13-slim AS py\nFROM nginx/unit\nCOPY --from=py {library} /usr/local/lib/\n"
+    lacks = replace(PLAIN, differences={"libpython": "one binary"}, ways_out={"libpython": "cpython-3.13-shared"})
+    assert says(text, "one binary; use cpython-3.13-shared", lacks) == [3]
+    assert says(text, "needs libpython") == []
+
+
 @pytest.mark.parametrize("line", ["RUN adduser --system app", "RUN addgroup x && useradd -g x y"])
 def test_adduser_is_no_longer_in_slim_images(line: str) -> None:
     assert heavy(f"FROM python:3.13-slim\n{line}\n") == [(2, Weight.BREAKS)]

@@ -299,6 +299,7 @@ def _foreign_files(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage
             there = dockerfile.root_of(source) if source else None
             if there is not None and there.index in swapped and here.index not in swapped:
                 yield from _files_that_leave(dockerfile, stage, instruction, there, to)
+                yield from _difference_caveats(instruction, to)
             elif here.index in swapped and (there is None or there.index not in swapped):
                 where = (
                     f"stage {source.label}, which stays {there.image}" if source and there else f"{name}, which stays"
