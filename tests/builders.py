@@ -25,7 +25,7 @@ from interlock.catalog.variants import (
 )
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
 from interlock.engine.agent import Agent
-from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, Ended
+from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, Ended, StackOptions
 from interlock.measure import processes
 from interlock.measure.cells import Resources
 from interlock.results.experiments import (
@@ -340,7 +340,7 @@ class ScriptedSandbox:
     def has_no_memory_left(self) -> bool:
         return False
 
-    def count(self, method: Method) -> AbstractContextManager[Counting]:
+    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         raise NotImplementedError
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:

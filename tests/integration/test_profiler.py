@@ -244,7 +244,7 @@ def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reaso
 
 def refusing(methods: list[Method]) -> Any:
     @contextmanager
-    def counting(client: Any, image_id: str, owner: str, cell: Any, method: Method) -> Iterator[None]:
+    def counting(client: Any, image_id: str, owner: str, cell: Any, method: Method, **_: Any) -> Iterator[None]:
         if method in methods:
             raise EngineError(found=f"{method} is refused", todo="Nothing.")
         yield

@@ -1,8 +1,14 @@
-/* Counting by BPF: loads syscalls.bpf.c for one cell and prints what it counted. */
+/* Counting by BPF: loads syscalls.bpf.c for one cell and prints what it counted. Compiled twice: with stacks and without. */
 #define _GNU_SOURCE
 #include "counts.h"
 #include "profiler.h"
+#ifdef WITH_STACKS
+#include "stacks_method.h"
+#define METHOD stacks_method
+#else
 #include "syscalls.skel.h"
+#define METHOD bpf_method
+#endif
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -34,8 +40,14 @@ static void start(const struct target *target) {
     program->rodata->namespace_inode = target->inode;
     if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
         bpf_program__set_autoload(program->progs.interlock_task, false);
+#ifdef WITH_STACKS
+    prepare_stacks(program, target);
+#endif
     if (syscalls__load(program) != 0)
         give_up("the kernel refuses the BPF program: %s", strerror(errno));
+#ifdef WITH_STACKS
+    fill_stacks(program);
+#endif
     __u32 slot = 0;
     if (target->cgroup >= 0 && bpf_map_update_elem(bpf_map__fd(program->maps.cell), &slot, &target->cgroup, BPF_ANY))
         give_up("the cell's cgroup cannot be watched: %s", strerror(errno));
@@ -210,11 +222,16 @@ static void print(void) {
            program->rodata->by_namespace ? "pid namespace" : "cgroup",
            bpf_program__fd(program->progs.interlock_task) >= 0 ? "true" : "false");
     printf("\"lost\": {\"open_calls\": %llu, \"errors\": %llu, \"locks\": %llu, \"unknown_numbers\": %llu, "
-           "\"missed\": %llu}, \"phases\": {",
-           lost->open_calls, lost->errors, lost->locks, lost->unknown_numbers, missed());
+           "\"stacks\": %llu, \"sites\": %llu, \"edges\": %llu, \"codes\": %llu, \"missed\": %llu}, \"phases\": {",
+           lost->open_calls, lost->errors, lost->locks, lost->unknown_numbers, lost->stacks, lost->sites, lost->edges,
+           lost->codes, missed());
     for (unsigned phase = STARTUP; phase < SHOWN_PHASES; phase++)
         print_phase(phase);
-    printf("}}\n");
+    putchar('}');
+#ifdef WITH_STACKS
+    print_stacks(program, phase_names, SHOWN_PHASES);
+#endif
+    printf("}\n");
 }
 
-const struct method bpf_method = {"bpf", start, print};
+const struct method METHOD = {"bpf", start, print};

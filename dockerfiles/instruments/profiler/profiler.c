@@ -24,7 +24,8 @@ void give_up(const char *format, ...) {
 }
 
 static _Noreturn void usage(void) {
-    fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY]\n", stderr);
+    fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY]"
+          " [--stacks CALL,... [--frames OFFSET,...] [--file ELF]...]\n", stderr);
     exit(EXIT_USAGE);
 }
 
@@ -48,6 +49,9 @@ int main(int count, char **arguments) {
     const struct method *method = NULL;
     const char *cgroups = "/host/cgroup";
     pid_t pid = 0;
+    struct target wanted = {.files = calloc(count, sizeof *wanted.files)}, target;
+    if (!wanted.files)
+        give_up("out of memory");
     for (int index = 1; index < count; index += 2) {
         const char *value = arguments[index + 1];
         if (strcmp(arguments[index], "--method") == 0)
@@ -56,11 +60,19 @@ int main(int count, char **arguments) {
             pid = atoi(value);
         else if (strcmp(arguments[index], "--cgroups") == 0 && value)
             cgroups = value;
+        else if (strcmp(arguments[index], "--stacks") == 0 && value)
+            wanted.stacks = arguments[index + 1];
+        else if (strcmp(arguments[index], "--frames") == 0 && value)
+            wanted.frames = value;
+        else if (strcmp(arguments[index], "--file") == 0 && value)
+            wanted.files[wanted.file_count++] = value;
         else
             usage();
     }
     if (!method || pid <= 0)
         usage();
+    if (wanted.stacks && method == &bpf_method)
+        method = &stacks_method;
     /* Blocked before anything is started, so that an early SIGTERM is not lost. */
     sigset_t ends;
     int received;
@@ -68,8 +80,11 @@ int main(int count, char **arguments) {
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    struct target target;
     find_target(pid, cgroups, &target);
+    target.stacks = wanted.stacks;
+    target.frames = wanted.frames;
+    target.files = wanted.files;
+    target.file_count = wanted.file_count;
     refuse_beside_others(&target);
     method->start(&target);
     puts("ready");

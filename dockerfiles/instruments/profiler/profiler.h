@@ -12,6 +12,10 @@ struct target {
     int cgroup;         /* its directory in the cgroup v2 hierarchy, or -1 */
     int perf_cgroup;    /* its directory where perf counts by cgroup, or -1 */
     uint64_t device, inode; /* of its PID namespace */
+    char *stacks;       /* the calls whose stacks are taken besides futex, or NULL for none */
+    const char *frames; /* where the interpreter keeps its frames (stacks.h), or NULL */
+    const char **files; /* ELF files that may be on a stack, as the cell sees them */
+    unsigned file_count;
 };
 
 /* A way to count: start, and print after the end. Both end the program with a reason on stderr if they cannot. */
@@ -21,7 +25,7 @@ struct method {
     void (*print)(void);
 };
 
-extern const struct method bpf_method, tracepoints_method;
+extern const struct method bpf_method, tracepoints_method, stacks_method;
 
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

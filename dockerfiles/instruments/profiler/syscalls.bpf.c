@@ -37,8 +37,9 @@ __u64 phase_since_ns, phase_ns[PHASES];
 struct lost lost;
 
 struct open_call {
-    __u64 since_ns, address;
+    __u64 since_ns, address, stack;
     __u32 number, operation, phase;
+    bool is_stacked;
 };
 
 #define ARRAY(NAME, ENTRIES, VALUE)                \
@@ -121,6 +122,37 @@ static __always_inline void mark(__u32 descriptor, __u32 process) {
     phase_at_exec = descriptor & PHASE_MASK;
 }
 
+struct sched_info {
+    unsigned long long run_delay;
+} __attribute__((preserve_access_index));
+
+struct mm_struct;
+
+struct thread_struct {
+    unsigned long fsbase;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+    unsigned long nvcsw, nivcsw;
+    struct sched_info sched_info;
+    struct mm_struct *mm;
+    struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+static __always_inline bool waits_in(__u32 operation) {
+    return operation == WAIT || operation == WAIT_BITSET || operation == LOCK_PI || operation == LOCK_PI2 ||
+           operation == WAIT_REQUEUE_PI;
+}
+
+static __always_inline bool wakes_in(__u32 operation) {
+    return operation == WAKE || operation == WAKE_BITSET || operation == WAKE_OP;
+}
+
+/* Compiled twice: stacks need kernels that describe their types, and counting does not. */
+#ifdef WITH_STACKS
+#include "stacks.bpf.h"
+#endif
+
 SEC("raw_tp/sys_enter")
 int interlock_enter(struct bpf_raw_tracepoint_args *event) {
     if (!is_watched())
@@ -156,6 +188,10 @@ int interlock_enter(struct bpf_raw_tracepoint_args *event) {
         if (futex)
             futex->calls++;
     }
+#ifdef WITH_STACKS
+    if (is_stacked(number))
+        open_site(&call, process, event->args[0]);
+#endif
     call.since_ns = bpf_ktime_get_ns();
     if (bpf_map_update_elem(&open_calls, &thread, &call, BPF_ANY))
         __sync_fetch_and_add(&lost.open_calls, 1);
@@ -189,15 +225,6 @@ static __always_inline void count_wait(const struct open_call *call, __u32 proce
     }
     __sync_fetch_and_add(&lock->waits, 1);
     __sync_fetch_and_add(&lock->ns, ns);
-}
-
-static __always_inline bool waits_in(__u32 operation) {
-    return operation == WAIT || operation == WAIT_BITSET || operation == LOCK_PI || operation == LOCK_PI2 ||
-           operation == WAIT_REQUEUE_PI;
-}
-
-static __always_inline bool wakes_in(__u32 operation) {
-    return operation == WAKE || operation == WAKE_BITSET || operation == WAKE_OP;
 }
 
 static __always_inline void count_futex(const struct open_call *call, __u32 process, __u64 ns, long result) {
@@ -241,6 +268,10 @@ int interlock_exit(struct bpf_raw_tracepoint_args *event) {
         count_error(&call, -result);
     if (call.number == FUTEX)
         count_futex(&call, ids >> 32, ns, result);
+#ifdef WITH_STACKS
+    if (call.is_stacked)
+        close_site(&call, ids >> 32, ns, result);
+#endif
     return 0;
 }
 
@@ -268,15 +299,6 @@ int interlock_end(void *unused) {
     bpf_map_delete_elem(&open_calls, &thread);
     return 0;
 }
-
-struct sched_info {
-    unsigned long long run_delay;
-} __attribute__((preserve_access_index));
-
-struct task_struct {
-    unsigned long nvcsw, nivcsw;
-    struct sched_info sched_info;
-} __attribute__((preserve_access_index));
 
 /* The kernel's own account of a task, read once, when the task ends: exact, and nothing is added to a switch. Left out
  * where the kernel does not describe its types (no BTF). */

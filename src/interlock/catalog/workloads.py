@@ -146,6 +146,9 @@ class Benchmark(Data):
     profile_syscalls: list[str] | Literal["all"] = Field(
         default=["futex"], description="System calls whose number profile_metric shows; ['futex'] shows the lock cost."
     )
+    why: bool = Field(
+        default=False, description="Take stacks of its waits and wakes too, in a pass of its own, where it is profiled."
+    )
     parallel: int = Field(
         default=1, ge=1, description="Processes of a command that start at once; each is a unit of work."
     )
@@ -227,6 +230,7 @@ OF_PROGRAMS = (
     "requires_python",
     "needs_gil",
     "profile_metric",
+    "why",
     "details",
 )
 Item = TypeVar("Item")

@@ -45,6 +45,7 @@ COMMANDS = {
     "trial": Entry(ANSWER, "trial", "trial_command", "Run your own Dockerfile on several variants and compare them."),
     "swap": Entry(ANSWER, "swap", "swap_command", "Change the Python image in a Dockerfile or manifest, and back."),
     "matrix": Entry(MEASURE, "matrix", "matrix", "Build variants, measure workloads on them and report: the main job."),
+    "why": Entry(MEASURE, "why", "why_command", "Say where a benchmark waits, for which lock and for whom."),
     "fleet": Entry(MEASURE, "fleet", "fleet_command", "Measure a matrix on many hosts."),
     "report": Entry(MEASURE, "report", "report_command", "Show an experiment: the answer, what changed, what is open."),
     "claims": Entry(MEASURE, "report", "claims_command", "Check published claims against an experiment."),
@@ -67,6 +68,7 @@ COMMANDS = {
 EXTRA_OF = {
     "trial": "measure",
     "matrix": "measure",
+    "why": "measure",
     "fleet": "fleet",
     **dict.fromkeys(("report", "claims", "compare", "history"), "report"),
     "export": "export",

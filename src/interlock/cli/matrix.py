@@ -54,6 +54,7 @@ class MatrixRequest:
     seed: int | None
     profiled: bool
     release: bool
+    why: bool = False
 
     @property
     def variants(self) -> list[str]:
@@ -82,6 +83,7 @@ class MatrixRequest:
             workloads=self.workloads,
             conditions=self.conditions,
             profiled=self.profiled,
+            why=self.why,
         )
 
 
@@ -103,6 +105,7 @@ def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
         baseline=options.baseline,
         seed=options.seed,
         profiled=options.profile,
+        why=options.why,
         release=options.release,
     )
 
@@ -127,6 +130,7 @@ def resumed_request(request: MatrixRequest, settings: Settings) -> MatrixRequest
         baseline=settings.baseline,
         seed=settings.seed,
         profiled=settings.profiled,
+        why=settings.why,
         release=settings.profile == "release",
     )
 
@@ -143,6 +147,7 @@ def require_no_contradiction(options: MatrixOptions, asked: MatrixRequest, began
         "--baseline": options.baseline and options.baseline != before.baseline,
         "--seed": options.seed is not None and options.seed != before.seed,
         "--no-profile": not options.profile and before.profiled,
+        "--why": options.why and not before.why,
         "--release": options.release and not before.release,
         "--engine": options.engine and options.engine is not engine_of(began),
     }

@@ -98,6 +98,9 @@ class MatrixOptions:
     ] = None
     seed: Seed = None
     profile: Profiled = True
+    why: Annotated[bool, typer.Option("--why", help="Take stacks of waits and wakes of every profiled benchmark.")] = (
+        False
+    )
     release: Release = False
     engine: Engine = None
 

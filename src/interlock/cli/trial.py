@@ -114,6 +114,7 @@ def trial_command(
     ] = None,
     seed: Seed = None,
     syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True,
+    why: Annotated[bool, typer.Option("--why", help="Take stacks of waits and wakes, in a pass of its own.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the built images, under a tag.")] = False,
     as_json: Json = False,
     output: Annotated[
@@ -165,6 +166,7 @@ def trial_command(
         memory=memory,
         network=network,
         profiled=syscalls,
+        why=why,
     )
     with progress.open_display(as_json) as display:
         planned, built = _plan_candidates(

@@ -100,6 +100,21 @@ class Needs:
     load: bool = False
 
 
+@dataclass(frozen=True)
+class StackOptions:
+    """What a profiler needs to take stacks, besides those at futex calls, and why it has no Python frames."""
+
+    calls: Sequence[str]
+    files: Sequence[str]  # executables and libraries, as the sandbox sees them
+    offsets: Sequence[int] | None  # of the interpreter's frames
+    no_frames: str = ""
+
+    def arguments(self) -> list[str]:
+        """Return the profiler's options."""
+        frames = [] if self.offsets is None else ["--frames", ",".join(map(str, self.offsets))]
+        return ["--stacks", ",".join(self.calls), *frames, *(word for file in self.files for word in ("--file", file))]
+
+
 class Counting(Protocol):
     """A profiler at work; `text` is what it printed, once `stop` has returned."""
 
@@ -126,8 +141,8 @@ class Sandbox(Protocol):
         """Whether the kernel killed one of its processes for want of memory."""
         ...
 
-    def count(self, method: Method) -> AbstractContextManager[Counting]:
-        """Count what happens in the sandbox from the first line of the block on, until `stop`."""
+    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
+        """Count what happens in the sandbox from the first line of the block on, until `stop`; BPF takes stacks too."""
         ...
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:

@@ -72,6 +72,7 @@ def repeat_command(settings: Settings, words_for: Words = NAMED, engine: EngineN
     words += ["--rounds", str(settings.rounds)] if settings.rounds_limit is None else []
     words += ["--baseline", settings.baseline, "--seed", str(settings.seed)]
     words += [] if settings.profiled else ["--no-profile"]
+    words += ["--why"] if settings.why else []
     words += [] if settings.budget_s is None else ["--budget", f"{settings.budget_s:g}s"]
     words += ["--engine", engine.value] if engine else []
     return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
@@ -204,7 +205,7 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, rec
     """Measure workload by workload until something ends it; the record is written after each."""
     resources, ending, names = None, watching.ending, assignment.to_measure
     with ending.kept():
-        resources = _set_up(engine, assignment, record, watching)
+        resources = set_up(engine, assignment, record, watching)
     if resources is None:
         return
     record.probe = resources.probe
@@ -249,7 +250,7 @@ def _in_mode(known: Catalog, plain: Subject, name: str | None) -> Subject:
     return plain.model_copy(update=update)
 
 
-def _set_up(engine: Engine, assignment: Assignment, record: Record, watching: Watching) -> Resources:
+def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Watching) -> Resources:
     """Return what all cells share: the engine's workspace, the best probe that works in it, and packages."""
 
     def on_step(variant: str, step: str) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from interlock.catalog.types import TWIN
 from interlock.catalog.workloads import Benchmark
-from interlock.engine.protocol import Counting, Sandbox, Workspace
+from interlock.engine.protocol import Counting, Sandbox, StackOptions, Workspace
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
-from interlock.measure import processes
-from interlock.measure.cells import NO_WORK, Cell, ProgressUpdate, Session, Start, profiled_argv, run_in
+from interlock.measure import processes, stacks
+from interlock.measure.cells import NO_WORK, Cell, ProgressUpdate, Session, Start, environment_of, profiled_argv, run_in
 from interlock.measure.instructions import count_instructions
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import load_fully, make_ready, running_service
+from interlock.measure.stacks import Interpreter
 from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import ProgramOutput, State
+from interlock.results.lock_sites import LockSites
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts, Probe
 
 NO_CALLS = PhaseCounts(total=0, syscalls={})
@@ -54,11 +57,57 @@ def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkPro
         return profile_service(session, benchmark, cell, probe.method)
     by = _by_phases if probe.method is Method.BPF else _by_difference
     found = by(session, benchmark, cell, probe.method)
-    # A counter that fails is no reason to lose the system calls.
+    # A counter that fails is no reason to lose the system calls; nor are stacks.
     try:
-        return found.model_copy(update={"instructions": count_instructions(session, benchmark, cell, probe)})
+        found = found.model_copy(update={"instructions": count_instructions(session, benchmark, cell, probe)})
     except InterlockError as error:
-        return found.model_copy(update={"no_instructions": error.found})
+        found = found.model_copy(update={"no_instructions": error.found})
+    if not (benchmark.why or session.resources.settings.why):
+        return found
+    try:
+        return found.model_copy(update={"why": lock_sites_in(session, benchmark, cell, probe)})
+    except InterlockError as error:
+        return found.model_copy(update={"no_why": error.found})
+
+
+def lock_sites_in(session: Session, benchmark: Benchmark, cell: Cell, probe: Probe) -> LockSites:
+    """Return where a benchmark's work waits and wakes, from a run of its own; UnsupportedHereError without BPF."""
+    require_stacks(probe)
+    asked = Interpreter(cell.sandbox, cell.subject.options, environment_of(session, cell, benchmark))
+    if session.workload.load is not None:
+        with running_service(session, benchmark, cell) as service:
+            make_ready(session, benchmark, service)
+            there = replace(asked, sandbox=service.sandbox)
+            return lock_sites_while(
+                there, service.sandbox.mark_work(LAUNCH), lambda: load_fully(session, service).requests
+            )
+    options = asked.frames()
+    text, output = _watched(session, benchmark, cell, probe.method, benchmark.profile_loops, asked=options)
+    phase = COMMAND_PHASE if benchmark.command is not None else PROGRAM_PHASE
+    return lock_sites_from(text, phase, _units(benchmark, output), asked, options)
+
+
+def lock_sites_while(asked: Interpreter, marked: AbstractContextManager[None], work: Callable[[], int]) -> LockSites:
+    """Return where a container waits and wakes while `work` runs, which returns its units."""
+    options = asked.frames()
+    text, units = watched_work(asked.sandbox.count(Method.BPF, options), marked, work)
+    return lock_sites_from(text, COMMAND_PHASE, units, asked, options)
+
+
+def require_stacks(probe: Probe) -> None:
+    """Raise UnsupportedHereError unless the probe can take stacks."""
+    if probe.method is not Method.BPF:
+        reason = probe.refused.get(Method.BPF, "another probe was chosen")
+        raise UnsupportedHereError(
+            found=f"stacks are taken by BPF, which does not work here: {reason}",
+            todo="Run `interlock doctor`: it says how to allow it.",
+        )
+
+
+def lock_sites_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> LockSites:
+    """WorkloadError if events were lost or the sums are not the exact counts."""
+    work = stacks.Work(phase, parse_bpf(text)[phase], units)
+    return stacks.lock_sites_of(_json(text), work, asked.lines, options.no_frames)
 
 
 def _units(benchmark: Benchmark, output: ProgramOutput | None) -> int:
@@ -98,12 +147,18 @@ def _start_alone(session: Session, cell: Cell, method: Method) -> PhaseCounts:
     return parse_tracepoints(profiler.text)
 
 
-def _watched(
-    session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int
+def _watched(  # noqa: PLR0913  the last one is for stacks alone
+    session: Session,
+    benchmark: Benchmark,
+    cell: Cell,
+    method: Method,
+    loops: int,
+    *,
+    asked: StackOptions | None = None,
 ) -> tuple[str, ProgramOutput | None]:
     """Return what the profiler printed about one process, and the process's own report."""
     argv = profiled_argv(session, cell, benchmark, loops)
-    with cell.sandbox.count(method) as profiler:
+    with cell.sandbox.count(method, asked) as profiler:
         start = Start(argv, cell.subject.environment, may_idle=loops == NO_WORK)
         outcome, output, _ = run_in(session, cell, benchmark, start)
         profiler.stop()
@@ -262,13 +317,21 @@ def profile_while(
 
     Entering and leaving `marked` marks the beginning and the end of what is counted.
     """
+    text, units = watched_work(counting_calls, marked, work)
+    if method is Method.BPF:
+        return profile_by_phases(parse_bpf(text), units, command=True)
+    return profile_by_difference(method, parse_tracepoints(text), NO_CALLS, units)
+
+
+def watched_work(
+    counting_calls: AbstractContextManager[Counting], marked: AbstractContextManager[None], work: Callable[[], int]
+) -> tuple[str, int]:
+    """Return what the profiler printed about a container while `work` ran, and the units of work."""
     with counting_calls as profiler:
         with marked:
             units = work()
         profiler.stop()
-    if method is Method.BPF:
-        return profile_by_phases(parse_bpf(profiler.text), units, command=True)
-    return profile_by_difference(method, parse_tracepoints(profiler.text), NO_CALLS, units)
+    return profiler.text, units
 
 
 ATTEMPT = [LAUNCH, "--", "true"]

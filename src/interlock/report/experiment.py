@@ -31,6 +31,7 @@ from interlock.report.tables import (
     rich_parts,
     share_text,
 )
+from interlock.report.why import WHY_COLUMNS, why_cells
 from interlock.results.experiments import (
     CellResult,
     Experiment,
@@ -263,7 +264,18 @@ def profile_sections(tables: Sequence[Table]) -> list[Section]:
             base = next((profile.instructions for label, profile in rows if label == table.baseline), None)
             cells = tuple((label, *_profile(metric, profile, base)) for label, profile in rows)
             sections_.append(Section(title, PROFILE_COLUMNS, cells))
+            sections_ += _why_sections(table)
     return sections_
+
+
+def _why_sections(table: Table) -> list[Section]:
+    """Return why each row waits, where stacks were taken: its costliest sites with the share of all time in them."""
+    profiles = [(row.label, row.profile) for row in table.rows if row.profile]
+    rows = [
+        (label, cells) for label, profile in profiles if profile.why or profile.no_why for cells in why_cells(profile)
+    ]
+    title = f"{table.workload.name}: {table.benchmark.name}, why it waits"
+    return [Section(title, WHY_COLUMNS, tuple((label, *cells) for label, cells in rows))] if rows else []
 
 
 PROFILE_COLUMNS = (

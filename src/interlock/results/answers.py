@@ -316,6 +316,7 @@ class TrialSettings(Data):
     memory: str | None = None
     network: str | None = None
     profiled: bool = True
+    why: bool = False
 
     @property
     def looks(self) -> bool:

@@ -184,6 +184,7 @@ class Settings(Data):
     workloads: list[str]
     conditions: list[str] = []  # under which the baseline is measured once more
     profiled: bool
+    why: bool = False  # stacks of every profiled benchmark, not only of those named so
     budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
 
     @property

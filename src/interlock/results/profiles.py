@@ -11,6 +11,7 @@ from pydantic import Field
 
 from interlock.catalog.types import Data
 from interlock.catalog.workloads import Benchmark
+from interlock.results.lock_sites import LockSites
 
 
 class Method(StrEnum):
@@ -140,6 +141,8 @@ class BenchmarkProfile(Data):
     deducted: str | None = None
     instructions: Instructions | None = None
     no_instructions: str = ""
+    why: LockSites | None = None  # from a pass of its own
+    no_why: str = ""
 
     def knows(self, names: Sequence[str] | Literal["all"]) -> bool:
         """Return whether calls of these names were counted at all."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,10 @@ from interlock.measure import disturbances
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.ending import Ending
 from interlock.measure.processes import LAUNCH
-from interlock.measure.profiling import profile_while, require_watching
+from interlock.measure.profiling import lock_sites_while, profile_while, require_stacks, require_watching
 from interlock.measure.rounds import RoundOrder, Schedule, interleave, unsteady
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
+from interlock.measure.stacks import Interpreter
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, CommandRun, Figure, TrialSettings
 from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import BenchmarkProfile, Method, Probe
@@ -157,25 +158,47 @@ def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:
     for number, entry in enumerate(profiled):
         resources.on_progress(ProgressUpdate("profile", "", entry.label, number, len(profiled)))
         try:
-            entry.update(profile=_profiled(resources, entry, resources.probe.method))
+            found = _profiled(resources, entry, resources.probe.method)
+            if resources.settings.why:
+                found = _with_stacks(resources, entry, resources.probe, found)
+            entry.update(profile=found)
         except InterlockError as error:
             entry.update(no_profile=error.found)
+
+
+def _with_stacks(resources: TrialResources, entry: Entry, probe: Probe, found: BenchmarkProfile) -> BenchmarkProfile:
+    """Add where the candidate waits, from a run of its own, or why that is not known."""
+    try:
+        require_stacks(probe)
+        with _working(resources, entry) as (sandbox, marked, work):
+            return found.model_copy(update={"why": lock_sites_while(Interpreter(sandbox), marked, work)})
+    except InterlockError as error:
+        return found.model_copy(update={"no_why": error.found})
 
 
 def _profiled(resources: TrialResources, entry: Entry, method: Method) -> BenchmarkProfile:
     """Count system calls under the load once the service is warm, per request; or of the tests, per run."""
     require_watching(method)
+    with _working(resources, entry) as (sandbox, marked, work):
+        return profile_while(sandbox.count(method), marked, work, method)
+
+
+@contextmanager
+def _working(
+    resources: TrialResources, entry: Entry
+) -> Iterator[tuple[ContainerSandbox, AbstractContextManager[None], Callable[[], int]]]:
+    """Yield a container that is ready, what marks its work, and the work, which returns its units."""
     runs, checks = resources.runs, resources.checks
     if checks.address is None:
         with runs.container(entry, IDLE) as idle:
-            work: Callable[[], int] = lambda: _run_tests(resources, idle)  # noqa: E731
-            return profile_while(idle.count(method), nullcontext(), work, method)
+            yield idle, nullcontext(), lambda: _run_tests(resources, idle)
+        return
     if checks.load is None:
         raise WorkloadError(key="--load", found="is missing: calls are counted per request", todo="Give a load.")
     with runs.container(entry) as service:
         base, _ = runs.healthy(service, checks.address)
         runs.warm(service, checks.address, base)
-        return profile_while(service.count(method), service.mark_work(LAUNCH), lambda: runs.load(base)[1], method)
+        yield service, service.mark_work(LAUNCH), lambda: runs.load(base)[1]
 
 
 def _run_tests(resources: TrialResources, idle: ContainerSandbox) -> int:

@@ -20,6 +20,7 @@ from interlock.printable import printable
 from interlock.report.experiment import lock_cost_text, most_calls_text
 from interlock.report.tables import Section, end_of_rounds_text, error_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
+from interlock.report.why import WHY_COLUMNS, why_cells
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 from interlock.results.experiments import duration_text, engine_line, host_line
 from interlock.results.profiles import BenchmarkProfile, Method
@@ -145,6 +146,17 @@ def call_section(trial: Trial) -> Section | None:
     return Section(f"system calls of the {of}, counted after all timing", ("", *per, "most calls"), rows)
 
 
+def why_section(trial: Trial) -> Section | None:
+    """Return the costliest sites of each candidate, where stacks were taken."""
+    rows = [
+        (YOURS.get(one.label, one.label), *cells)
+        for one in trial.candidates
+        if one.profile and (one.profile.why or one.profile.no_why)
+        for cells in why_cells(one.profile)
+    ]
+    return Section("why it waits", ("", *WHY_COLUMNS[1:]), tuple(rows)) if rows else None
+
+
 def _calls(profile: BenchmarkProfile) -> tuple[str, ...]:
     phase = profile.phases[profile.counted]
     names = most_calls_text(profile, MOST_CALLS)
@@ -225,8 +237,8 @@ def terminal(trial: Trial) -> RenderableType:
 
 
 def _sections(trial: Trial, judged: Sequence[JudgedCandidate]) -> list[Section]:
-    calls = call_section(trial)
-    return [figure_section(trial, judged), *([calls] if calls else [])]
+    rest = (call_section(trial), why_section(trial))
+    return [figure_section(trial, judged), *(one for one in rest if one)]
 
 
 def _verdict(one: JudgedCandidate) -> Text:

@@ -28,7 +28,7 @@ from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
 from interlock.engine.host import toolchain
 from interlock.engine.host.prefixes import LOCALE, environment_of
-from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended
+from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, StackOptions
 from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
 from interlock.errors import EngineError, FloodError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
@@ -97,7 +97,7 @@ class HostSandbox:
         """Return no: only a container's memory is limited."""
         return False
 
-    def count(self, method: Method) -> AbstractContextManager[Counting]:
+    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         raise unsupported("the profiler runs in a container")
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:

@@ -19,7 +19,7 @@ from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import OWNER_LABEL, engine_errors
-from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended
+from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended, StackOptions
 from interlock.engine.run import cells
 from interlock.engine.run.cells import remove, run_in_workload
 from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
@@ -64,10 +64,10 @@ class ContainerSandbox:
     def has_no_memory_left(self) -> bool:
         return cells.ran_out_of_memory(self.container)
 
-    def count(self, method: Method) -> AbstractContextManager[Counting]:
+    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="nothing was set up to profile with", todo="Run without --no-profile.")
-        return counting(self.client, self.instruments_image_id, self.owner, self.container, method)
+        return counting(self.client, self.instruments_image_id, self.owner, self.container, method, stacks=stacks)
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:
         return work_marked(self.client, self.container, launcher)
@@ -258,7 +258,15 @@ class Counting:
 
 
 @contextmanager
-def counting(client: DockerClient, image_id: str, owner: str, cell: Container, method: Method) -> Iterator[Counting]:
+def counting(  # noqa: PLR0913  each is another thing
+    client: DockerClient,
+    image_id: str,
+    owner: str,
+    cell: Container,
+    method: Method,
+    *,
+    stacks: StackOptions | None = None,
+) -> Iterator[Counting]:
     """Count what happens in the cell's container from the first line of the block on, until `stop`.
 
     The profiler sees the host's processes, because it looks for other tracers, and needs SYS_ADMIN for BPF and perf;
@@ -267,7 +275,8 @@ def counting(client: DockerClient, image_id: str, owner: str, cell: Container, m
     with engine_errors("the engine does not start the profiler"):
         cell.reload()
         limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
-        profiler = _create(client, image_id, owner, ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])])
+        watched = ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])]
+        profiler = _create(client, image_id, owner, watched + (stacks.arguments() if stacks else []))
     try:
         with engine_errors("the engine does not start the profiler"):
             profiler.start()

@@ -1,0 +1,115 @@
+"""Names of locks: what a stack says of the lock that its call is for. The rules are data, tried in order.
+
+Images are stripped: their static functions have no names. Two of them are known all the same by whom they call: what
+waits for a condition variable takes the GIL, and what parks a thread locks a PyMutex. A chain is the C functions from
+the call up to the interpreter's loop, joined by " < ", each as `name (file)` or `file+0xstart`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from interlock.results.lock_sites import UNNAMED
+
+BETWEEN = " < "
+# Files of the library in which locks and queues are made of locks: what is asked is who called them.
+INSIDE = re.compile(
+    r"(?:^|/)(?:threading|queue|Queue|_threading_local|weakref|_weakrefset|contextlib|selectors|socket|subprocess|"
+    r"concurrent/futures/\w+|multiprocessing/\w+|asyncio/\w+|logging/\w+|importlib/\w+)\.py:\d+ |^<frozen "
+)
+LOOP = re.compile(r"_?PyEval_EvalFrame(?:Default|Ex)\b")
+LOOP_IN = re.compile(rf"\b{LOOP.pattern}")
+WHOLE = 16  # functions that the profiler takes at most: a stack of so many may go on
+CONDITION, PARKING = re.compile(r"pthread_cond_\w+ "), re.compile(r"_PyParkingLot_(?:Park|Unpark)\b")
+TAKES_GIL, LOCKS_MUTEX = "GIL function", "PyMutex function"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A lock's name, and what is searched in the chain of a stack and in its Python frames (`file:line name < ...`)."""
+
+    name: str
+    c: str = ""
+    python: str = ""
+
+
+LIBC = r"^(?:(?:[^<]*\(libc[^<]*|libc\S*) < )*"
+LEADING = r"^(?:threading:\d+ \S+ < )*"
+ATTACH = r"_PyParkingLot_Park \S+ < (?:python\S+ < )?PyEval_(?:Restore|Acquire)Thread"
+STARTING = LEADING + r"threading:\d+ (?:\w*Thread\.)?_*(?:start|join|bootstrap_inner|shutdown|stop|delete)\b"
+IMPORTING = LEADING + r"<frozen importlib\._bootstrap>:\d+ (?:_ModuleLock|_get_module_lock|_BlockingOn|acquire|release)"
+RULES = (
+    Rule("pth scheduler", c=r"\bpth_|libpth|\(libpthread\.so\.2\d"),
+    Rule("malloc arena", c=LIBC + r"(?:malloc|free|calloc|realloc|memalign|malloc_trim)\b"),
+    Rule("stop-the-world", c=r"StopTheWorld|StartTheWorld|stop_the_world|_PyThreadState_Suspend|tstate_wait_attach"),
+    Rule("GIL", c=TAKES_GIL + r"|\btake_gil|\bdrop_gil"),
+    Rule("GIL", c=r"PyThread_(?:acquire|release)_lock\w* \S+ < PyEval_"),
+    Rule("stop-the-world", c=ATTACH),
+    Rule("thread start/end", c=r"pthread_(?:create|join)|PyThread_(?:start_new|join|detach)_"),
+    Rule("dynamic linker", c=r"\bdl(?:open|sym|close)\b|ld-linux"),
+    Rule("import lock", c=r"PyImport_(?:Acquire|Release)Lock"),
+    Rule("import lock", python=IMPORTING),
+    Rule("thread start/end", python=STARTING),
+    Rule("queue.Queue's condition", python=r"^threading:\d+ (?:_?Condition\.)?(?:wait|notify)\b.* < [qQ]ueue:"),
+    Rule("queue.Queue.mutex", c=r"PyThread_\w+_lock|sem_|_PyParkingLot|PyMutex f", python=LEADING + r"[qQ]ueue:"),
+    Rule("thread start/end", c=r"PyEvent_Wait|_PyParkingLot_UnparkAll"),
+    Rule("PyMutex of an object", c=r"CriticalSection|\bPyMutex_(?:Lock|Unlock)\b"),
+)  # fmt: skip
+# A lock that Python code takes or gives back.
+PYTHON_LOCK = re.compile(r"PyThread_\w*lock|_PyParkingLot|_PySemaphore|\bsem_|PyMutex function")
+FRAME = re.compile(r"(?:[^ ]*/)?([^/ ]+?)(?:\.py)?:(\d+) (.*)")
+
+
+def up_to_loop(c: Sequence[str]) -> list[str]:
+    """Return the functions from the call up to the interpreter's loop, which is the last one."""
+    for index, function in enumerate(c):
+        if LOOP.match(function):
+            return list(c[: index + 1])
+    return list(c)
+
+
+def roles(stacks: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Return what unnamed functions of the interpreter do, by what they call."""
+    found: dict[str, str] = {}
+    for c in stacks:
+        for inner, outer in itertools.pairwise(c):
+            if not outer.startswith(("python", "libpython")):
+                continue
+            if CONDITION.match(inner):
+                found[outer] = TAKES_GIL
+            elif PARKING.match(inner):
+                found.setdefault(outer, LOCKS_MUTEX)
+    return found
+
+
+def _short(frame: str) -> str:
+    """Return a frame as rules see it: the file without folder and ending."""
+    found = None if frame.startswith("<") else FRAME.fullmatch(frame)
+    return f"{found[1]}:{found[2]} {found[3]}" if found else frame
+
+
+def caller_of(python: Sequence[str]) -> str:
+    """Return the innermost frame of the caller's own code: not inside threading.py, queue.py and the like.
+
+    A stack that is inside them throughout has its outermost frame; one without frames nothing.
+    """
+    for frame in python:
+        if not INSIDE.search(frame):
+            return frame
+    return python[-1] if python else ""
+
+
+def lock_name(c: Sequence[str], python: Sequence[str], known_roles: Mapping[str, str]) -> str:
+    """Return the name of the lock that a call from this stack is for; UNNAMED if no rule knows it."""
+    chain = BETWEEN.join(known_roles.get(function, function) for function in c)
+    frames = BETWEEN.join(map(_short, python))
+    for rule in RULES:
+        if re.search(rule.c, chain) and re.search(rule.python, frames):
+            return rule.name
+    if not python and PYTHON_LOCK.search(chain) and not LOOP_IN.search(chain) and len(c) < WHOLE:
+        return "thread start/end"  # no frame yet, or none any more
+    caller = caller_of(python)
+    return f"lock of {_short(caller)}" if caller and PYTHON_LOCK.search(chain) else UNNAMED

@@ -1,0 +1,100 @@
+"""The command that explains where a benchmark waits: why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from interlock.catalog import project
+from interlock.catalog.project import Catalog
+from interlock.catalog.types import split_label
+from interlock.cli import progress
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
+from interlock.cli.machine import ready_machine
+from interlock.cli.options import Engine, Json, Release, Results, console, open_project, profile_name
+from interlock.errors import UsageError, nearest
+from interlock.measure.experiment import Assignment
+from interlock.measure.explaining import explain
+from interlock.report import why
+from interlock.report.tables import rich_parts
+from interlock.results import store
+from interlock.results.experiments import Settings
+from interlock.results.lock_sites import LockSites
+
+
+def why_command(
+    variant: Annotated[str, typer.Argument(metavar="VARIANT", help="Variant, plain or in a mode (A+MODE).")],
+    benchmark: Annotated[
+        str, typer.Argument(metavar="WORKLOAD/BENCHMARK", help="What to run, for instance locks/queue.")
+    ],
+    against: Annotated[
+        str | None, typer.Option(metavar="VARIANT", help="Variant to compare with, plain or in a mode.")
+    ] = None,
+    flame: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a flame graph of the first variant (SVG).")
+    ] = None,
+    as_json: Json = False,
+    release: Release = False,
+    engine: Engine = None,
+    results: Results = None,
+) -> None:
+    """Say where a benchmark waits, for which lock, and who wakes whom.
+
+    Nothing is timed: stacks of all calls that wait or wake are taken under BPF, in any image, stripped or not.
+    """
+    paths, known = open_project()
+    workload, name = _benchmark(known, benchmark)
+    labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
+    variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
+    with ready_machine(paths, known, True, agreed=False, engine=engine) as machine:
+        built = build_variants(machine, known, variants, build_options(paths, release))
+        fail_on_failed_builds(built)
+        settings = Settings(
+            quick=False,
+            rounds=2,
+            seed=0,
+            baseline=variants[0],
+            profile=profile_name(release),
+            variants=labels,
+            workloads=[workload],
+            profiled=True,
+            why=True,
+        )
+        assignment = Assignment(known, paths.root, results or paths.results, built, settings, "interlock why")
+        with progress.open_display(as_json) as display:
+            found = explain(machine, assignment, name, progress.MeasureProgress(display, 1))
+    unit = known.workloads[workload].unit
+    for label, one in found.items():
+        store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", one)
+    if flame:
+        store.write_atomically(
+            flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", found[labels[0]])
+        )
+    if as_json:
+        typer.echo("{" + ", ".join(f'"{label}": {one.model_dump_json()}' for label, one in found.items()) + "}")
+        return
+    _show(found, labels, unit)
+
+
+def _benchmark(known: Catalog, text: str) -> tuple[str, str]:
+    """Return the workload and the benchmark that WORKLOAD/BENCHMARK names; UsageError if there is none."""
+    workload, _, name = text.partition("/")
+    (workload,) = project.select_workloads(known.workloads, [workload])
+    names = [one.name for one in known.workloads[workload].benchmarks]
+    if name not in names:
+        todo = nearest(name, names)
+        raise UsageError(key="WORKLOAD/BENCHMARK", found=f"'{workload}' has no benchmark '{name}'", todo=todo)
+    return workload, name
+
+
+def _show(found: dict[str, LockSites], labels: list[str], unit: str) -> None:
+    for label, one in found.items():
+        console.print(Text(f"{label}: {why.summary_text(one)}", style="bold"))
+        console.print(Group(*(part for section in why.sections_of(label, one, unit) for part in rich_parts(section))))
+    if len(labels) > 1:
+        section = why.difference_section(labels[0], labels[1], found[labels[0]], found[labels[1]], unit)
+        console.print(Group(*rich_parts(section)))

@@ -1,0 +1,217 @@
+"""Stacks: where a process waits and wakes, taken by the profiler in a pass of its own, and named.
+
+First the variant is asked where it keeps its frames, then the work runs under the profiler, then the variant is asked
+for the lines. The sums over all sites are the exact counts of the same process, or the pass fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from interlock.analysis.lock_names import caller_of, lock_name, roles, up_to_loop
+from interlock.engine.protocol import Ended, Sandbox, StackOptions
+from interlock.errors import WorkloadError, last_line
+from interlock.results.lock_sites import Edge, LockSites, Site
+from interlock.results.profiles import PhaseCounts
+
+_INSIDE = files("interlock.engine").joinpath("inside")
+ASK_FRAMES = _INSIDE.joinpath("frame_offsets.py").read_text(encoding="utf-8")
+ASK_LINES = _INSIDE.joinpath("lines.py").read_text(encoding="utf-8")
+ASK_S = 60
+# The profiler's order: struct frame_offsets in dockerfiles/instruments/profiler/stacks.h.
+OFFSETS = (
+    "thread", "through", "frame", "previous", "code", "instruction", "by_address", "scale", "instructions", "copies",
+    "copy_number", "filename", "name", "first_line", "text", "type", "type_name", "list_file", "list", "list_state",
+    "running_file", "running",
+)  # fmt: skip
+# The calls whose stacks are taken besides futex, and those of pth's scheduler.
+CALLS = ("sched_yield",)
+PTH_STACKS = ("select", "pselect6", "poll", "ppoll")
+# An argument of a command line may have 128 KiB.
+MOST_BYTES = 100_000
+
+# file, first line, name, instruction
+RawFrame = tuple[str, int, str, int]
+Function = tuple[str, int, str]
+# Lines by function and instruction.
+Lines = Mapping[tuple[Function, int], int]
+Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A variant that answers questions about itself, in a sandbox with the options and the environment of its work."""
+
+    sandbox: Sandbox
+    options: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def frames(self) -> StackOptions:
+        """Ask where it keeps its frames; without an answer stacks have C functions alone, and say why."""
+        ended = self._run(ASK_FRAMES)
+        answer = _last_json(ended)
+        if answer is None:
+            return StackOptions(CALLS, [], None, f"the interpreter did not say: {last_line(ended.stderr)}")
+        found, elf_files = answer["offsets"], answer["files"]
+        offsets = None if found is None else [int(found[name]) for name in OFFSETS]
+        # Waiting for sockets is no locking, except where a scheduler in the process does nothing else.
+        on_pth = any("/libpth" in file and "/libpthread.so.0" not in file for file in elf_files)
+        return StackOptions([*CALLS, *(PTH_STACKS if on_pth else ())], elf_files, offsets, answer["missing"])
+
+    def lines(self, wanted: Iterable[RawFrame]) -> Lines:
+        """Ask for the lines of instructions; what it does not know is at its function's first line."""
+        by_function: dict[Function, list[int]] = defaultdict(list)
+        for file, first, name, instruction in sorted(set(wanted)):
+            by_function[file, first, name].append(instruction)
+        found: dict[tuple[Function, int], int] = {}
+        for some in _chunks(list(by_function.items())):
+            request = json.dumps([[*function, instructions] for function, instructions in some])
+            answer = _last_json(self._run(ASK_LINES, request)) or []
+            for (function, instructions), lines in zip(some, answer, strict=False):
+                found |= {(function, one): line for one, line in zip(instructions, lines, strict=True)}
+        return found
+
+    def _run(self, program: str, *arguments: str) -> Ended:
+        return self.sandbox.run(["python", *self.options, "-c", program, *arguments], ASK_S, self.environment)
+
+
+def _last_json(ended: Ended) -> Any:
+    """Return what the last line of an output says; None if it says nothing."""
+    try:
+        return json.loads(ended.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return None
+
+
+def _chunks(items: list[tuple[Function, list[int]]]) -> Iterator[list[tuple[Function, list[int]]]]:
+    some: list[tuple[Function, list[int]]] = []
+    size = 0
+    for one in items:
+        size += len(json.dumps(one))
+        if some and size > MOST_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(one)
+    if some:
+        yield some
+
+
+@dataclass(frozen=True)
+class Work:
+    """The phase whose sites are wanted, its exact counts and its units of work."""
+
+    phase: str
+    counted: PhaseCounts
+    units: int
+
+
+def lock_sites_of(
+    data: Mapping[str, Any],
+    work: Work,
+    ask: Callable[[Iterable[RawFrame]], Lines],
+    no_frames: str = "",
+) -> LockSites:
+    """Return the sites and edges of a phase of the profiler's output; WorkloadError if their sums are not the counts.
+
+    `ask` returns the lines of the instructions that it is given.
+    """
+    sites = [one for one in data["sites"] if one["phase"] == work.phase]
+    edges = [one for one in data["edges"] if one["phase"] == work.phase]
+    check_sums(sites, work.counted)
+    used = {one["stack"] for one in sites} | {one[end] for one in edges for end in ("waiter", "waker")}
+    stacks = {key: stack for key, stack in data["stacks"].items() if key in used}
+    lines = ask(_raw(frame) for stack in stacks.values() for frame in stack["python"])
+    chains = {key: tuple(up_to_loop(stack["c"])) for key, stack in stacks.items()}
+    frames = {key: tuple(_frame(_raw(one), lines) for one in stack["python"]) for key, stack in stacks.items()}
+    merged = _merged(sites, chains, frames)
+    known = roles(chains.values())
+    found = [_site(key, counts, known) for key, counts in merged.items()]
+    order = sorted(range(len(found)), key=lambda index: (-found[index].ns, -found[index].calls))
+    place = {list(merged)[index]: rank for rank, index in enumerate(order)}
+    by_stack = {(one["stack"], _wakes(one["operation"])): place[_key(one, chains, frames)] for one in sites}
+    return LockSites(
+        units=work.units,
+        ns=work.counted.ns or 0,
+        sites=[found[index] for index in order],
+        edges=_edges(edges, by_stack),
+        no_frames=no_frames,
+    )
+
+
+def check_sums(sites: Sequence[Mapping[str, Any]], counted: PhaseCounts) -> None:
+    """Raise WorkloadError unless calls and times of all sites are those that were counted without stacks."""
+    for call in {one["call"] for one in sites} | ({"futex"} & set(counted.syscalls)):
+        mine = [one for one in sites if one["call"] == call]
+        calls, ns = sum(one["calls"] for one in mine), sum(one["ns"] for one in mine)
+        exact = counted.syscalls.get(call)
+        if exact is None or (calls, ns) != (exact.calls, exact.ns):
+            expected = f"{exact.calls} in {exact.ns} ns" if exact else "none"
+            raise WorkloadError(
+                found=f"the sites of {call} add up to {calls} calls in {ns} ns, and counted are {expected}",
+                todo="Repeat; if it stays, look for another tracer.",
+            )
+
+
+def _raw(frame: Sequence[Any]) -> RawFrame:
+    file, name, first, instruction = frame
+    return file, first, name, instruction
+
+
+def _frame(frame: RawFrame, lines: Lines) -> str:
+    file, first, name, instruction = frame
+    return f"{file}:{lines.get(((file, first, name), instruction), first)} {name}"
+
+
+def _wakes(operation: str) -> bool:
+    return operation.startswith("wake")
+
+
+def _key(site: Mapping[str, Any], chains: Mapping[str, tuple[str, ...]], frames: Mapping[str, tuple[str, ...]]) -> Key:
+    """Return what a site is: operations that differ in their bits alone are one."""
+    operation = "wake" if _wakes(site["operation"]) else "wait" if site["operation"] else ""
+    return site["call"], operation, chains.get(site["stack"], ()), frames.get(site["stack"], ())
+
+
+def _merged(
+    sites: Sequence[Mapping[str, Any]],
+    chains: Mapping[str, tuple[str, ...]],
+    frames: Mapping[str, tuple[str, ...]],
+) -> dict[Key, dict[str, int]]:
+    """Add up the sites whose stacks are the same: of several processes, say."""
+    found: dict[Key, dict[str, int]] = {}
+    for site in sites:
+        into = found.setdefault(_key(site, chains, frames), defaultdict(int))
+        for name in ("calls", "ns", "errors", "woke_nobody"):
+            into[name] += site[name]
+        into["max_ns"] = max(into["max_ns"], site["max_ns"])
+    return found
+
+
+def _site(key: Key, counts: Mapping[str, int], known: Mapping[str, str]) -> Site:
+    call, operation, c, python = key
+    return Site(
+        call=call,
+        operation=operation,
+        lock=lock_name(c, python, known),
+        caller=caller_of(python),
+        python=list(python),
+        c=[f"{one} [{known[one]}]" if one in known else one for one in c],
+        **counts,
+    )
+
+
+def _edges(edges: Sequence[Mapping[str, Any]], by_stack: Mapping[tuple[str, bool], int]) -> list[Edge]:
+    """Return the edges between sites, those with most waiting first; a waker before this phase has no site in it."""
+    added: dict[tuple[int, int], tuple[int, int]] = {}
+    for edge in edges:
+        waiter, waker = by_stack.get((edge["waiter"], False)), by_stack.get((edge["waker"], True))
+        if waiter is not None and waker is not None:
+            waits, ns = added.get((waiter, waker), (0, 0))
+            added[waiter, waker] = waits + edge["waits"], ns + edge["ns"]
+    found = [Edge(waiter=one[0], waker=one[1], waits=waits, ns=ns) for one, (waits, ns) in added.items()]
+    return sorted(found, key=lambda edge: -edge.ns)

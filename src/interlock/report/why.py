@@ -1,0 +1,195 @@
+"""Why a program waits: tables of locks, sites, edges and differences, and flame graphs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
+
+from interlock.analysis.lock_sites import Cost, costs_by, differences
+from interlock.report.tables import Section, figure_text
+from interlock.results.lock_sites import LockSites, Site
+from interlock.results.profiles import BenchmarkProfile
+
+SHOWN, IN_REPORT = 10, 3
+COST_COLUMNS = ("calls", "ms", "longest ms", "woke nobody")
+
+
+def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
+    if cost is None:
+        return ("-",) * len(COST_COLUMNS)
+    return (
+        figure_text(cost.calls),
+        figure_text(cost.ns / 1e6),
+        figure_text(cost.longest_ns / 1e6),
+        figure_text(cost.woke_nobody),
+    )
+
+
+def _file(frame: str) -> str:
+    """Return a frame without the folders of its file, which frozen modules have none of."""
+    return frame if frame.startswith("<") else frame.rpartition("/")[2]
+
+
+def inside_text(site: Site) -> str:
+    """Return what lies between the caller and the call: frames of the library, then C functions with names."""
+    frames = site.python[: site.python.index(site.caller)] if site.caller in site.python else []
+    c = [
+        one.partition(" ")[0] for one in site.c if " (" in one and not one.startswith(("_PyEval_", "PyEval_EvalFrame"))
+    ]
+    return " -> ".join([*(_file(one) for one in reversed(frames)), *list(reversed(c))[-3:]])
+
+
+def call_text(site: Site) -> str:
+    """Return a call in words: futex wait, futex wake, sched_yield."""
+    return f"{site.call} {site.operation}".strip()
+
+
+def summary_text(found: LockSites) -> str:
+    """Return in one line how long threads waited, how much of it has a name and why there are no frames."""
+    share = f"{found.waited_ns / found.ns:.2f} threads wait on average; " if found.ns else ""
+    frames = f"; no Python frames: {found.no_frames}" if found.no_frames else ""
+    return f"{share}{found.calls():,} calls, {found.named_share:.1%} of them for locks with names{frames}"
+
+
+def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
+    """Return the tables of one variant: locks, the costliest sites, and who wakes whom. Costs are per unit of work."""
+    locks = costs_by(found, lambda site: site.lock)
+    sites = found.sites[:SHOWN]
+    rows = tuple(
+        (
+            site.lock,
+            call_text(site),
+            *_cost_cells(
+                Cost(site.calls / found.units, site.ns / found.units, site.max_ns, site.woke_nobody / found.units)
+            ),
+            _file(site.caller) or "-",
+            inside_text(site) or "-",
+        )
+        for site in sites
+    )
+    tables = [
+        Section(
+            f"{label}: locks, per {unit}",
+            ("lock", *COST_COLUMNS),
+            tuple((name, *_cost_cells(cost)) for name, cost in list(locks.items())[:SHOWN]),
+        ),
+        Section(f"{label}: sites, per {unit}", ("lock", "call", *COST_COLUMNS, "caller", "through"), rows),
+    ]
+    if found.edges:
+        edges = tuple(
+            (*names, figure_text(waits / found.units), figure_text(ns / found.units / 1e6))
+            for names, (waits, ns) in list(_edges(found).items())[:SHOWN]
+        )
+        tables.append(
+            Section(f"{label}: who waits for whom, per {unit}", ("waiter", "woken by", "lock", "waits", "ms"), edges)
+        )
+    return tables
+
+
+def _edges(found: LockSites) -> dict[tuple[str, str, str], tuple[int, int]]:
+    """Return waits and ns by waiter, waker and lock, the longest first."""
+    added: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for edge in found.edges:
+        waiter, waker = found.sites[edge.waiter], found.sites[edge.waker]
+        names = _file(waiter.caller) or "-", _file(waker.caller) or "-", waiter.lock
+        waits, ns = added.get(names, (0, 0))
+        added[names] = waits + edge.waits, ns + edge.ns
+    return dict(sorted(added.items(), key=lambda one: -one[1][1]))
+
+
+def difference_section(label: str, against: str, found: LockSites, other: LockSites, unit: str) -> Section:
+    """Return what is different in a variant from another one, by lock and caller, per unit of work."""
+    rows = tuple(
+        (one.kind, one.place, *(_cost_cells(one.before)[:2]), *(_cost_cells(one.after)[:2]))
+        for one in differences(other, found)[:SHOWN]
+    )
+    columns = ("", "lock and caller", f"{against}: calls", "ms", f"{label}: calls", "ms")
+    return Section(f"{label} against {against}, per {unit}", columns, rows)
+
+
+WHY_COLUMNS = ("variant", "lock", "share of the time", "calls per unit", "where")
+
+
+def why_cells(profile: BenchmarkProfile) -> list[tuple[str, str, str, str]]:
+    """Return the rows of a profile under WHY_COLUMNS, without the variant's name; one that says why there are none."""
+    return _site_cells(profile.why) if profile.why else [(f"not known: {profile.no_why}", "-", "-", "-")]
+
+
+def _site_cells(found: LockSites) -> list[tuple[str, str, str, str]]:
+    """Return the costliest sites in a few words each: lock, share of the time in all of them, calls per unit, where."""
+    total = sum(one.ns for one in found.sites)
+    return [
+        (
+            site.lock,
+            f"{site.ns / total:.0%}" if total else "-",
+            figure_text(site.calls / found.units),
+            _file(site.caller) or inside_text(site),
+        )
+        for site in found.sites[:IN_REPORT]
+    ]
+
+
+@dataclass
+class _Box:
+    """A frame of a flame graph: what it weighs, and the frames that it called."""
+
+    weight: int = 0
+    called: dict[str, _Box] = field(default_factory=dict)
+
+
+WIDTH, HEIGHT, LETTER, LEAST = 1200, 17, 6.6, 0.3
+COLOURS = {"python": (35, 65), "c": (205, 55), "call": (0, 65)}
+
+
+def flame_svg(title: str, found: LockSites) -> str:
+    """Return a flame graph as SVG: the width is time in the calls, or their number where they took none."""
+    root = _Box()
+    by_time = any(site.ns for site in found.sites)
+    for site in found.sites:
+        weight = site.ns if by_time else site.calls
+        box = root
+        box.weight += weight
+        for name in _layers(site):
+            box = box.called.setdefault(name, _Box())
+            box.weight += weight
+    boxes = list(_boxes(root, 0.0, WIDTH, 0)) if root.weight else []
+    depth = max((level for _, _, _, level, _ in boxes), default=0) + 1
+    height = depth * HEIGHT + 30
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="monospace" font-size="11">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/><text x="6" y="18">{escape(title)}</text>',
+    ]
+    for name, x, width, level, weight in boxes:
+        y = height - (level + 1) * HEIGHT - 2
+        kind, text = name.split(":", 1)
+        hue, lightness = COLOURS[kind]
+        shade = lightness + zlib.crc32(text.encode()) % 20
+        fits = int((width - 4) / LETTER)
+        shown = text if len(text) <= fits else f"{text[: fits - 2]}.." if fits > 4 else ""
+        lines += [
+            f"<g><title>{escape(text)}: {weight / root.weight:.1%}</title>"
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT - 1}" fill="hsl({hue},75%,{shade}%)"/>'
+            f'<text x="{x + 2:.1f}" y="{y + 12}">{escape(shown)}</text></g>'
+        ]
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _layers(site: Site) -> Iterator[str]:
+    for frame in reversed(site.python):
+        yield f"python:{_file(frame)}"
+    for function in reversed(site.c):
+        if not function.startswith(("_PyEval_EvalFrame", "PyEval_EvalFrame")):
+            yield f"c:{function.partition(' (')[0]}"
+    yield f"call:{call_text(site)}, {site.lock}"
+
+
+def _boxes(box: _Box, x: float, width: float, level: int) -> Iterator[tuple[str, float, float, int, int]]:
+    for name, one in sorted(box.called.items(), key=lambda item: -item[1].weight):
+        part = width * one.weight / box.weight if box.weight else 0
+        if part >= LEAST:
+            yield name, x, part, level, one.weight
+            yield from _boxes(one, x, part, level + 1)
+        x += part
