@@ -42,7 +42,7 @@ def why_command(
     engine: Engine = None,
     results: Results = None,
 ) -> None:
-    """Say where a benchmark waits, for which lock, and who wakes whom.
+    """Say where a benchmark waits, for which lock and for whom.
 
     Nothing is timed: stacks of all calls that wait or wake are taken under BPF, in any image, stripped or not.
     """
