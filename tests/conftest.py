@@ -28,7 +28,7 @@ settings.load_profile("interlock")
 EXPERIMENTS = "experiments"
 MEASURING = (
     *(f"tests/integration/test_{name}.py" for name in ("adapters", "cold", "limits", "matrix", "mercurial")),
-    *(f"tests/integration/test_{name}.py" for name in ("misfortune", "packages", "profiler", "trial")),
+    *(f"tests/integration/test_{name}.py" for name in ("misfortune", "packages", "profiler", "trial", "why")),
     *("tests/proofs/", "tests/measure/test_launch.py"),
 )
 BROWSER = "tests/browser/"  # one browser for all of them

@@ -21,6 +21,8 @@ from tests.integration.resources import remove_cells
 
 OWNER = "test-why"
 
+pytestmark = pytest.mark.usefixtures("alone_on_the_machine")
+
 
 @pytest.fixture(scope="module")
 def image_id(client: Any, root: Path, built: Images) -> str:
