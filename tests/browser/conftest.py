@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
-from playwright.sync_api import TimeoutError as LateError
 
 from interlock.report.html import page as pages
 from tests.reports import ReportInput, example, many_columns, reference, scaled
@@ -72,11 +71,22 @@ class Window:
     messages: list[str] = field(default_factory=list)
     requested: list[str] = field(default_factory=list)
 
+    def unfold(self) -> None:
+        """Open every part that is folded away, so that its charts are drawn."""
+        self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE_MS)
+        self.page.evaluate(
+            "delete document.documentElement.dataset.drawn;"
+            "document.querySelectorAll('details.fold').forEach(one => { one.open = true; })"
+        )
+
     def wait_until_drawn(self) -> None:
         self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE_MS)
 
     def names_in(self, chart: str) -> list[str]:
         """Return the names of a chart's rows as they stand, from top to bottom."""
+        if chart == "heat-map":
+            shown = "[...heat.querySelectorAll('tbody tr:not([hidden])')].map(row => row.dataset.variant)"
+            return list(self.page.evaluate(shown))
         script = """chart => [...document.querySelectorAll(`[data-chart="${chart}"] svg text`)]
             .map(text => [text.textContent, text.getBoundingClientRect().y])
             .filter(([text]) => report.variants.includes(text))
@@ -95,16 +105,14 @@ class Window:
     def resize(self, width: str) -> None:
         """Make the window so wide, and wait until the charts have followed."""
         if self.page.viewport_size != size_of(width):
-            # Heat maps, of which every report has one, are drawn anew; the other charts only become wider or narrower.
             # A page behind another one may have no frames, and is not told of its new size.
             self.page.bring_to_front()
-            self.page.evaluate("delete document.documentElement.dataset.drawn")
             self.page.set_viewport_size(size_of(width))
-            try:
-                self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE_MS / 6)
-            except LateError:
-                self.page.reload()
-                self.wait_until_drawn()
+            self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            self.page.wait_for_function(
+                "() => !drawing && charts.every(one => one.layout === null || one.layout === layoutOf(one))",
+                timeout=PATIENCE_MS,
+            )
             self.page.evaluate("Promise.all(charts.map(one => one.drawn?.view.runAsync().then(() => null)))")
 
     def filter(self, words: str) -> None:
@@ -152,6 +160,8 @@ def _open(chromium: Browser, report_file: ReportFile, contexts: list[BrowserCont
         window.page.on("request", lambda request: window.requested.append(request.url))
         window.page.goto(report_file(name).as_uri())
         if drawn:
+            window.page.wait_for_selector("html[data-ready]", state="attached", timeout=PATIENCE_MS)
+            window.unfold()
             window.wait_until_drawn()
             window.page.evaluate("window.unfolded = [...document.querySelectorAll('details[open]')]")
         return window

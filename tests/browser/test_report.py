@@ -18,7 +18,7 @@ from tests.browser.conftest import REPORTS, WIDTHS, Open, ReportFile, shared_win
 from tests.contrast import contrast
 
 ROWS = ["5 rows", "57 rows"]
-MOST_BYTES = 6_000_000
+MOST_BYTES = 1_000_000
 # Asked for are 2 s on a machine that does nothing else; a machine that builds beside it takes longer.
 SLOWEST_S = 10
 # Rows of a table after the third are like those before, and marks of charts, which no reader of screens is shown,
@@ -99,7 +99,7 @@ def test_nothing_is_said_in_the_console_and_nothing_is_fetched(seen: Look) -> No
 
 
 def test_every_chart_is_drawn_and_no_page_is_wider_than_its_window(seen: Look) -> None:
-    assert len(seen.marks) >= 9
+    assert len(seen.marks) >= 8
     assert [name for name, count in seen.marks if count == 0] == []
     width_px, window_px = seen.widths_px
     assert width_px <= window_px
@@ -123,14 +123,12 @@ def test_a_dot_stands_for_each_ratio(shared: Open, rows: str) -> None:
 
 def test_the_filter_holds_for_charts_and_tables_and_is_undone(shared: Open) -> None:
     window = shared("5 rows")
-    window.page.locator("#heat-map summary").click()
     before = window.names_in("heat-map")
-    notes = [window.page.locator(one) for one in ('[data-note="heat-map"]', '[data-table="all-calls"] [role="status"]')]
+    notes = [window.page.locator(one) for one in ("[data-heat-note]", '[data-table="all-calls"] [role="status"]')]
     window.filter(" PTH,  -3.14 ")
     kept = [name for name in before if "pth" in name or "-3.14" in name]
     assert 0 < len(kept) < len(before)
     assert window.names_in("heat-map") == kept
-    assert set(window.column("heat-map", 0)) == set(kept)
     assert window.page.locator("#shown").text_content() == f"{len(kept)} of {len(before)}"
     assert window.names_in("ratio-locks-queue") == [name for name in ratios_of("5 rows", "locks queue") if name in kept]
     window.filter("jython")
@@ -239,15 +237,15 @@ def test_all_that_can_be_used_is_reached_and_used_by_keyboard(shared: Open) -> N
     assert reached.index("filter") < reached.index("order") < reached.index("copy")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
-    summary = page.locator("#heat-map summary")
+    summary = page.locator("#ratio-locks-queue summary").first
     summary.focus()
     page.keyboard.press("Enter")
-    page.locator("#heat-map .grid").wait_for()
+    page.locator("#ratio-locks-queue .grid").first.wait_for()
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     assert focused(page).startswith("variant")
     page.keyboard.press("Space")
-    assert page.locator("#heat-map th").first.get_attribute("aria-sort") == "ascending"
+    assert page.locator("#ratio-locks-queue th").first.get_attribute("aria-sort") == "ascending"
 
 
 def test_what_scrolls_on_a_phone_can_be_scrolled_by_keyboard(shared: Open) -> None:
@@ -260,9 +258,10 @@ def test_what_scrolls_on_a_phone_can_be_scrolled_by_keyboard(shared: Open) -> No
     window.page.wait_for_function("one => one.scrollLeft > 0", arg=grid.element_handle())
 
 
-def test_a_chart_of_more_columns_than_there_is_room_for_scrolls_in_its_place(opened: Open) -> None:
+def test_a_heat_map_of_more_columns_than_there_is_room_for_scrolls_says_so_and_keeps_its_names(opened: Open) -> None:
     window = opened("many columns", "phone")
-    scroll = window.page.locator("#heat-map .scroll")
+    scroll = window.page.locator("#heat-map .grid")
+    assert window.page.locator("#heat-map .scrolls").is_visible()
     assert scroll.evaluate("one => one.scrollWidth") > WIDTHS["phone"]
     assert window.page.evaluate("document.documentElement.scrollWidth") <= WIDTHS["phone"]
     assert scroll.get_attribute("role") == "region"
@@ -270,6 +269,41 @@ def test_a_chart_of_more_columns_than_there_is_room_for_scrolls_in_its_place(ope
     window.page.keyboard.press("ArrowRight")
     window.page.wait_for_function("one => one.scrollLeft > 0", arg=scroll.element_handle())
     assert len(window.names_in("heat-map")) == 3
+    left = scroll.evaluate("one => one.getBoundingClientRect().left")
+    assert (
+        window.page.locator("#heat-map tbody th").first.evaluate("one => one.getBoundingClientRect().left") < left + 3
+    )
+
+
+def test_what_is_shown_is_in_the_address_and_taken_from_it(opened: Open) -> None:
+    window = opened("5 rows")
+    window.filter("pth")
+    window.order("least time first")
+    assert window.page.url.partition("?")[2] == "show=pth&rows=best"
+    window.page.reload()
+    window.page.wait_for_selector("html[data-ready]", state="attached")
+    assert window.page.locator("#filter").input_value() == "pth"
+    assert {name for name in window.names_in("heat-map") if "pth" not in name} == set()
+    window.page.locator("#order").select_option("name")
+    window.page.locator("#filter").fill("")
+    window.page.wait_for_function("() => location.search === ''")
+
+
+def test_a_link_to_what_is_folded_unfolds_it(opened: Open) -> None:
+    window = opened("5 rows", drawn=False)
+    window.page.wait_for_selector("html[data-ready]", state="attached")
+    assert not window.page.locator("#command").is_visible()
+    window.page.get_by_role("link", name="Machine and command").click()
+    window.page.locator("#command").wait_for()
+    assert window.page.locator('[data-chart="memory"] svg').count() == 0
+    window.page.get_by_role("link", name="Memory and size").click()
+    window.page.locator('[data-chart="memory"] svg').wait_for()
+
+
+def test_a_core_set_is_ten_screens_at_most_before_anything_is_unfolded(opened: Open) -> None:
+    window = opened("57 rows", drawn=False)
+    window.page.wait_for_selector("html[data-ready]", state="attached")
+    assert window.page.evaluate("document.documentElement.scrollHeight") <= 10 * 900
 
 
 CONTRASTS = """() => {
@@ -277,12 +311,10 @@ CONTRASTS = """() => {
     return [...document.querySelectorAll('.chart svg')].flatMap(svg => {
         const place = svg.closest('[data-chart]').dataset.chart;
         const fill = one => getComputedStyle(one).fill;
-        const fields = [...svg.querySelectorAll('.mark-rect.role-mark path')];
-        const words = place === 'heat-map' ? svg.querySelector('.mark-text.role-mark').querySelectorAll('text') : [];
-        const upon = new Map([...words].map((word, index) => [word, fill(fields[index])]));
         const texts = [...svg.querySelectorAll('text')];
-        return texts.map(text => [place, text.textContent, fill(text), upon.get(text) ?? ground]);
-    });
+        return texts.map(text => [place, text.textContent, fill(text), ground]);
+    }).concat([...document.querySelectorAll('.heat tbody td')].map(
+        one => ['heat-map', one.textContent, getComputedStyle(one).color, getComputedStyle(one).backgroundColor]));
 }"""
 
 
@@ -309,7 +341,7 @@ def test_each_text_of_each_chart_can_be_read_in_either_theme(shared: Open, theme
 
 
 # On a large page what a small one has not: folded groups, and wide charts and tables.
-LARGE = [["#answer"], ["#heat-map"]]
+LARGE = [["#answer"], ["#changes"], ["#heat-map"]]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +353,7 @@ def test_axe_finds_nothing_to_complain_of(
     shared: Open, rows: str, width: str, theme: str, parts: list[list[str]] | None
 ) -> None:
     window = shared(rows, width, theme)
-    for name in ("heat-map",) if parts else ("ratio-locks-queue", "calls-locks-uncontended", "heat-map"):
+    for name in () if parts else ("ratio-locks-queue", "calls-locks-uncontended"):
         window.page.locator(f"#{name} summary").first.click()
         window.page.locator(f"#{name} .grid").first.wait_for()
     context = {"exclude": REPEATED, **({"include": parts} if parts else {})}
@@ -337,7 +369,7 @@ def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Ope
         hexadecimal(window.page.evaluate("getComputedStyle(document.body).backgroundColor")) == COLOURS["paper"].light
     )
     assert not window.page.locator("#filter").is_visible()
-    assert not window.page.locator("#heat-map summary").is_visible()
+    assert not window.page.locator("#ratio-locks-queue summary").first.is_visible()
     written = window.page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
     pages = written.count(b"/Type /Page\n") or written.count(b"/Type /Page ")
     assert pages > 3
@@ -352,7 +384,9 @@ def test_on_paper_it_is_light_whole_and_without_what_paper_cannot_do(opened: Ope
 def test_without_javascript_it_says_where_the_figures_are_and_shows_the_rest(opened: Open) -> None:
     window = opened("5 rows", drawn=False, java_script_enabled=False)
     assert window.page.get_by_text("The charts and their tables need JavaScript").is_visible()
-    assert window.page.get_by_text("The answer first").is_visible()
+    assert window.page.locator(".verdict-line").is_visible()
+    assert window.page.locator("#heat-map tbody th").first.is_visible()
+    window.page.locator("#machine summary").first.click()
     assert window.page.locator("#command").is_visible()
 
 

@@ -16,6 +16,7 @@ from interlock.catalog.types import slug
 from interlock.report.experiment import per_unit
 from interlock.report.html import drawing
 from interlock.report.html.drawing import (
+    AT_BOTTOM,
     INK,
     LIES,
     MUTED,
@@ -77,7 +78,7 @@ def _calls(layout: Layout, *, paint: Mapping[str, str], unit: str) -> alt.LayerC
             color=alt.Color("kind:N", scale=scaled(paint), legend=legend),
             order=alt.Order("rank:Q"),
             tooltip=[
-                "variant:N",
+                alt.Tooltip("variant:N"),
                 alt.Tooltip("kind:N", title="call"),
                 alt.Tooltip("sum(calls):Q", format=",.4~r", title=unit),
             ],
@@ -113,7 +114,12 @@ def _waits(layout: Layout, *, bins: list[int]) -> alt.LayerChart:
     shape = bars.encode(
         x=alt.X("log2:O", axis=axis, scale=alt.Scale(domain=bins, paddingInner=0.08)),
         y=y_of(layout),
-        tooltip=["variant:N", alt.Tooltip("bin:N", title="lasted"), "waits:Q", alt.Tooltip("share:Q", format=".1%")],
+        tooltip=[
+            alt.Tooltip("variant:N"),
+            alt.Tooltip("bin:N", title="lasted"),
+            alt.Tooltip("waits:Q"),
+            alt.Tooltip("share:Q", format=".1%"),
+        ],
     )
     total = rows().transform_aggregate(total="sum(waits)", order="min(order)", groupby=["variant"])
     shown = total.transform_calculate(shown="format(datum.total, ',.0f')")
@@ -171,8 +177,8 @@ def _image_sizes(layout: Layout) -> alt.LayerChart:
         color=alt.Color("part:N", scale=scaled(paint), legend=alt.Legend(symbolType="square")),
         order=alt.Order("rank:Q"),
         tooltip=[
-            "variant:N",
-            "part:N",
+            alt.Tooltip("variant:N"),
+            alt.Tooltip("part:N"),
             alt.Tooltip("mb:Q", format=",.0f", title="MB"),
             alt.Tooltip("tag:N", title="image"),
         ],
@@ -256,7 +262,7 @@ def _from_top(layout: Layout, part: str) -> alt.ExprRef:
 
 def _curve_line(layout: Layout, kind: str, place: Mapping[str, Any]) -> alt.Chart:
     mark = _marks_of(kind).mark_line(strokeWidth=1.5, strokeDash=DASHES[kind], yOffset=_from_top(layout, "datum.part"))
-    line: alt.Chart = mark.encode(**place, detail="variant:N", order="workers:Q")
+    line: alt.Chart = mark.encode(**place, detail=alt.Detail("variant:N"), order=alt.Order("workers:Q"))
     return line
 
 
@@ -278,9 +284,7 @@ def _cores_line(cores: int, x: alt.X, about: Record) -> list[alt.Chart]:
     words = f"{cores} cores" + (", beyond: extrapolated" if about["known_to"] <= cores else "")
     return [
         lone.mark_rule(color=token("band-edge"), strokeDash=[3, 3]).encode(x=x),
-        lone.mark_text(color=token(MUTED), align="left", dx=4, dy=-6, fontSize=11, text=words).encode(
-            x=x, y=alt.value("height")
-        ),
+        lone.mark_text(color=token(MUTED), align="left", dx=4, dy=-6, fontSize=11, text=words).encode(x=x, y=AT_BOTTOM),
     ]
 
 
@@ -330,11 +334,13 @@ def _dots(layout: Layout, *, what: _Dots) -> alt.LayerChart:
     lone = alt.Chart(alt.InlineData([{"from": 1 / band, "one": 1, "to": band}]))
     edge = lone.mark_rule(color=token("band-edge"), strokeDash=[3, 3])
     shaded = [
-        lone.mark_rect(color=token("band")).encode(x=x("from:Q"), x2="to:Q"),
+        lone.mark_rect(color=token("band")).encode(x=x("from:Q"), x2=alt.X2("to:Q")),
         edge.encode(x=x("from:Q")),
         edge.encode(x=x("to:Q")),
     ]
-    interval = rows().mark_rule(strokeWidth=2, yOffset=layout.mark_dy).encode(x=x("low:Q"), x2="high:Q", **place)
+    interval = (
+        rows().mark_rule(strokeWidth=2, yOffset=layout.mark_dy).encode(x=x("low:Q"), x2=alt.X2("high:Q"), **place)
+    )
     dot = rows().mark_circle(size=75, opacity=1, yOffset=layout.mark_dy)
     figure = "format(datum.ratio, datum.ratio < 10 ? '.3f' : '.2f') + 'x'"
     parts = [
@@ -475,9 +481,9 @@ def _claims(layout: Layout, *, frame: Sequence[Record]) -> alt.LayerChart:
     tick = rows().mark_tick(color=token(INK), thickness=2, size=14, orient="vertical", **drop)
     axis = ratio_axis(layout, scale, "ratio, as the claim puts it")
     parts = [
-        bar.encode(x=x("start:Q"), x2="end:Q", y=y, tooltip=said),
+        bar.encode(x=x("start:Q"), x2=alt.X2("end:Q"), y=y, tooltip=said),
         tick.encode(x=x("published:Q"), y=y, tooltip=said),
-        rows().mark_rule(strokeWidth=2, **drop).encode(x=x("low:Q"), x2="high:Q", **mine),
+        rows().mark_rule(strokeWidth=2, **drop).encode(x=x("low:Q"), x2=alt.X2("high:Q"), **mine),
         rows().mark_circle(size=75, opacity=1, **drop).encode(x=x("ratio:Q", axis=axis), **mine),
         *names(layout, "claim"),
     ]

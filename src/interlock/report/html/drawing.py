@@ -108,6 +108,9 @@ def in_light_theme(value: Any) -> Any:
 
 
 TEXT_PX = 12
+# Ready-made: Altair takes long to find out what a plain value is for.
+AT_LEFT, AT_RIGHT = alt.XValue(0), alt.XValue("width")  # type: ignore[no-untyped-call]
+AT_BOTTOM = alt.YValue("height")  # type: ignore[no-untyped-call]
 LIES = "lies"  # a parameter of a chart: whether the words of its columns are horizontal
 # Ticks of a logarithmic axis within a decade, from many to few.
 LADDERS = ((1, 1.1, 1.2, 1.3, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
@@ -167,9 +170,10 @@ class Chart:
     def specification(self, layout: Layout) -> dict[str, Any]:
         """Return the chart as Vega-Lite; its data are to be the data set 'rows', each record with its `order`."""
         place = self.place(layout)
-        chart = self.draw(place).properties(height=alt.Step(place.step_px), description=self.says)
-        # Altair's check against its schema takes half of the page's time; tests/report/html/test_charts.py makes it.
-        specification: dict[str, Any] = chart.configure(**_config()).to_dict(validate=False)
+        # Altair's checks against its schema take most of the page's time; tests/report/html/test_charts.py makes them.
+        with alt.utils.schemapi.debug_mode(False):
+            chart = self.draw(place).properties(height=alt.Step(place.step_px), description=self.says)
+            specification: dict[str, Any] = chart.configure(**_config()).to_dict(validate=False)
         return specification
 
 
@@ -208,14 +212,14 @@ def names(layout: Layout, name: str = "variant") -> list[alt.Chart]:
         return []
     first = rows().transform_aggregate(order="min(order)", groupby=[name])
     text = first.mark_text(align="left", dy=layout.text_dy, limit=alt.ExprRef("width - 48"))
-    return [text.encode(y=y_of(layout, name), x=alt.value(0), text=f"{name}:N")]
+    return [text.encode(y=y_of(layout, name), x=AT_LEFT, text=alt.Text(f"{name}:N"))]
 
 
 def figures(layout: Layout, chart: alt.Chart, *, lines: bool = True) -> alt.Chart:
     """Return the field `shown` of each row: right of the plot, or above the marks in a narrow layout."""
     place: dict[str, Any] = {"align": "right"} if layout.narrow else {"align": "left", "dx": 8}
     marked = chart.mark_text(dy=layout.text_dy, **place)
-    figure: alt.Chart = marked.encode(y=y_of(layout, lines=lines), x=alt.value("width"), text="shown:N")
+    figure: alt.Chart = marked.encode(y=y_of(layout, lines=lines), x=AT_RIGHT, text=alt.Text("shown:N"))
     return figure
 
 

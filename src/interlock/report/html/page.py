@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -17,6 +19,7 @@ import vl_convert
 
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
 from interlock.analysis.comparison import Table
+from interlock.analysis.pick.sentences import costs_text, cpus_text, percent, throughput_text
 from interlock.catalog.claims import Bound, Claim
 from interlock.report import ending
 from interlock.report import experiment as report
@@ -37,25 +40,38 @@ from interlock.report.html.drawing import (
     token,
     variables,
 )
-from interlock.report.html.frames import Frame, Record, curve_table_name, top_calls
-from interlock.report.opening import NOT_KNOWN, Opening
-from interlock.report.tables import SHARE, label_text, one_line, share_text
+from interlock.report.html.frames import SHADES, Frame, curve_table_name, top_calls
+from interlock.report.opening import CHANGED, NOT_KNOWN, OPEN, Difference, Opening, differences_section
+from interlock.report.tables import SHARE, Section, label_text, one_line, share_text
+from interlock.results.answers import Decision, Estimate, Rank
 from interlock.results.experiments import Experiment, State
 
-# Names of a group that are listed; the others are folded.
-LISTED = 6
 LONG_WARNING = 220
 SIGNIFICANT_DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Group:
-    """The variants whose mean lies on the same side of 1."""
+class Field:
+    """A field of the heat map: its text and its shade's variable."""
 
-    title: str
-    says: str
-    colour: str
-    members: list[Record]
+    text: str
+    shade: str
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Variants and benchmarks: the benchmarks by workload, a list of fields for each variant, and the legend."""
+
+    workloads: dict[str, list[str]]
+    rows: dict[str, list[Field]]
+    legend: dict[str, str]  # shade's variable by its words
+    codes: dict[str, str]  # state by its short text
+
+
+HEAT_MAP = "heat-map"
+NO_FIELD = Field("", "shade-none")
+# Of what changed and of what is open the rows that are not folded.
+SHOWN_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ def page(
 ) -> str:
     """Return the whole report of an experiment as one HTML file."""
     frames = figures.frames(experiment, tables, findings)
-    drawn = all_charts(tables, frames)
+    drawn = [chart for chart in all_charts(tables, frames) if chart.name != HEAT_MAP]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
         autoescape=True,
@@ -88,11 +104,17 @@ def page(
         experiment=experiment,
         tables=tables,
         names=figures.variant_names(experiment),
-        listed=LISTED,
         charts={chart.name: chart for chart in drawn},
         by_kind=_by_kind(drawn),
+        by_workload=_by_workload(drawn, tables),
+        heat=heat_map(tables, frames["ratios"]),
+        opening=opening,
+        facts=facts(opening),
+        differences=[
+            _folded(title, found, tables, experiment.settings.baseline)
+            for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided))
+        ],
         detailed=charts_with_details(drawn, tables),
-        groups=groups(frames["summary"]),
         noise=math.exp(max((abs(table.twin.log) for table in tables if table.twin), default=0.0)),
         machine=machine(experiment),
         warnings=[(one, _short(one)) for one in map(one_line, experiment.warnings)],
@@ -106,8 +128,58 @@ def page(
         token=token,
         light=variables("light"),
         dark=variables("dark"),
-        payload=payload(experiment, tables, frames, drawn),
-        bundle=_bundle(),
+        payload=_zipped(payload(experiment, tables, frames, drawn, opening)),
+        bundle=_zipped_bundle(),
+    )
+
+
+def _zipped(text: str) -> str:
+    """Return a text as gzip in base64: the page unpacks it, which takes a tenth of a second and saves two thirds."""
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+@cache
+def _zipped_bundle() -> str:
+    return _zipped(_bundle())
+
+
+def heat_map(tables: Sequence[Table], frame: Frame) -> HeatMap | None:
+    """Return the heat map of variants and benchmarks; None without any."""
+    if not frame:
+        return None
+    names = {words: f"shade-{name}" for name, words in SHADES.items()}
+    workloads: defaultdict[str, list[str]] = defaultdict(list)
+    for table in tables:
+        workloads[table.workload.name].append(table.benchmark.name)
+    rows: defaultdict[str, dict[str, Field]] = defaultdict(dict)
+    for one in frame:
+        rows[one["variant"]][one["benchmark"]] = Field(one["code"], names[one["shade"]])
+    keys = [figures.key_of(table) for table in tables]
+    present = {one["shade"] for one in frame}
+    return HeatMap(
+        workloads,
+        {name: [fields.get(key, NO_FIELD) for key in keys] for name, fields in rows.items()},
+        {words: names[words] for words in SHADES.values() if words in present},
+        {one["code"]: one["word"] for one in frame if one["shade"] == SHADES["none"]},
+    )
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Rows that changed or are open: some to be seen at once, and the others by what they are."""
+
+    title: str
+    shown: Section
+    folded: dict[str, Section]
+
+
+def _folded(title: str, found: Callable[..., list[Difference]], tables: Sequence[Table], baseline: str) -> Folded:
+    rows, asides = found(tables), found(tables, aside=True)
+    rest = {"more": rows[SHOWN_ROWS:], "of modes, studies and versions without support": asides}
+    return Folded(
+        title,
+        differences_section(title, rows[:SHOWN_ROWS], baseline),
+        {f"{len(some)} {what}": differences_section(title, some, baseline) for what, some in rest.items() if some},
     )
 
 
@@ -118,18 +190,23 @@ def _bundle() -> str:
 
 
 def payload(
-    experiment: Experiment, tables: Sequence[Table], frames: Mapping[str, Frame], drawn: Sequence[Chart]
+    experiment: Experiment,
+    tables: Sequence[Table],
+    frames: Mapping[str, Frame],
+    drawn: Sequence[Chart],
+    opening: Opening = NOT_KNOWN,
 ) -> str:
-    """Return the data, charts and tables as JSON that cannot end the HTML element that it is in."""
+    """Return the data, charts and tables as JSON."""
     texts = profile_frames(tables) | detail_frames(tables)
     data = {
         "variants": figures.variant_names(experiment),
+        "asides": sorted(opening.asides),
         "means": {one["variant"]: one["ratio"] for one in frames["summary"]} | {experiment.settings.baseline: 1},
         "frames": {name: _packed(frame) for name, frame in (dict(frames) | texts).items()},
         "charts": {chart.name: _chart(chart) for chart in drawn},
         "tables": tables_behind(drawn, texts | dict(frames)),
     }
-    return json.dumps(_rounded(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(_rounded(data), separators=(",", ":"), allow_nan=False)
 
 
 def _packed(frame: Frame) -> dict[str, Any]:
@@ -171,18 +248,42 @@ def _by_kind(drawn: Sequence[Chart]) -> dict[str, list[Chart]]:
     return kinds
 
 
-def groups(summary: Frame) -> list[Group]:
-    """Return the answer in short: which variants take less time over all benchmarks, more time, or neither clearly."""
-    ranked = sorted((one for one in summary if one["ratio"] is not None), key=lambda one: one["ratio"])
-    kinds = [
-        ("less time", "Less time", "the whole interval of the mean is below 1", "faster"),
-        ("not clear", "No clear change", "the interval of the mean holds 1", "same"),
-        ("more time", "More time", "the whole interval of the mean is above 1", "slower"),
-    ]
+def _by_workload(drawn: Sequence[Chart], tables: Sequence[Table]) -> dict[str, list[Chart]]:
+    """Return the charts of benchmarks by workload."""
+    workload_of = {figures.key_of(table): table.workload.name for table in tables}
+    kinds: defaultdict[str, list[Chart]] = defaultdict(list)
+    for chart in drawn:
+        if chart.frame == "ratios" and chart.where:
+            kinds[workload_of[chart.where["benchmark"]]].append(chart)
+    return kinds
+
+
+def facts(opening: Opening) -> list[tuple[str, str]]:
+    """Return what the recommendation answers: which interpreter, why, how sure, at what cost; none without a pick."""
+    pick = opening.pick
+    if pick is None or pick.decision not in {Decision.SWITCH, Decision.STAY}:
+        return []
+    chosen, best = pick.recommended, next((one for one in pick.contenders if one.label != pick.baseline), None)
+    speed = chosen.gain if chosen else best.speed if best else None
+    label = chosen.label if chosen else best.label if best else ""
+    others = [one.label for one in pick.contenders if one.rank is Rank.OPEN and one.label != label]
+    sure = [f"95 % interval of the gain: {gain_interval(speed)}"] if speed else []
+    sure += [f"not shown to differ from the best: {', '.join(others)}"] if others else []
+    why = f"{label}: {throughput_text(speed, cpus_text(pick.measured_cpus))}" if speed else "nothing else has figures"
+    by = ", ".join(f"{one.workload} {one.benchmark}" for one in pick.shares)
     return [
-        Group(title, says, token(colour), [one for one in ranked if one["side"] == side])
-        for side, title, says, colour in kinds
+        ("Which interpreter", chosen.label if chosen else f"{pick.baseline}, as it is"),
+        ("Why", f"{why}. By {by}."),
+        ("How sure", "; ".join(sure) or "nothing else was compared"),
+        ("At what cost", costs_text(chosen.costs) if chosen else "none: nothing changes"),
     ]
+
+
+def gain_interval(speed: Estimate) -> str:
+    """Return the interval of a relative throughput in per cent."""
+    if speed.high is None:
+        return "none, of one round"
+    return f"{percent(speed.low):+d} to {percent(speed.high):+d} %"
 
 
 def machine(experiment: Experiment) -> list[tuple[str, str]]:

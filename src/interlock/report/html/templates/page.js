@@ -77,8 +77,12 @@ async function draw(chart) {
 /** Draws stale charts one after the other, those near the window first; the page stays responsive. */
 const stale = new Set();
 let drawing = false;
+const isFolded = (chart) => chart.place.closest("details:not([open])") !== null;
 async function redraw(which) {
-  for (const chart of which) stale.add(chart);
+  for (const chart of which) {
+    chart.waits = isFolded(chart);
+    if (!chart.waits) stale.add(chart);
+  }
   if (drawing) return;
   drawing = true;
   while (stale.size) {
@@ -116,6 +120,46 @@ const resized = new ResizeObserver((entries) => {
 });
 for (const chart of charts) resized.observe(chart.place.parentElement);
 
+// What is folded away is drawn when it is unfolded.
+for (const fold of document.querySelectorAll("details.fold")) {
+  fold.addEventListener("toggle", () => { if (fold.open) redraw(charts.filter((one) => one.waits && fold.contains(one.place))); });
+}
+function unfold(target) {
+  for (let place = target; place; place = place.parentElement) if (place.matches("details")) place.open = true;
+  const own = target?.querySelector(":scope > details.fold");
+  if (own) own.open = true;
+}
+const goTo = () => {
+  const target = location.hash && document.getElementById(location.hash.slice(1));
+  if (target) { unfold(target); target.scrollIntoView(); }
+};
+addEventListener("hashchange", goTo);
+addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll("details.fold")) fold.open = true; });
+
+// The heat map is in the page; here its rows are sorted and hidden, and a field says its figures.
+const heat = document.querySelector(".heat");
+const heatRows = [...(heat?.querySelectorAll("tbody tr") ?? [])];
+const fields = new Map((frames.ratios ?? []).map((one) => [`${one.variant} ${one.benchmark}`, one]));
+const benchmarksOfHeat = heat ? [...heat.querySelectorAll("thead tr:first-child th")].flatMap((one) => {
+  const before = [...heat.querySelectorAll("thead tr:first-child th")].slice(0, [...heat.querySelectorAll("thead tr:first-child th")].indexOf(one)).reduce((sum, th) => sum + th.colSpan, 0);
+  return [...heat.querySelectorAll("thead .benchmark")].slice(before, before + one.colSpan).map((th) => `${one.textContent} ${th.textContent}`);
+}) : [];
+heat?.addEventListener("pointerover", ({ target }) => {
+  if (target.tagName !== "TD" || target.title || !target.closest("tbody")) return;
+  const one = fields.get(`${target.parentElement.dataset.variant} ${benchmarksOfHeat[target.cellIndex - 1]}`);
+  if (one) target.title = `${one.variant}, ${one.benchmark}: ${one.value_text}; ${one.text} ${one.said ?? one.state}`;
+});
+function fillHeat() {
+  if (!heat) return;
+  const rows = [...heatRows];
+  if (wanted.best) rows.sort((one, other) => compare(report.means[one.dataset.variant], report.means[other.dataset.variant]));
+  heat.querySelector("tbody").append(...rows);
+  for (const row of rows) row.hidden = !isShown(row.dataset.variant);
+  document.querySelector("[data-heat-note]").textContent = rows.every((row) => row.hidden) ? "No row is left: clear a filter." : "";
+  document.querySelector(".scrolls").hidden = heat.scrollWidth <= heat.clientWidth + 1;
+}
+if (heat) new ResizeObserver(fillHeat).observe(heat);
+
 // A table that is folded away is made when it is first opened.
 for (const place of document.querySelectorAll("[data-table]")) {
   const folded = place.closest("details");
@@ -125,9 +169,27 @@ for (const place of document.querySelectorAll("[data-table]")) {
 
 const filter = document.getElementById("filter");
 const order = document.getElementById("order");
+const all = document.getElementById("all");
+/** What is shown is in the address, so that it can be sent. */
+function keepInAddress() {
+  const words = new URLSearchParams();
+  if (filter.value.trim()) words.set("show", filter.value.trim());
+  if (order.value !== "name") words.set("rows", order.value);
+  if (all?.checked) words.set("all", "yes");
+  history.replaceState(null, "", `${location.pathname}${words.size ? `?${words}` : ""}${location.hash}`);
+}
+function takeFromAddress() {
+  const words = new URLSearchParams(location.search);
+  filter.value = words.get("show") ?? "";
+  if (words.get("rows") === "best") order.value = "best";
+  if (all) all.checked = words.get("all") === "yes";
+}
 function apply() {
   wanted.words = filter.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
   wanted.best = order.value === "best";
+  wanted.all = Boolean(all?.checked);
+  keepInAddress();
+  fillHeat();
   document.getElementById("shown").textContent = `${report.variants.filter(isShown).length} of ${report.variants.length}`;
   for (const table of tables) table.fill();
   redraw(charts);
@@ -135,9 +197,12 @@ function apply() {
 let typing = null;
 filter.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(apply, 120); });
 order.addEventListener("change", apply);
+all?.addEventListener("change", apply);
 document.getElementById("copy").addEventListener("click", async ({ target }) => {
   await navigator.clipboard.writeText(document.getElementById("command").textContent);
   target.textContent = "Copied";
 });
-redraw(charts);
+takeFromAddress();
+apply();
+goTo();
 document.documentElement.dataset.ready = Math.round(performance.now());

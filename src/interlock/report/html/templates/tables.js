@@ -1,12 +1,14 @@
 "use strict";
 // The figures behind the charts as tables: sorted by a column's button, filtered by the page's field and by fields of their own.
-const report = JSON.parse(document.getElementById("report-data").textContent);
+const report = JSON.parse(window.reportText);
 const unpack = ({ columns, rows }) => rows.map((row) => Object.fromEntries(columns.map((key, index) => [key, row[index]])));
 const frames = Object.fromEntries(Object.entries(report.frames).map(([name, frame]) => [name, unpack(frame)]));
-const wanted = { words: [], best: false };
+const wanted = { words: [], best: false, all: false };
+const asides = new Set(report.asides);
 const ROWS_AT_ONCE = 300;
 
-const isShown = (name) => wanted.words.length === 0 || wanted.words.some((word) => name.includes(word));
+/** Words name what they name; without any, rows that are not about what to run are shown only if they are asked for. */
+const isShown = (name) => (wanted.words.length === 0 ? wanted.all || !asides.has(name) : wanted.words.some((word) => name.includes(word)));
 const recordsOf = ({ frame, where, row }) =>
   frames[frame].filter((one) => Object.entries(where).every(([key, value]) => one[key] === value) && (row !== "variant" || isShown(one.variant)));
 
