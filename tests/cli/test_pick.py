@@ -14,7 +14,7 @@ import pytest
 
 from interlock.analysis.pick.advice import TRIED_WITH
 from interlock.cli import main
-from interlock.cli import pick as command
+from interlock.cli import picking as command
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.answers import Pick

@@ -10,20 +10,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from interlock.catalog import project
-from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.types import DEFAULT_BASELINE
 from interlock.errors import StoreError, UsageError
+from interlock.extras import LazyModule
 from interlock.printable import printable
-from interlock.results import store
-from interlock.results.experiments import EngineName
+from interlock.results.engines import EngineName
+
+if TYPE_CHECKING:
+    from interlock.catalog import project
+    from interlock.results import store
+else:  # what --help need not wait for
+    project, store = LazyModule("interlock.catalog.project", ""), LazyModule("interlock.results.store", "")
 
 
 class ProfileName(StrEnum):
@@ -166,9 +169,9 @@ console = PlainConsole(width=None if Console().is_terminal or "COLUMNS" in os.en
 notes = PlainConsole(stderr=True, width=console.width)
 
 
-def open_project() -> tuple[ProjectPaths, Catalog]:
+def open_project() -> tuple[project.ProjectPaths, project.Catalog]:
     """Return the paths of the project around the current folder, and what its files declare."""
-    paths = ProjectPaths.find()
+    paths = project.ProjectPaths.find()
     return paths, project.load(paths.root)
 
 
@@ -176,7 +179,7 @@ def experiment_folder(name: str | None, results: Path | None) -> Path:
     """Return the folder that was named, or the user's latest; without any a shipped one, and say so."""
     if name is not None:
         return named_folder(name, results)
-    paths = ProjectPaths.find()
+    paths = project.ProjectPaths.find()
     try:
         return store.latest_experiment(results or paths.results)
     except StoreError:
@@ -189,6 +192,8 @@ def experiment_folder(name: str | None, results: Path | None) -> Path:
 
 
 def _usual_and_late(folder: Path) -> tuple[bool, str]:
+    from interlock.catalog.types import DEFAULT_BASELINE  # noqa: PLC0415
+
     experiment = store.read_experiment(folder)
     return experiment.settings.baseline == DEFAULT_BASELINE, experiment.started
 
@@ -197,7 +202,7 @@ def named_folder(name: str, results: Path | None) -> Path:
     """Return the folder with this path, or with this name in results/ or results/reference/; UsageError for none."""
     if Path(name).is_dir():
         return Path(name)
-    paths = ProjectPaths.find()
+    paths = project.ProjectPaths.find()
     under = results or paths.results
     shipped = under / "reference" if results else paths.reference
     for folder in (under / name, shipped / name):

@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from interlock import bounds
-from interlock.analysis.pick import advice
-from interlock.analysis.pick.advice import ImageHere, ThisMachine
-from interlock.analysis.pick.criteria import (
-    Criteria,
-    parse_month,
-    parse_phases,
-    parse_size,
-    parse_version,
-    parse_weights,
-)
-from interlock.analysis.pick.evidence import (
-    START_UP,
-    Evidence,
-    RecordedExperiment,
-    answering,
-    choose_experiment,
-    shares_of,
-    usual_question,
-)
-from interlock.analysis.pick.exclusions import LocalImage, image_to_name
-from interlock.analysis.pick.figures import recorded_figures
-from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.types import split_label
-from interlock.cli import progress
-from interlock.cli.images import build_options
-from interlock.cli.options import Json, Profile, Results, console, open_project, split_names
-from interlock.engine import machine
-from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.packages import requirements
-from interlock.engine.packages.audit import audit
-from interlock.engine.packages.requirements import Requirements
-from interlock.engine.registry.names import find_tagged
-from interlock.errors import EngineError, PickError, UsageError, nearest
-from interlock.report import pick
-from interlock.results import store
-from interlock.results.answers import Decision, Pick, VariantAudit
-from interlock.results.figures import RecordedFigures
+from interlock.cli.options import Json, Profile, Results
 
 
 def pick_command(
@@ -108,178 +67,21 @@ def pick_command(
 
     Prints the answer in two lines; --why shows what it rests on.
     """
-    host = machine.facts()
-    criteria = Criteria(
-        weights=parse_weights(workload) if workload else (),
-        cpus=cpus or host["cores"] or 1,
-        max_rss_bytes=None if max_rss is None else parse_size(max_rss),
-        min_python=None if min_python is None else parse_version(min_python),
-        supported_until=None if supported_until is None else parse_month(supported_until),
+    from interlock.cli import picking  # noqa: PLC0415  half a second that --help need not wait for
+
+    picking.run(
+        workload=workload,
+        needs=needs,
+        max_rss=max_rss,
+        min_python=min_python,
+        supported_until=supported_until,
+        allow=allow,
+        cpus=cpus,
         threads=threads,
-        allowed=parse_phases(split_names(allow) or []),
-        profile=profile or "release",
         baseline=baseline,
-        needs=tuple(map(str, needs or [])),
+        experiment=experiment,
+        why=why,
+        as_json=as_json,
+        profile=profile,
+        results=results,
     )
-    packages = requirements.read(criteria.needs, _text, Path.exists) if needs else None
-    paths, known = open_project()
-    _check_baseline(known, baseline)
-    shipped = _shipped(paths)
-    recorded = _recorded(paths, results, experiment, shipped)
-    if not workload:
-        criteria = usual_question(recorded, criteria, known)
-    evidence = _evidence(choose_experiment(recorded, criteria, known), criteria, known)
-    containers, engine = _engine(required=packages is not None)
-    ranked = advice.decide(evidence)
-    if packages is not None and containers is not None:
-        with progress.open_display(as_json) as display:
-            evidence, ranked = advice.decide_with_audits(
-                evidence, RequirementsTest(containers, paths, known, packages, profile, display).audit
-            )
-    others = _others(evidence, shipped) if ranked.chosen or evidence.profile != criteria.profile else []
-    image = _image(evidence, ranked, containers)
-    picked = advice.advise(evidence, ranked, ThisMachine(host, engine), image, others)
-    if as_json:
-        sys.stdout.write(picked.model_dump_json(indent=1) + "\n")
-    else:
-        _print(picked, why=why)
-    if picked.decision is Decision.NOTHING:
-        raise PickError(found=picked.answer, todo="Relax a constraint; the reasons for each image are above.")
-
-
-def _check_baseline(known: Catalog, baseline: str | None) -> None:
-    """Raise UsageError for a variant or mode that does not exist."""
-    labels = [label for variant in known.variants.values() for label in variant.labels]
-    if baseline is not None and baseline not in labels:
-        raise UsageError(key="--baseline", found=f"there is no variant '{baseline}'", todo=nearest(baseline, labels))
-
-
-def _print(picked: Pick, *, why: bool) -> None:
-    first, second = pick.first_lines(picked)
-    console.print(Text(first, style="bold"), soft_wrap=True)
-    console.print(Text(second), soft_wrap=True)
-    if why:
-        console.print(Text(), pick.terminal(picked), sep="\n")
-        for line in pick.closing(picked):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
-
-
-def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:
-    folder = paths.reference
-    return [_read(one, folder) for one in _folders(folder)]
-
-
-def _recorded(
-    paths: ProjectPaths, results: Path | None, name: str | None, shipped: list[RecordedExperiment]
-) -> list[RecordedExperiment]:
-    """Return the named experiment, or all to choose from: the user's, latest first, then the shipped ones.
-
-    The shipped ones are one body of evidence: who names one of them asks all of them, and gets the same answer.
-    """
-    reference = paths.reference
-    if name is not None:
-        found = _named(name, [results or paths.results, reference], reference)
-        return shipped if found.shipped else [found]
-    own = [_read(one, reference) for one in _folders(results or paths.results)]
-    return [*sorted(own, key=lambda one: one.experiment.started, reverse=True), *shipped]
-
-
-def _evidence(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> Evidence:
-    return Evidence(recorded, _figures(recorded, criteria, known), known, criteria, today())
-
-
-def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evidence]:
-    """Return the other shipped experiments with figures for the same question and baseline, the best first."""
-    criteria = replace(evidence.criteria, baseline=evidence.baseline)
-    rest = [one for one in shipped if one.folder != evidence.recorded.folder]
-    return [_evidence(one, criteria, evidence.catalog) for one in answering(rest, criteria, evidence.catalog)]
-
-
-def _folders(results: Path) -> list[Path]:
-    return [path.parent for path in results.glob(f"*/{store.EXPERIMENT_FILE}")]
-
-
-def _read(folder: Path, shipped: Path) -> RecordedExperiment:
-    """Read an experiment; its folder is relative to the current one where it can be."""
-    here = Path.cwd()
-    named = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    return RecordedExperiment(named, store.read_experiment(folder), folder.resolve().parent == shipped.resolve())
-
-
-def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
-    """Read the experiment with this folder or name; UsageError if there is none."""
-    for folder in (Path(name), *(one / name for one in folders)):
-        if (folder / store.EXPERIMENT_FILE).is_file():
-            return _read(folder, shipped)
-    known = [folder.name for one in folders for folder in _folders(one)]
-    raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))
-
-
-def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -> RecordedFigures:
-    """Read the figures of an experiment that comes with Interlock, or make those that count, and of start-up."""
-    if (recorded.folder / store.FIGURES_FILE).is_file():
-        return store.read_json(recorded.folder / store.FIGURES_FILE, RecordedFigures)
-    experiment, folder = recorded.experiment, recorded.experiment.host["folder"]
-    workloads = {workload for workload, _ in shares_of(experiment, criteria, known.workloads)} | {START_UP[0]}
-    values = {
-        (cell.label, cell.workload): store.read_values(
-            store.cell_path(recorded.folder, folder, cell.variant, cell.mode, cell.workload)
-        )
-        for cell in experiment.cells
-        if cell.workload in workloads
-    }
-    return recorded_figures(experiment, values)
-
-
-@dataclass(frozen=True)
-class RequirementsTest:
-    """Test the user's requirements on a variant, and show the progress."""
-
-    containers: DockerEngine
-    paths: ProjectPaths
-    known: Catalog
-    packages: Requirements
-    profile: str | None
-    display: progress.Display
-
-    def on_step(self, variant: str, step: str) -> None:
-        (self.display.show if self.display.redraws else self.display.log)(f"needs   {variant}  {step}")
-
-    def audit(self, name: str) -> VariantAudit:
-        """Return what came of the requirements on a variant, which is built if it has to be."""
-        options = build_options(self.paths, self.known.variants[name].profile_for(self.profile) == "release")
-        images = self.containers.build(self.known, [name], options, self.on_step)
-        (found,) = audit(self.containers.client, self.known, self.paths.root, images, self.packages, self.on_step)
-        return found
-
-
-def _text(path: Path) -> str:
-    return bounds.read_text(path)
-
-
-def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:
-    """Return the engine and its facts, or None twice if none answers; EngineError if one is required."""
-    try:
-        containers = connect()
-    except EngineError:
-        if required:
-            raise
-        return None, None
-    return containers, containers.facts()
-
-
-def _image(evidence: Evidence, ranked: advice.Ranking, containers: DockerEngine | None) -> ImageHere:
-    """Return the chosen image, and whether this engine has it."""
-    if ranked.chosen is None:
-        return ImageHere(None, LocalImage.UNKNOWN)
-    name = split_label(ranked.chosen.label)[0]
-    measured, variant = evidence.images[name], evidence.catalog.variants[name]
-    profile = "standard" if evidence.criteria.profile == "standard" else variant.profile_for(None)
-    tag = variant.image_tag(profile)
-    here = find_tagged(containers.client, measured.model_copy(update={"tag": tag})) if containers else None
-    return ImageHere(*image_to_name(measured, tag, profile, here, answers=containers is not None))
-
-
-def today() -> datetime.date:
-    """Return today's date; support that ends today still counts."""
-    return datetime.date.today()

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from interlock.catalog.types import LEAST_VALUE_S, MOST_SECONDS, Count, Data, EnvironmentName, Finite, Seconds, label_of
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
+from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
 
 
@@ -352,14 +353,6 @@ class BenchmarkValues(Data):
 CellKey = tuple[str, str]
 Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
 Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
-
-
-class EngineName(StrEnum):
-    """A container engine with Docker's API, or this machine itself."""
-
-    DOCKER = "docker"
-    PODMAN = "podman"
-    HOST = "host"
 
 
 PRODUCTS = {EngineName.DOCKER: "Docker API", EngineName.PODMAN: "Podman"}
