@@ -17,6 +17,7 @@ from interlock.fleet.record import (
     Shard,
     earlier_durations_s,
     merge_experiments,
+    read_facts,
     read_record,
     take_in_results,
     write_record,
@@ -129,13 +130,21 @@ def test_facts_of_every_part_stay() -> None:
     assert joined(part("locks"), other).facts.keys() == {*VARIANTS, "cpython-3.14t+gil-on"}
 
 
-def archive(folder: Path, workload: str) -> Path:
+def suite_text(workload: str, value: float = 0.5) -> str:
+    metadata = {
+        "name": f"{workload} uncontended", "unit": "second", "loops": 1, "inner_loops": 1, "mem_max_rss": 1,
+        "interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5,
+    }  # fmt: skip
+    return json.dumps({"version": "1.0", "metadata": metadata, "benchmarks": [{"runs": [{"values": [value]}]}]})
+
+
+def archive(folder: Path, workload: str, sent: Experiment | None = None) -> Path:
     """As a host packs it: an experiment with one file of values."""
     there = folder / "sent" / f"fleet-x.host.{workload}"
     values = there / "box/cpython-3.13" / f"{workload}.json"
     values.parent.mkdir(parents=True)
-    values.write_text(json.dumps(workload))
-    store.write_json(there / store.EXPERIMENT_FILE, part(workload))
+    values.write_text(suite_text(workload))
+    store.write_json(there / store.EXPERIMENT_FILE, sent or part(workload))
     path = folder / f"{workload}.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         tar.add(there, there.name)
@@ -148,6 +157,7 @@ def take_in(path: Path, into: Path, workload: str) -> None:
         into,
         workload,
         lambda before, new: merge_experiments(before, new, "2026-11-21-a", "bench1", experiment.repeat_command),
+        SETTINGS,
     )
 
 
@@ -156,8 +166,7 @@ def test_archives_become_one_folder_that_reads_as_an_experiment(tmp_path: Path) 
         take_in(archive(tmp_path, workload), tmp_path / "bench1", workload)
     assert store.read_experiment(tmp_path / "bench1").settings.workloads == ["locks", "startup"]
     found = {str(path.relative_to(tmp_path / "bench1")) for path in (tmp_path / "bench1").rglob("*") if path.is_file()}
-    assert found == {"experiment.json", "box/cpython-3.13/locks.json", "box/cpython-3.13/startup.json"}
-    assert not list(tmp_path.glob("*.tar.gz"))
+    assert found == {"experiment.json", "bench1/cpython-3.13/locks.json", "bench1/cpython-3.13/startup.json"}
 
 
 def test_an_archive_of_another_workload_is_refused_and_changes_nothing(tmp_path: Path) -> None:
@@ -180,3 +189,58 @@ def test_an_archive_that_would_write_elsewhere_is_refused(tmp_path: Path) -> Non
     with pytest.raises(StoreError, match=r"x\.tar\.gz"):
         take_in(tmp_path / "x.tar.gz", tmp_path / "deep/bench1", "locks")
     assert not list(tmp_path.rglob("evil-was-here"))
+
+
+def files_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def lie(**changes: Any) -> Experiment:
+    """What a host says, past what its own schema lets it say."""
+    return part("locks").model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        lie(host={**part("locks").host, "folder": "../../../X"}),
+        lie(host={**part("locks").host, "folder": "/etc"}),
+        lie(host={**part("locks").host, "folder": "box/../.."}),
+        lie(host={**part("locks").host, "folder": None}),
+        lie(host={}),
+        lie(cells=[make_cell("cpython-3.13", "locks").model_copy(update={"variant": "../../X"})]),
+        lie(cells=[make_cell("cpython-3.13", "locks").model_copy(update={"mode": "/../../X"})]),
+        lie(cells=[make_cell("cpython-3.13", "locks").model_copy(update={"workload": "../../X"})]),
+        lie(cells=[make_cell("cpython-3.13", "startup")]),
+        lie(settings=SETTINGS.model_copy(update={"baseline": "other"})),
+        lie(settings=SETTINGS.model_copy(update={"variants": ["other"]})),
+        lie(workloads={}),
+    ],
+    ids=range(12),
+)
+def test_a_host_names_no_folder_and_no_experiment(said: Experiment, tmp_path: Path) -> None:
+    path = archive(tmp_path, "locks", said)
+    before = files_below(tmp_path)
+    with pytest.raises(StoreError):
+        take_in(path, tmp_path / "deep/deeper/bench1", "locks")
+    assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ["{", "[]", suite_text("locks", float("inf")), suite_text("locks", -1)])
+def test_figures_that_cannot_be_read_are_refused_before_any_are_taken(text: str, tmp_path: Path) -> None:
+    path = archive(tmp_path, "locks")
+    values = tmp_path / "sent/fleet-x.host.locks/box/cpython-3.13/locks.json"
+    values.write_text(text)
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(tmp_path / "sent/fleet-x.host.locks", "x")
+    with pytest.raises(StoreError):
+        take_in(path, tmp_path / "bench1", "locks")
+    assert files_below(tmp_path / "bench1") == set()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "x" * 2**21, "[" * 100_000])
+def test_facts_that_are_none_are_an_error_and_removed(text: str, tmp_path: Path) -> None:
+    (tmp_path / "facts.json").write_text(text)
+    with pytest.raises(StoreError):
+        read_facts(tmp_path / "facts.json")
+    assert not list(tmp_path.iterdir())

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,13 +116,47 @@ def test_an_error_releases_the_lock(lock: Path) -> None:
     assert locks.holder(lock) == ""
 
 
-def test_every_user_may_take_the_lock_whatever_the_umask_of_the_first(lock: Path) -> None:
-    before = os.umask(0o077)
+@pytest.mark.parametrize("umask", [0o077, 0o000])
+@pytest.mark.parametrize("there_before", [False, True])
+def test_who_may_measure_may_take_the_lock_and_nobody_else(lock: Path, umask: int, there_before: bool) -> None:
+    before = os.umask(umask)
     try:
+        if there_before:  # as an older version has made it
+            lock.touch()
+            lock.chmod(0o666)
         take(lock)
     finally:
         os.umask(before)
-    assert stat.S_IMODE(lock.stat().st_mode) == 0o666
+    group = locks._group()
+    assert stat.S_IMODE(lock.stat().st_mode) == (0o600 if group is None else 0o660)
+    assert group in {None, lock.stat().st_gid}
+
+
+def test_the_group_of_those_who_measure_comes_before_that_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = os.getegid()
+    known = {"docker": mine + 1000, "interlock": mine}
+    monkeypatch.setattr(locks.grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=known[name]))
+    assert locks._group() == mine
+    known.clear()
+    assert locks._group() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a file that is somebody else's")
+def test_a_strangers_file_in_its_place_is_refused(lock: Path) -> None:
+    lock.touch()
+    lock.chmod(0o666)
+    lock.parent.chmod(0o777)
+    os.chown(lock, 12345, 12345)
+    code = (
+        "import os, sys; from pathlib import Path; from interlock.measure import lock\n"
+        "os.setgroups([]); os.setgid(23456); os.setuid(23456)\n"
+        "from interlock.errors import StoreError\n"
+        "try:\n    lock._open(Path(sys.argv[1]))\nexcept StoreError: print('refused')"
+    )
+    for folder in [*lock.parents][:3]:
+        folder.chmod(0o755)
+    said = subprocess.run([sys.executable, "-c", code, str(lock)], capture_output=True, text=True, check=True).stdout
+    assert said == "refused\n"
 
 
 def test_a_link_in_its_place_is_not_followed(lock: Path, tmp_path: Path) -> None:

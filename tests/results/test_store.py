@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition
-from interlock.errors import StoreError
+from interlock.errors import StoreError, UsageError
 from interlock.measure import cells, processes
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, BuildRecord, ProgramOutput, Subject
@@ -70,7 +70,7 @@ def test_a_file_with_a_number_that_is_no_measurement_is_an_error_that_names_it(
 FULL_DISK = """
 import json, pathlib, subprocess, sys
 from interlock.results import store
-from interlock.errors import StoreError
+from interlock.errors import StoreError, UsageError
 
 folder = pathlib.Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
@@ -503,3 +503,13 @@ def test_what_processes_reported_is_read_if_it_was_asked_for_and_all_of_them_rep
         "process_user_s": [0.5, 0.5],
     }
     assert store.parse_pyperf(text, {})["a"].reported == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "/tmp/x", "é", "", ".", "..", "a/b", "a\n", "-x", "a b", "x" * 300, "\udcff"]
+)
+def test_a_name_that_leaves_the_results_or_is_no_owners_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        store.new_folder(tmp_path / "results", name, "2026-11-21")
+    assert refused.value.key == "--name"
+    assert not list(tmp_path.iterdir())

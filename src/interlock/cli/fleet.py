@@ -26,7 +26,7 @@ from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.engine.registry import transfer
-from interlock.errors import FleetError, UsageError
+from interlock.errors import FleetError, InterlockError, UsageError
 from interlock.fleet import ansible, dispatch
 from interlock.fleet.ansible import Inventory
 from interlock.fleet.record import (
@@ -123,6 +123,7 @@ def fleet_command(
 
     Prepares the hosts, shares the workloads among hosts of a kind, then fetches and compares the results.
     """
+    store.require_name(resume, "--resume")
     paths, known = open_project()
     if not paths.is_clone:
         raise UsageError(file=str(Path.cwd()), found="is in no clone, whose files the hosts get", todo="Run it in one.")
@@ -139,7 +140,7 @@ def fleet_command(
         return
     write_generated(paths, known)
     builds = prepare_builds(paths, known, request.variants, release=request.release, engine=engine)
-    folder = into / before.name if before else store.new_experiment(into, datetime.date.today().isoformat())
+    folder = into / (resume or before.name) if before else store.new_experiment(into, datetime.date.today().isoformat())
     record = _record(before, folder.name, into, request, builds, hosts, known, each)
     variables = _variables(paths, record, hosts, limits, builds)
     _measure(Run(_run_settings(paths, folder, hosts, record, limits, variables), record), builds)
@@ -285,7 +286,7 @@ def _run_settings(
         def merged(before: Experiment | None, new: Experiment) -> Experiment:
             return merge_experiments(before, new, record.name, host, repeat)
 
-        take_in_results(fetched, folder / host, workload, merged)
+        take_in_results(fetched, folder / host, workload, merged, record.settings)
 
     return RunSettings(
         root=paths.root,
@@ -323,9 +324,13 @@ def _measure(run: Run, builds: FleetBuilds) -> None:
 def _report(folder: Path, record: FleetRecord) -> None:
     """Write a report for each host and a summary of each kind of host, and print the summary."""
     measured = store.experiments_in(folder) if any(shard.done_by for shard in record.shards) else []
-    for one in measured:
-        store.write_atomically(one / "report.md", report.markdown(*load_experiment(one)))
-        write_page(one, one / PAGE_FILE)
+    for one in list(measured):
+        try:
+            store.write_atomically(one / "report.md", report.markdown(*load_experiment(one)))
+            write_page(one, one / PAGE_FILE)
+        except (InterlockError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            console.print(Text(f"host    {one.name} has no report: {error}"), soft_wrap=True)
+            measured.remove(one)
     if measured:
         documents = [comparisons.hosts_document(one) for one in cohorts.kind_summaries(read_extracts(measured))]
         store.write_atomically(folder / "report.md", comparisons.markdown(documents))

@@ -200,6 +200,8 @@ def matrix(
     Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends with what is known so far, a second
     one at once.
     """
+    store.require_name(name)
+    store.require_name(resume, "--resume")
     paths, known = open_project()
     ending, into = Ending(parse_duration(budget, "--budget") if budget else None), results or paths.results
     request, engine, began = read_request(known, options), options.engine, None

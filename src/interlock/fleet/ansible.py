@@ -34,6 +34,10 @@ PLAYBOOKS = "playbooks"
 UNREACHABLE = 4
 TERMINATE_S = 10
 POLL_S = 0.5
+# What is kept of a step's output, from its end.
+MOST_OUTPUT_BYTES = 16 * 2**20
+# Names of hosts become names of files and experiments.
+HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What Ansible prints for a task that failed: `fatal: [host]: FAILED! => {...}`.
 FATAL = re.compile(r"^fatal: \[[^\]]*\].*?=> (\{.*\})\s*$", re.MULTILINE)
 
@@ -105,7 +109,7 @@ def play(call: Call, stop: threading.Event) -> Played:
         with call.log.open("ab+") as log:
             start = log.seek(0, os.SEEK_END)
             code = _run(command, environment(call.root), log, call.deadline_s, stop)
-            log.seek(start)
+            log.seek(max(start, log.seek(0, os.SEEK_END) - MOST_OUTPUT_BYTES))
             output = printable(log.read().decode(errors="replace"))
             log.truncate(start)
             log.write(output.encode())
@@ -246,6 +250,14 @@ def parse_inventory(path: Path, listing: str) -> Inventory:
     variables: dict[str, dict[str, Any]] = json.loads(listing).get("_meta", {}).get("hostvars", {})
     if not variables:
         raise InventoryError(file=str(path), found="no host has variables", todo=f"Give each host a kind: {EXAMPLE}.")
+    for name in variables:
+        if not HOST_NAME.fullmatch(name):
+            raise InventoryError(
+                file=str(path),
+                key=name,
+                found="is no name for a host: it has letters, digits, '.', '-' and '_' alone",
+                todo="Name the host plainly, and give its address as ansible_host.",
+            )
     kinds = {name: _kind(path, name, of_host.get("kind")) for name, of_host in sorted(variables.items())}
     _check_same(path, kinds)
     registries = {of_host.get("registry") for of_host in variables.values()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -13,8 +12,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from interlock.catalog.types import Data, Name
+from interlock.catalog.types import Data, Name, slug
 from interlock.errors import StoreError
+from interlock.fleet.unpacking import unpack
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Settings
 
@@ -104,11 +104,23 @@ def read_record(folder: Path) -> FleetRecord:
     return store.read_json(folder / FLEET_FILE, FleetRecord)
 
 
+MOST_FACTS_BYTES = 2**20
+
+
 def read_facts(path: Path) -> dict[str, Any]:
-    """Read the facts that a host reported, and remove the file."""
-    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    path.unlink()
-    return facts
+    """Read the facts that a host reported, and remove the file; StoreError if they are none."""
+    try:
+        if path.stat().st_size > MOST_FACTS_BYTES:
+            raise ValueError(f"they have more than {MOST_FACTS_BYTES} bytes")
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(facts, dict):
+            raise ValueError("they are no table")
+        return facts
+    except (OSError, ValueError, RecursionError) as error:
+        found = f"the facts of the host cannot be read ({error})"
+        raise StoreError(file=str(path), found=found, todo="Run `interlock doctor` there.") from None
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def earlier_durations_s(results: Path, settings: Settings) -> Iterator[tuple[str, float]]:
@@ -174,42 +186,57 @@ def _concatenated(parts: list[Experiment], key: str) -> list[Any]:
 
 
 def take_in_results(
-    archive: Path, folder: Path, workload: str, rename: Callable[[Experiment | None, Experiment], Experiment]
+    archive: Path,
+    folder: Path,
+    workload: str,
+    rename: Callable[[Experiment | None, Experiment], Experiment],
+    asked: Settings | None = None,
 ) -> None:
     """Unpack what a host measured into its experiment's folder; experiment.json last, so that it is always true.
 
-    StoreError if the archive is damaged or has another workload.
+    The host's word counts for figures alone: which files there are, and what they are called, is said here. StoreError
+    if the archive is damaged, has another workload than was asked for, or figures that cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".incoming-") as there:
-        source = _unpack(archive, Path(there))
+        source = unpack(archive, Path(there))
         new = store.read_experiment(source)
-        if new.settings.workloads != [workload]:
-            raise StoreError(
-                file=str(archive),
-                found=f"holds {new.settings.workloads}, not {workload}",
-                todo="Measure it again with --resume.",
-            )
+        _require_asked(archive, new, workload, asked)
+        # Each file is read before any is taken: an experiment with one that cannot be read has no report.
+        store.read_cells(source, new)
         before = store.read_experiment(folder) if (folder / store.EXPERIMENT_FILE).is_file() else None
-        values = str(new.host["folder"])
-        for path in sorted((source / values).rglob("*")):
+        host = before.host["folder"] if before else slug(folder.name) or "host"
+        _move_cells(source, new, folder, host)
+        named = new.model_copy(update={"host": {**new.host, "folder": host}})
+        store.write_json(folder / store.EXPERIMENT_FILE, rename(before, named))
+
+
+def _require_asked(archive: Path, new: Experiment, workload: str, asked: Settings | None) -> None:
+    """Raise StoreError unless the experiment is of this workload alone, and of what was asked for."""
+    workloads = {*new.settings.workloads, *new.workloads, *(one.workload for one in (*new.cells, *new.limits))}
+    differ = [key for key in ASKED if asked and _plain(new.settings, key) != _plain(asked, key)]
+    if workloads != {workload} or new.workloads.keys() != {workload} or differ:
+        found = f"{', '.join(differ)} of another experiment" if differ else f"{sorted(workloads)}, not {workload}"
+        raise StoreError(file=str(archive), found=f"holds {found}", todo="Measure it again with --resume.")
+
+
+# What decides whether the workloads of a host are one experiment.
+ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "profile", "variants", "conditions")
+
+
+def _plain(settings: Settings, key: str) -> object:
+    value = getattr(settings, key)
+    return sorted(value) if isinstance(value, list) else value
+
+
+def _move_cells(source: Path, new: Experiment, folder: Path, host: str) -> None:
+    """Move the files of the cells that experiment.json names, and no others."""
+    for cell in (*new.cells, *new.limits):
+        there, here = (
+            store.cell_path(root, name, cell.variant, cell.mode, cell.workload)
+            for root, name in ((source, new.host["folder"]), (folder, host))
+        )
+        for path, target in ((there, here), (store.profile_path(there), store.profile_path(here))):
             if path.is_file():
-                target = folder / values / path.relative_to(source / values)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(path, target)
-        store.write_json(folder / store.EXPERIMENT_FILE, rename(before, new))
-    archive.unlink()
-
-
-def _unpack(archive: Path, into: Path) -> Path:
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(into, filter="data")
-        (source,) = into.iterdir()
-    except (tarfile.TarError, OSError, ValueError) as error:
-        raise StoreError(
-            file=str(archive),
-            found=f"is not an archive of an experiment ({error})",
-            todo="Measure it again with --resume.",
-        ) from None
-    return source

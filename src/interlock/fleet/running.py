@@ -79,7 +79,10 @@ class Run:
         played = self._play(name, "facts", {"host_facts_file": str(file)})
         if played.ending is not Ending.DONE:
             return described.model_copy(update={"given_up": played.reason})
-        facts = read_facts(file)
+        try:
+            facts = read_facts(file)
+        except InterlockError as error:
+            return described.model_copy(update={"given_up": str(error)})
         return described.model_copy(update={"facts": facts, "refused": dispatch.kind_mismatch(described.kind, facts)})
 
     def plan(self) -> dispatch.Plan:
@@ -171,7 +174,10 @@ class Run:
             log=settings.folder / f"{host}.log",
             deadline_s=deadline_s or settings.limits.deadline_s,
         )
-        return ansible.play(call, self.stop)
+        try:
+            return ansible.play(call, self.stop)
+        except (InterlockError, OSError) as error:
+            return Played(Ending.LOST, f"its playbook cannot be run ({error})")
 
     def _ended(self, job: Job, played: Played, started: str, duration_s: float) -> Ending:
         """Take in what was measured, and record how the job ended."""
@@ -201,6 +207,10 @@ class Run:
             self.settings.take_in(archive, host, shard.workload)
         except InterlockError as error:
             return Ending.FAILED, str(error)
+        except Exception as error:
+            return Ending.FAILED, f"what it sent cannot be taken in ({type(error).__name__}: {error})"
+        finally:
+            archive.unlink(missing_ok=True)
         return Ending.DONE, played.reason
 
     def _save(self, **changes: Any) -> None:

@@ -1,9 +1,14 @@
-"""The lock that lets one experiment or trial at a time measure on a machine; all its users and clones share it."""
+"""The lock that lets one experiment or trial at a time measure on a machine; all who may measure share it.
+
+Who can open the file can hold it, and stop all measuring: its group is `interlock` if the machine has it, or `docker`.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import getpass
+import grp
 import os
 import tempfile
 import time
@@ -18,7 +23,9 @@ FILE = "interlock.lock"
 # Where the system keeps locks until it restarts; not every system has it.
 LOCKS = Path("/run/lock")
 POLL_S = 0.5
-ANYBODY = 0o666
+# Whose members share the lock, the first that there is; without one it is its owner's alone.
+GROUPS = ("interlock", "docker")
+MEMBERS, OWNER, OTHERS = 0o660, 0o600, 0o007
 
 
 def lock_path() -> Path:
@@ -66,18 +73,44 @@ def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with suppress(FileNotFoundError):
-            return os.open(path, flags)
+            return _ours(os.open(path, flags))
         with suppress(FileExistsError):
-            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, ANYBODY)
-            os.fchmod(descriptor, ANYBODY)  # whatever this user's umask is
-            return descriptor
-        return os.open(path, flags)
+            return _ours(os.open(path, flags | os.O_CREAT | os.O_EXCL, OWNER))
+        return _ours(os.open(path, flags))
     except OSError as error:
         raise StoreError(
             file=str(path),
             found=f"the lock that lets one experiment at a time measure cannot be opened: {error.strerror}",
-            todo=f"Run `sudo rm {path}`; the next measurement creates it again.",
+            todo=f"Put all who measure into a group `{GROUPS[0]}`, and run `sudo rm {path}`.",
         ) from None
+
+
+def _ours(descriptor: int) -> int:
+    """Return the lock's file, which others than those who may measure cannot open from now on.
+
+    PermissionError for the file of a stranger, who can hold it for ever.
+    """
+    status, group = os.fstat(descriptor), _group()
+    if status.st_uid in {os.geteuid(), 0} or os.geteuid() == 0:
+        if status.st_uid == os.geteuid() or os.geteuid() == 0:
+            if group is not None:
+                os.fchown(descriptor, -1, group)
+            os.fchmod(descriptor, OWNER if group is None else MEMBERS)
+        return descriptor
+    if group is not None and status.st_gid == group and not status.st_mode & OTHERS:
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(errno.EPERM, "it is a stranger's")
+
+
+def _group() -> int | None:
+    """Return the group whose members may measure, if this user is in it; root is in all."""
+    for name in GROUPS:
+        with suppress(KeyError):
+            number = grp.getgrnam(name).gr_gid
+            if os.geteuid() == 0 or number in {os.getegid(), *os.getgroups()}:
+                return number
+    return None
 
 
 def _taken(descriptor: int) -> bool:

@@ -7,9 +7,19 @@ from enum import StrEnum
 from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
-from interlock.catalog.types import LEAST_VALUE_S, MOST_SECONDS, Count, Data, EnvironmentName, Finite, Seconds, label_of
+from interlock.catalog.types import (
+    LEAST_VALUE_S,
+    MOST_SECONDS,
+    Count,
+    Data,
+    EnvironmentName,
+    FileName,
+    Finite,
+    Seconds,
+    label_of,
+)
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
@@ -156,9 +166,9 @@ def duration_text(seconds: float) -> str:
 class CellResult(Data):
     """A cell's outcome, and that of each of its benchmarks."""
 
-    variant: str
-    mode: str | None = None
-    workload: str
+    variant: FileName  # a folder has its label, and a file the workload's name
+    mode: FileName | None = None
+    workload: FileName
     outcome: Outcome
     benchmarks: dict[str, Outcome] = {}
     packages: dict[str, dict[str, str]] = {}  # by benchmark: installed versions by name
@@ -194,6 +204,11 @@ class Settings(Data):
         return self.rounds_limit is not None and self.half_width is None
 
 
+def _with_plain_folder(host: dict[str, Any]) -> dict[str, Any]:
+    TypeAdapter(FileName).validate_python(host.get("folder"))
+    return host
+
+
 class Experiment(Data):
     """The file experiment.json: everything that a reader needs besides the values."""
 
@@ -204,7 +219,7 @@ class Experiment(Data):
     started: str
     duration_s: float
     settings: Settings
-    host: dict[str, Any]
+    host: Annotated[dict[str, Any], AfterValidator(_with_plain_folder)]
     images: list[Built]
     workloads: dict[str, Workload]
     conditions: dict[str, Condition] = {}

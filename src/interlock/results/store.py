@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +18,7 @@ from pydantic_core import from_json
 from interlock import bounds
 from interlock.catalog.types import label_of
 from interlock.catalog.variants import Gil
-from interlock.errors import StoreError
+from interlock.errors import StoreError, UsageError
 from interlock.results.experiments import (
     BLOCK,
     ESTIMATOR,
@@ -95,8 +96,20 @@ def _read_or_none(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def require_name(name: str | None, option: str = "--name") -> None:
+    """Raise UsageError for a name that cannot be a folder in results/, and an owner's in any engine."""
+    if name is not None and not FOLDER_NAME.fullmatch(name):
+        raise UsageError(
+            key=option, found=f"{name!r} is no name of a folder", todo="Take letters, digits, '.', '-' and '_' alone."
+        )
+
+
 def new_folder(results: Path, name: str | None, day: str) -> Path:
     """Make and return the folder of a new experiment with this name (default: the next one of the day)."""
+    require_name(name)
     if name is None:
         return new_experiment(results, day)
     folder = results / name
