@@ -16,7 +16,7 @@ from interlock.analysis.pick.advice import TRIED_WITH
 from interlock.cli import main
 from interlock.cli import picking as command
 from interlock.measure import processes
-from interlock.results import store
+from interlock.results import runs, store
 from interlock.results.answers import Pick
 from interlock.results.experiments import Experiment, ProgramOutput
 from tests.builders import ROOT, make_cost
@@ -72,7 +72,7 @@ def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes
     for cell in described.cells:
         mine = figures[cell.label]
         benchmarks = described.workloads[cell.workload].benchmarks
-        suite = processes.suite_of(
+        suite = runs.suite_of(
             {
                 benchmark.name: _runs(described, cell.workload, number, mine[f"{cell.workload}/{benchmark.name}"])
                 for number, benchmark in enumerate(benchmarks)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 
@@ -122,3 +124,45 @@ def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
     clock.at(35)
     assert ending.stops_rounds()
     assert "60 s" in ending.reason
+
+
+def test_a_terminal_that_is_gone_ends_it_as_ctrl_c_does_and_is_not_written_to() -> None:
+    parent, child = os.openpty()
+    code = (
+        "import os, signal, sys\n"
+        "from interlock.measure.ending import Ending\n"
+        "ending = Ending()\n"
+        "with ending.listening(), ending.kept():\n"
+        "    print('ready', flush=True)\n"
+        "    signal.pause()\n"
+        "print('to a terminal that is gone', flush=True)\n"
+        "os.write(int(sys.argv[1]), ending.reason.encode())\n"
+    )
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(write)],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        pass_fds=[write],
+        start_new_session=True,
+    )
+    os.close(child)
+    os.close(write)
+    assert b"ready" in os.read(parent, 100)
+    os.close(parent)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 0
+    assert os.read(read, 100) == b"SIGHUP"
+    os.close(read)
+
+
+def test_nohup_keeps_a_hangup_away() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        ending = Ending()
+        with ending.listening():
+            send(signal.SIGHUP)
+            assert not ending.stops()
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from interlock.catalog import project as catalogs
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Gil, Mode
-from interlock.errors import UsageError
+from interlock.engine.protocol import Ended, Engine
+from interlock.errors import EngineError, UsageError
 from interlock.measure import disturbances, experiment
 from interlock.measure.experiment import Words
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import Measured
-from interlock.results.experiments import Built, CellResult, EngineName, Outcome, Settings, State
-from tests.builders import make_benchmark, make_settings, make_workload
+from interlock.results import store
+from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State
+from tests.builders import (
+    ScriptedNetwork,
+    ScriptedSandbox,
+    make_benchmark,
+    make_cost,
+    make_ended,
+    make_network,
+    make_settings,
+    make_workload,
+)
 
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
 GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
@@ -229,3 +244,97 @@ def test_a_repetition_names_the_engine_if_it_was_chosen() -> None:
     settings = make_settings(["cpython-3.13"])
     assert "--engine" not in experiment.repeat_command(settings)
     assert experiment.repeat_command(settings, engine=EngineName.HOST).endswith("--engine host")
+
+
+class DyingEngine:
+    """An engine that answers until its processes have been started so often; then nothing of it does."""
+
+    name, is_elsewhere = EngineName.HOST, False
+
+    def __init__(self, starts: int) -> None:
+        self.starts, self.asked = starts, 0
+
+    def facts(self) -> dict[str, str]:
+        self._require_alive()
+        self.asked += 1
+        return {"name": "host"}
+
+    def _require_alive(self) -> None:
+        if self.starts < 0:
+            raise EngineError(found="nobody answers", todo="Start it.")
+
+    def run(self, _sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        if "--loops" not in argv:
+            return make_ended()
+        self.starts -= 1
+        self._require_alive()
+        report: dict[str, object] = {"interlock": 1, "loops": 1, "values": [0.5]}
+        if argv[argv.index("--loops") + 1] == "auto":
+            report |= {"values": [], "calibration": [[1, 0.5]]}
+        cost = {"interlock_process": make_cost().model_dump()}
+        return make_ended(f"{json.dumps(report)}\n{json.dumps(cost)}\n")
+
+    def set_up(self, _owner: str, _needs: object) -> ScriptedNetwork:
+        self._require_alive()
+        return make_network(self.run)
+
+    def installer(self, known: Catalog, *_: object) -> SimpleNamespace:
+        return SimpleNamespace(catalog=known)
+
+    def clean_up(self, _owner: str) -> None:
+        self._require_alive()
+
+
+def small_assignment(results: Path, resumes: Experiment | None = None) -> experiment.Assignment:
+    """Two workloads of one program each, on one variant and its twin, for three rounds."""
+    plain = assignment([image("cpython-3.13")], "cpython-3.13")
+    names = ["first", "second"]
+    program = next(one for one in plain.catalog.workloads.values() if one.program)
+    workloads = {name: make_workload(name).model_copy(update={"program": program.program}) for name in names}
+    changes = {"workloads": names, "rounds": 3, "profiled": False}
+    settings = plain.settings.model_copy(update=changes)
+    known = plain.catalog.model_copy(
+        update={
+            "workloads": workloads,
+            "variants": {
+                name: one.model_copy(update={"control": None}) for name, one in plain.catalog.variants.items()
+            },
+        }
+    )
+    return dataclasses.replace(plain, catalog=known, results=results, settings=settings, resumes=resumes)
+
+
+def run_small(engine: DyingEngine, given: experiment.Assignment) -> Path:
+    return experiment._run(cast(Engine, engine), given, experiment.Watching(lambda _: None), 0.0)
+
+
+# Each workload is started twice to calibrate, and twice in each of three rounds.
+@pytest.mark.parametrize(("starts", "first", "second"), [(2, 0, 0), (5, 1, 0), (8, 3, 0), (14, 3, 2)])
+def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
+    starts: int, first: int, second: int, tmp_path: Path
+) -> None:
+    engine = DyingEngine(starts)
+    with pytest.raises(EngineError, match="nobody answers"):
+        run_small(engine, small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    found = store.read_experiment(folder)
+    assert "nobody answers" in found.ended_by
+    assert engine.asked == 1
+
+    def rounds_of(name: str) -> int:
+        values = store.read_values(store.cell_path(folder, found.host["folder"], "cpython-3.13", None, name))
+        return len(values["uncontended"].processes) if values else 0
+
+    assert (rounds_of("first"), rounds_of("second")) == (first, second)
+    run_small(DyingEngine(99), small_assignment(tmp_path, found.model_copy(update={"name": folder.name})))
+    found = store.read_experiment(folder)
+    assert (found.ended_by, found.unfinished) == ("", [])
+    assert (rounds_of("first"), rounds_of("second")) == (3, 3)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([found.host["folder"], "experiment.json"])
+
+
+def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_path: Path) -> None:
+    for starts in (-1, 0, 1):
+        with pytest.raises(EngineError):
+            run_small(DyingEngine(starts), small_assignment(tmp_path))
+        assert list(tmp_path.iterdir()) == []

@@ -10,10 +10,11 @@ import pytest
 from interlock.errors import StoreError, UsageError
 from interlock.measure import resuming
 from interlock.measure.cells import Cell
-from interlock.measure.processes import in_block, program_run, suite_of
+from interlock.measure.processes import in_block, program_run
 from interlock.results import store
 from interlock.results.experiments import Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
 from interlock.results.profiles import CellProfile
+from interlock.results.runs import read_runs, suite_of
 from tests.builders import (
     OK,
     make_built,
@@ -56,7 +57,9 @@ def test_what_is_cut_short_and_what_was_not_reached_remains() -> None:
     assert resuming.remaining(ended()) == ["startup", "write"]
 
 
-@pytest.mark.parametrize("changes", [{"times": {}}, {"unfinished": [], "settings": make_settings(["base", "a"])}])
+@pytest.mark.parametrize(
+    "changes", [{"times": {}, "ended_by": ""}, {"unfinished": [], "settings": make_settings(["base", "a"])}]
+)
 def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
         resuming.remaining(ended(**changes))
@@ -130,8 +133,8 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "locks.json").write_text("{")
     with pytest.raises(StoreError, match=r"locks\.json"):
-        resuming.read_runs(tmp_path / "locks.json")
-    assert resuming.read_runs(tmp_path / "absent.json") == {}
+        read_runs(tmp_path / "locks.json")
+    assert read_runs(tmp_path / "absent.json") == {}
 
 
 def part(**changes: Any) -> Experiment:

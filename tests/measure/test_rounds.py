@@ -94,6 +94,12 @@ class Engine:
         return [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, self.run)) for label in self.answers]
 
 
+def run_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[list[str]]:
+    order = rounds.RoundOrder()
+    rounds._rounds(session, open_cells, spent, order)
+    return order.rounds
+
+
 def steady(_number: int, loops: str) -> Ended:
     return make_ended(printed(0.5, loops))
 
@@ -104,7 +110,7 @@ def unsteady(number: int, loops: str) -> Ended:
 
 def test_without_a_limit_there_are_as_many_rounds_as_asked_for() -> None:
     engine = Engine(base=steady, a=steady)
-    order = rounds._rounds(engine.session(rounds=4), engine.cells(), TimeUsed())
+    order = run_rounds(engine.session(rounds=4), engine.cells(), TimeUsed())
     assert len(order) == 1 + 4
     assert engine.started == {"base": 5, "a": 5}
 
@@ -126,7 +132,7 @@ def test_what_one_process_prints_fails_its_own_cell_and_the_others_go_on(bad: st
 
     engine = Engine(base=steady, a=answer)
     base, a = engine.cells()
-    rounds._rounds(engine.session(rounds=4), [base, a], TimeUsed())
+    run_rounds(engine.session(rounds=4), [base, a], TimeUsed())
     name = make_workload().benchmarks[0].name
     assert a.outcomes[name].state is State.FAILED
     assert base.goes_on(make_workload().benchmarks[0])
@@ -154,7 +160,7 @@ def test_rounds_go_on_until_all_is_decided_or_the_limit_is_reached(
 ) -> None:
     engine = Engine(base=steady, a=answer)
     session = engine.session(rounds=3, rounds_limit=6)
-    assert len(rounds._rounds(session, engine.cells(), TimeUsed())) == 1 + expected
+    assert len(run_rounds(session, engine.cells(), TimeUsed())) == 1 + expected
     assert {step.total for step in engine.steps} == {2 * (1 + 6)}
     assert engine.steps[0].activity == "round 0 of 3 to 6"
 
@@ -173,13 +179,13 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
     session = engine.session(rounds=3, rounds_limit=6)
     session = Session(session.resources, make_workload(benchmarks=benchmarks), make_network(run))
     open_cells = [dataclasses.replace(cell, sandbox=ScriptedSandbox(cell.sandbox.id, run)) for cell in engine.cells()]
-    assert len(rounds._rounds(session, open_cells, TimeUsed())) == 1 + 6
+    assert len(run_rounds(session, open_cells, TimeUsed())) == 1 + 6
     assert started == {("wild", "base"): 7, ("wild", "a"): 7, ("calm", "base"): 4, ("calm", "a"): 4}
 
 
 def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=unsteady)
-    rounds._rounds(engine.session(rounds=3, rounds_limit=6), engine.cells(), TimeUsed())
+    run_rounds(engine.session(rounds=3, rounds_limit=6), engine.cells(), TimeUsed())
     # A block of three rows has the baseline twice.
     assert engine.started == {"base": 1 + 2 * 3 + 3, "a": 1 + 3, "b": 1 + 6}
     assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 4
@@ -202,7 +208,7 @@ def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_bef
     open_cells = engine.cells()
     session = engine.session(rounds=9)
     with session.resources.ending.listening():
-        order = rounds._rounds(session, open_cells, TimeUsed())
+        order = run_rounds(session, open_cells, TimeUsed())
     assert session.resources.ending.exit_code == 130
     assert len(order) == 1 + 3
     assert [len(values_of(cell.runs["uncontended"], Estimator.MEDIAN).figures) for cell in open_cells][1] == 2
@@ -215,7 +221,7 @@ def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() 
     ending = Ending(budget_s=1e-9)
     session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, ending=ending))
     ending.start()
-    assert rounds._rounds(session, engine.cells(), TimeUsed()) == []
+    assert run_rounds(session, engine.cells(), TimeUsed()) == []
     assert engine.started == {}
     assert ending.reason
     assert [look.is_last for look in engine.looks] == [True]
@@ -224,12 +230,12 @@ def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() 
 def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
     engine = Engine(base=steady, a=steady)
     open_cells = engine.cells()
-    whole = rounds._rounds(engine.session(rounds=5), open_cells, TimeUsed())
+    whole = run_rounds(engine.session(rounds=5), open_cells, TimeUsed())
     for cell in open_cells:  # as they come from their files after two rounds
         cell.runs["uncontended"] = [run for run in cell.runs["uncontended"] if run._metadata.get(BLOCK, 0) <= 2]
         cell.loops.clear()
     engine.started.clear()
-    order = rounds._rounds(engine.session(rounds=5), open_cells, TimeUsed())
+    order = run_rounds(engine.session(rounds=5), open_cells, TimeUsed())
     assert engine.started == {"base": 1 + 3, "a": 1 + 3}
     assert order == [whole[0], *whole[3:]]
 
@@ -241,7 +247,7 @@ def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatc
     # Each look at the clock is a second after the one before; nothing else is the cell's.
     for module in (stopwatch, blocks):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
-    rounds._rounds(session, open_cells, TimeUsed())
+    run_rounds(session, open_cells, TimeUsed())
     # The calibration, and of each block the start, the slices and the end.
     each = 1 + 3 * (1 + session.take().values + 1)
     assert [cell.clock.times.measuring_s for cell in open_cells] == [each, each]
@@ -253,15 +259,15 @@ def test_a_cell_that_timed_out_is_not_waited_for() -> None:
 
     engine = Engine(base=steady, a=late)
     open_cells = engine.cells()
-    order = rounds._rounds(engine.session(rounds=2, rounds_limit=9), open_cells, TimeUsed())
+    order = run_rounds(engine.session(rounds=2, rounds_limit=9), open_cells, TimeUsed())
     assert len(order) == 1 + 4
     assert [cell.outcomes["uncontended"].state for cell in open_cells] == [State.OK, State.TIMED_OUT]
 
 
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
     engine = Engine(base=steady, a=steady, b=steady)
-    exact = rounds._rounds(engine.session(rounds=9, seed=5), engine.cells(), TimeUsed())
-    early = rounds._rounds(engine.session(rounds=3, rounds_limit=9, seed=5), engine.cells(), TimeUsed())
+    exact = run_rounds(engine.session(rounds=9, seed=5), engine.cells(), TimeUsed())
+    early = run_rounds(engine.session(rounds=3, rounds_limit=9, seed=5), engine.cells(), TimeUsed())
     assert early == exact[: 1 + 3]
     assert len({tuple(order) for order in exact}) > 1
 
@@ -272,7 +278,7 @@ def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> No
 
     engine = Engine(base=steady, a=crash)
     spent = TimeUsed()
-    rounds._rounds(engine.session(rounds=2), engine.cells(), spent)
+    run_rounds(engine.session(rounds=2), engine.cells(), spent)
     # What takes turns is timed by our own clock: only the two calibrations have what the launcher says.
     assert spent.in_processes_s == pytest.approx(1.5 * 2, abs=0.1)
     assert spent.cpu_s == 0.75 * 4
@@ -307,7 +313,7 @@ def test_a_program_that_starts_with_another_gil_than_the_image_fails_and_is_not_
     engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(0.5, loops, gil_enabled_at_start=True)))
     open_cells = engine.cells()
     open_cells[1].gil = Gil.OFF
-    rounds._rounds(engine.session(rounds=2), open_cells, TimeUsed())
+    run_rounds(engine.session(rounds=2), open_cells, TimeUsed())
     reason = "'uncontended' started with the GIL on, but it is declared off"
     assert [cell.outcomes["uncontended"] for cell in open_cells] == [OK, Outcome(state=State.FAILED, reason=reason)]
     assert engine.started["a"] == 1
@@ -320,7 +326,7 @@ def test_a_gil_that_came_back_is_noted_once_in_the_cell() -> None:
     engine = Engine(base=switching)
     (cell,) = engine.cells()
     cell.gil = Gil.OFF
-    rounds._rounds(engine.session(rounds=2), [cell], TimeUsed())
+    run_rounds(engine.session(rounds=2), [cell], TimeUsed())
     assert len(cell.notes) == 1
     assert "GIL" in cell.notes[0]
     assert cell.outcomes["uncontended"] == OK
@@ -334,7 +340,7 @@ def test_what_disturbed_the_machine_is_said_with_the_workload(monkeypatch: pytes
     monkeypatch.setattr(disturbances, "sample", lambda: next(samples))
     engine = Engine(base=steady)
     spent = TimeUsed()
-    _, warnings = rounds.watched_rounds(engine.session(rounds=2), engine.cells(), spent)
+    warnings = rounds.watched_rounds(engine.session(rounds=2), engine.cells(), spent, rounds.RoundOrder())
     (warning,) = warnings
     assert warning.startswith("locks: 10.0% ")
     assert 0 < spent.wall_s < 60
@@ -347,7 +353,7 @@ def test_an_engine_elsewhere_is_not_watched(monkeypatch: pytest.MonkeyPatch) -> 
     engine = Engine(base=steady)
     session = engine.session(rounds=2)
     session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, workspace=network))
-    assert rounds.watched_rounds(session, engine.cells(), TimeUsed())[1] == []
+    assert rounds.watched_rounds(session, engine.cells(), TimeUsed(), rounds.RoundOrder()) == []
 
 
 def test_options_and_environment_of_a_mode_reach_each_process() -> None:
@@ -360,7 +366,7 @@ def test_options_and_environment_of_a_mode_reach_each_process() -> None:
     subject = Subject(variant="a", image_id="i", mode="m", environment={"LD_PRELOAD": "/a.so"}, options=["-X", "dev"])
     session, cell = Engine().session(rounds=2), Cell(subject, ScriptedSandbox("m", run))
     workloads._ask_facts(session, cell)
-    rounds._rounds(session, [cell], TimeUsed())
+    run_rounds(session, [cell], TimeUsed())
     assert len(seen) >= 2
     assert {(*argv, *environment.items()) for argv, environment in seen} == {
         ("python", "-X", "dev", ("LD_PRELOAD", "/a.so"))

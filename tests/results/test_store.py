@@ -22,6 +22,7 @@ from interlock.measure import cells, processes
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, BuildRecord, ProgramOutput, Subject
 from interlock.results.profiles import CellProfile
+from interlock.results.runs import suite_of
 from tests.builders import (
     ROOT,
     make_benchmark,
@@ -218,7 +219,7 @@ def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell
 
 def write_suite(path: Path, cell: cells.Cell) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    suite = processes.suite_of(cell.runs)
+    suite = suite_of(cell.runs)
     assert suite is not None
     suite.dump(str(path))
     return path
@@ -300,7 +301,7 @@ def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -
 
 
 def test_a_cell_without_values_has_no_suite() -> None:
-    assert processes.suite_of({}) is None
+    assert suite_of({}) is None
 
 
 def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
@@ -404,6 +405,9 @@ def test_where_no_builds_are_recorded_there_are_none(tmp_path: Path) -> None:
 
 def test_an_experiment_that_is_named_has_a_folder_of_that_name_and_is_there_once(tmp_path: Path) -> None:
     assert store.new_folder(tmp_path / "results", "tuesday", "2026-11-21") == tmp_path / "results/tuesday"
+    # What was killed before it had anything has left an empty one.
+    assert store.new_folder(tmp_path / "results", "tuesday", "2026-11-21") == tmp_path / "results/tuesday"
+    (tmp_path / "results/tuesday/experiment.json").touch()
     with pytest.raises(StoreError) as caught:
         store.new_folder(tmp_path / "results", "tuesday", "2026-11-21")
     assert caught.value.file == str(tmp_path / "results/tuesday")

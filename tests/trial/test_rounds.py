@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from typing import Any
 
 import pytest
 
-from interlock.measure.ending import Ending
+from interlock.measure.ending import Ending, exit_code_of
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure
 from interlock.trial import rounds
 from interlock.trial.rounds import CandidateRuns, Checks, Entry, TrialResources, python_path
@@ -51,3 +53,29 @@ def test_a_budget_ends_the_rounds_before_all_is_decided(monkeypatch: pytest.Monk
     found = run_rounds(monkeypatch, ["near"], ending)
     assert [one.values for one in found.values()] == [{}] * 3
     assert ending.reason.startswith("the budget of ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_rounds_with_the_figures_until_then(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)
+    runs = 0
+
+    def measure(_: CandidateRuns, entry: Entry) -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 8:
+            os.kill(os.getpid(), number)
+        entry.add({Figure.LOAD_S: rng.gauss(1, 0.1)})
+
+    monkeypatch.setattr(CandidateRuns, "measure", measure)
+    entries = [Entry(make_candidate(label)) for label in (OWN, OWN_TWIN, "near")]
+    nothing: Any = None
+    ending = Ending()
+    settings = make_trial_settings(rounds=3, rounds_limit=20)
+    resources = TrialResources(nothing, Checks(), settings, lambda _: None, ending=ending)
+    with ending.listening():
+        rounds._rounds(resources, entries)
+    assert sum(len(entry.candidate.values[Figure.LOAD_S]) for entry in entries) == 7
+    assert exit_code_of(ending.reason) == 128 + number

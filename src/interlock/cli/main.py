@@ -148,8 +148,10 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run the command line. An error is one line on standard error, or JSON with --json; only this function exits."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # What `nohup` keeps away stays away.
+        if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):
+            signal.signal(number, _interrupt)
     as_json = "--json" in sys.argv
     try:
         # A wrong command line is printed by Typer, which also exits, or raised as TyperException.

@@ -36,7 +36,7 @@ from interlock.measure import experiment, resuming
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import Assignment, Words
 from interlock.report.experiment import failed_cells
-from interlock.results import store
+from interlock.results import journal, store
 from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
 
 
@@ -167,7 +167,9 @@ def read_resumed(results: Path, name: str, options: MatrixOptions, asked: Matrix
     if not (results / name / store.EXPERIMENT_FILE).is_file():
         todo = nearest(name, [one.name for one in store.experiments_below(results)])
         raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
-    began = store.read_experiment(results / name)
+    if not journal.recover(results / name):
+        raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
+    began = store.read_experiment(results / name).model_copy(update={"name": name})
     require_no_contradiction(options, asked, began)
     resuming.require_same_host(began, facts())
     names = resuming.remaining(began)

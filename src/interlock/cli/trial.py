@@ -32,6 +32,7 @@ from interlock.cli.options import (
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.run.trials import DOCKERFILE, Recipe, require_memory, require_network
 from interlock.errors import UsageError, nearest
+from interlock.measure.ending import exit_code_of
 from interlock.results import store
 from interlock.results.answers import Trial, TrialSettings
 from interlock.results.experiments import Built, Outcome, State
@@ -191,6 +192,8 @@ def trial_command(
         callbacks = ProgressCallbacks(steps, progress.MeasureProgress(display, 1))
         folder, tried = run_trial(containers, assignment, callbacks)
     _write_result(folder, tried, as_json)
+    if exit_code_of(tried.ended_by):
+        raise typer.Exit(exit_code_of(tried.ended_by))
     fail_on_failed_builds(list(built.values()))
 
 

@@ -23,6 +23,7 @@ from interlock.measure.ending import Ending
 from interlock.measure.processes import OK, all_reported, judge_process, judge_set_up, output_outcome
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.results.experiments import Built, Outcome, PackageSet, ProgramOutput, Settings, State, Subject
+from interlock.results.journal import Journal
 from interlock.results.profiles import BenchmarkProfile, Probe
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class Resources:
     on_look: Callable[[Look], None] = lambda _: None
     # Gives a cell of the workload of this name what was measured of it before, if the experiment is resumed.
     restore: Callable[[Cell, str], None] = lambda _cell, _workload: None
+    journal: Journal | None = None
 
 
 @dataclass(frozen=True)

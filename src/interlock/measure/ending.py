@@ -1,11 +1,13 @@
-"""Why measuring ends before all is decided, a budget, Ctrl-C or SIGTERM, and what they may interrupt."""
+"""Why measuring ends before all is decided, a budget, Ctrl-C, SIGTERM or SIGHUP, and what they may interrupt."""
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from interlock.errors import Interrupted
@@ -13,7 +15,26 @@ from interlock.results.experiments import duration_text
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them.
 ROUNDS_SHARE = 5 / 6
-SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
+SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
+OUTPUTS = (1, 2)
+
+
+NO_HANGUP = (signal.SIGHUP, signal.SIG_IGN)
+
+
+def forget_terminal() -> None:
+    """Write no more to a terminal that is gone: the error of that would end what is still to be written to disk."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in OUTPUTS:
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+                os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def exit_code_of(reason: str) -> int:
+    """Return what a command leaves with that ended in order for this reason: 128 and the signal, as a shell has it."""
+    return next((128 + number for number, words in SIGNALS.items() if words == reason), 0)
 
 
 class Ending:
@@ -72,12 +93,13 @@ class Ending:
     @property
     def exit_code(self) -> int:
         """Return what a command that ended in order leaves with: 128 and the signal, as a shell has it, else 0."""
-        return 128 + self.signals[0] if self.signals else 0
+        return exit_code_of(self.reason)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take Ctrl-C and SIGTERM in the block, and give them back after it."""
-        before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        """Take the signals in the block, and give them back after it; not SIGHUP where `nohup` keeps it away."""
+        taken = [number for number in SIGNALS if (number, signal.getsignal(number)) != NO_HANGUP]
+        before = {number: signal.signal(number, self._note) for number in taken}
         try:
             yield
         finally:
@@ -86,6 +108,8 @@ class Ending:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.signals.append(number)
+        if number == signal.SIGHUP:
+            forget_terminal()
         if self._may_interrupt or (len(self.signals) > 1 and not self._is_shielded):
             raise Interrupted(number)
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from interlock import __version__
 from interlock.analysis.verdicts import LOOKS, MOST_ROUNDS
@@ -16,7 +17,7 @@ from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, spli
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import UsageError, nearest
+from interlock.errors import InterlockError, UsageError, nearest
 from interlock.measure import disturbances, lock
 from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
 from interlock.measure.ending import Ending
@@ -25,6 +26,7 @@ from interlock.measure.resuming import Earlier, joined, remaining
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject
+from interlock.results.journal import KILLED, Journal, recover
 from interlock.results.profiles import Probe
 
 
@@ -118,6 +120,8 @@ class Record:
 
     folder: Path
     started: datetime.datetime
+    host: Mapping[str, Any]  # its facts and the engine's when it began
+    journal: Journal
     ending: Ending = field(default_factory=Ending)
     waiting_s: float = 0.0
     set_up_s: float = 0.0
@@ -125,6 +129,11 @@ class Record:
     probe: Probe | None = None
     measured: dict[str, Measured] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether something has been measured."""
+        return bool(self.measured or self.journal.entries)
 
     @property
     def owner(self) -> str:
@@ -178,20 +187,25 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
     volumes are removed in any case; if an error comes before anything is measured, so is the folder.
     """
     started = datetime.datetime.now(datetime.UTC)
+    host = {"folder": host_folder(), **machine.facts(), "engine": engine.facts()}
     folder = _folder(assignment, started)
-    record = Record(folder, started, watching.ending, waited_s)
+    record = Record(folder, started, host, Journal(folder), watching.ending, waited_s)
+    error = ""
     try:
         _measure_all(engine, assignment, watching, record)
+    except BaseException as found:
+        error = watching.ending.reason or f"an error ({getattr(found, 'found', type(found).__name__)})"
+        if isinstance(found, InterlockError) and record.has_values:
+            more = f"What was measured is in {folder}; --resume {folder.name} goes on with it."
+            raise type(found)(file=found.file, key=found.key, found=found.found, todo=f"{found.todo} {more}") from found
+        raise
     finally:
         with watching.ending.shielded():
-            watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
             try:
+                watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
                 engine.clean_up(record.owner)
             finally:
-                if record.measured or watching.ending.reason:
-                    _write_record(engine, assignment, record)
-                elif assignment.resumes is None:
-                    store.remove_folder(folder)
+                _finish(engine, assignment, record, error)
     return folder
 
 
@@ -201,8 +215,21 @@ def _folder(assignment: Assignment, started: datetime.datetime) -> Path:
     return store.new_folder(assignment.results, assignment.name, started.date().isoformat())
 
 
+def _finish(engine: Engine, assignment: Assignment, record: Record, error: str) -> None:
+    """Write what is known of an experiment at its end. What an error cut short is recovered from the journal."""
+    if not error:
+        _write_record(engine, assignment, record, record.ending.reason)
+        record.journal.end()
+    elif record.has_values or assignment.resumes is not None:
+        record.journal.close()
+        recover(record.folder, error)
+    else:
+        record.journal.end()
+        store.remove_folder(record.folder)
+
+
 def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, record: Record) -> None:
-    """Measure workload by workload until something ends it; the record is written after each."""
+    """Measure workload by workload until something ends it; the record is written before the first and after each."""
     resources, ending, names = None, watching.ending, assignment.to_measure
     with ending.kept():
         resources = set_up(engine, assignment, record, watching)
@@ -211,6 +238,7 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, rec
     record.probe = resources.probe
     packages_s = sum(resources.package_sets.took_s.values())
     record.set_up_s = time.monotonic() - record.clock_s - packages_s
+    _write_record(engine, assignment, record)
     for index, name in enumerate(names):
         if ending.stops():
             return
@@ -218,10 +246,12 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, rec
         record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
         record.unfinished += [name] if ending.has_cut else []
         _write_record(engine, assignment, record)
+        record.journal.clear()
 
 
-def _write_record(engine: Engine, assignment: Assignment, record: Record) -> None:
-    described, before = describe(engine, assignment, record), assignment.resumes
+def _write_record(engine: Engine, assignment: Assignment, record: Record, ended_by: str = KILLED) -> None:
+    """Write experiment.json. Until the end is known it says what is true if nothing more can be said."""
+    described, before = describe(engine, assignment, record, ended_by), assignment.resumes
     store.write_json(record.folder / store.EXPERIMENT_FILE, joined(before, described) if before else described)
 
 
@@ -272,12 +302,13 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wat
     return Resources(
         workspace=workspace,
         folder=record.folder,
-        host=host_folder(),
+        host=record.host["folder"],
         probe=best_probe(workspace) if assignment.settings.profiled else None,
         settings=assignment.settings,
         on_progress=watching.on_progress,
         on_look=watching.on_look,
         ending=watching.ending,
+        journal=record.journal,
         restore=Earlier(record.folder, before).restore if before else lambda _cell, _workload: None,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
@@ -302,7 +333,7 @@ def host_folder() -> str:
     return slug(machine.facts()["name"]) or "host"
 
 
-def describe(engine: Engine, assignment: Assignment, record: Record) -> Experiment:
+def describe(engine: Engine, assignment: Assignment, record: Record, ended_by: str) -> Experiment:
     """Return the record, which is complete: a report needs no catalog."""
     built, settings, known, measured = assignment.built, assignment.settings, assignment.catalog, record.measured
     return Experiment(
@@ -312,7 +343,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
         started=record.started.isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - record.clock_s, 1),
         settings=settings,
-        host={"folder": host_folder(), **machine.facts(), "engine": engine.facts()},
+        host=dict(record.host),
         images=built,
         workloads=assignment.workloads | {key: one.workload for key, one in measured.items()},
         conditions={key: known.conditions[key] for key in settings.conditions},
@@ -334,7 +365,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record) -> Experime
         waiting_s=round(record.waiting_s, 3),
         set_up_s=round(record.set_up_s, 3),
         unfinished=record.unfinished,
-        ended_by=record.ending.reason,
+        ended_by=ended_by,
     )
 
 

@@ -417,12 +417,6 @@ def in_block(run: pyperf.Run, number: int, estimator: Estimator, group: int | No
     return run
 
 
-def suite_of(runs: Mapping[str, Sequence[pyperf.Run]]) -> pyperf.BenchmarkSuite | None:
-    """Return a pyperf suite of the benchmarks that have values; None if none has."""
-    benchmarks = [pyperf.Benchmark(one) for one in runs.values() if any(run.values for run in one)]
-    return pyperf.BenchmarkSuite(benchmarks) if benchmarks else None
-
-
 def worst_outcome(outcomes: Iterable[Outcome]) -> Outcome:
     """Return the worst outcome of a cell's benchmarks, which is the cell's."""
     rank = [State.OK, State.UNSUPPORTED, State.UNAVAILABLE, State.NOT_MEASURED, State.TIMED_OUT, State.FAILED]

@@ -31,8 +31,8 @@ STRACES = {Method.STRACE: processes.STRACE, Method.STRACE_FUTEX: processes.STRAC
 Counted = tuple[PhaseCounts, ProgramOutput | None]
 
 
-def profile_pass(session: Session, open_cells: list[Cell]) -> None:
-    """Profile each benchmark that works; not the twin, which is the baseline's image."""
+def profile_pass(session: Session, open_cells: list[Cell], on_profile: Callable[[], None] = lambda: None) -> None:
+    """Profile each benchmark that works, and call `on_profile` after each; not the twin, the baseline's image."""
     profiled = [cell for cell in open_cells if cell.subject.mode != TWIN]
     for index, cell in enumerate(profiled):
         if session.resources.ending.stops():
@@ -45,6 +45,7 @@ def profile_pass(session: Session, open_cells: list[Cell]) -> None:
                 try:
                     with cell.clock.during(Phase.PROFILING):
                         cell.profiles[benchmark.name] = _profile(session, benchmark, cell)
+                    on_profile()
                 except (InterlockError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
                     cell.profile_problem = str(error)
 

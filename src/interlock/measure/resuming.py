@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.catalog.workloads import Workload
-from interlock.errors import StoreError, UsageError
-from interlock.extras import LazyModule
+from interlock.errors import UsageError
 from interlock.measure.cells import Cell
 from interlock.measure.stopwatch import Phase
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, Experiment, State, Times
-
-if TYPE_CHECKING:
-    import pyperf
-else:
-    pyperf = LazyModule("pyperf", "measure")
+from interlock.results.runs import read_runs
 
 # What of a host's facts its times depend on; the load and the kernel may be others.
 SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
@@ -59,23 +54,13 @@ def phases_of(times: Times | None) -> list[tuple[Phase, float]]:
     return [(phase, getattr(times, f"{phase.value}_s")) for phase in Phase] if times else []
 
 
-def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
-    """Return the runs of a cell's file by benchmark, as they were added; empty if it has none."""
-    if not path.is_file():
-        return {}
-    try:
-        suite = pyperf.BenchmarkSuite.load(str(path))
-    except (OSError, ValueError) as error:
-        raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Begin a new experiment.") from None
-    return {one.get_name().split(" ", 1)[1]: one.get_runs() for one in suite}
-
-
 def remaining(experiment: Experiment) -> list[str]:
     """Return the workloads that go on or were never reached; UsageError if there are none."""
     names = experiment.settings.workloads
     found = [name for name in names if name in experiment.unfinished or name not in experiment.times]
-    if not found or not experiment.times:
-        what = "is complete" if experiment.times else "does not say what of it is complete"
+    says = bool(experiment.times or experiment.ended_by)
+    if not found or not says:
+        what = "is complete" if says else "does not say what of it is complete"
         raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo="Begin a new experiment.")
     return found
 
@@ -126,7 +111,7 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
             "workloads": now.workloads | {name: before.workloads[name] for name in kept},
             "facts": before.facts | now.facts,
             "order": before.order | {name: before.order.get(name, []) + some for name, some in now.order.items()},
-            "times": {name: _added(before.times.get(name), now.times.get(name)) for name in measured},
+            "times": {name: _times(before, name).plus(_times(now, name)) for name in measured},
             "warnings": list(dict.fromkeys([*before.warnings, *now.warnings])),
             "probe": now.probe or before.probe,
             "unfinished": [*(name for name in before.unfinished if name in kept), *now.unfinished],
@@ -145,8 +130,5 @@ def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[Cell
     return list(found.values())
 
 
-def _added(before: Times | None, now: Times | None) -> Times:
-    seconds = dict.fromkeys(Phase, 0.0)
-    for phase, spent_s in [*phases_of(before), *phases_of(now)]:
-        seconds[phase] += spent_s
-    return Times(**{f"{phase.value}_s": round(spent_s, 3) for phase, spent_s in seconds.items()})
+def _times(experiment: Experiment, workload: str) -> Times:
+    return experiment.times.get(workload, Times())

@@ -50,6 +50,7 @@ SLOW = 1.2
 # A warning names up to this many cells: where the machine was unsteady, it is nearly all of them.
 NAMED = 5
 
+OnBlock = Callable[[], None]
 Task = TypeVar("Task")
 Candidate = TypeVar("Candidate")
 
@@ -148,18 +149,20 @@ class RoundOrder:
         return [list(labels) for labels in self._rounds.values()]
 
 
-def watched_rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> tuple[list[list[str]], list[str]]:
-    """Measure in rounds; return the order of each round, and warnings of what disturbed them."""
+def watched_rounds(
+    session: Session, open_cells: list[Cell], spent: TimeUsed, order: RoundOrder, on_block: OnBlock = lambda: None
+) -> list[str]:
+    """Measure in rounds and note the order of each; return warnings of what disturbed them."""
     watch = disturbances.Watch(is_elsewhere=session.resources.workspace.is_elsewhere)
     start_s = time.monotonic()
-    order = _rounds(session, open_cells, spent)
+    _rounds(session, open_cells, spent, order, on_block)
     spent.wall_s = time.monotonic() - start_s
     used = [cell.sandbox.id for cell in open_cells] + [*session.network.helper_ids]
     found = watch.warnings(used, spent.cpu_s)
     for benchmark in session.workload.benchmarks:
         values = _values(open_cells, benchmark)
         found += unsteady(benchmark.name, {label: one.figures for label, one in values.items()})
-    return order, [f"{session.workload.name}: {sentence}" for sentence in found]
+    return [f"{session.workload.name}: {sentence}" for sentence in found]
 
 
 def _values(open_cells: Sequence[Cell], benchmark: Benchmark) -> dict[str, BenchmarkValues]:
@@ -198,13 +201,14 @@ def _slow(figures: Sequence[float]) -> int:
     return sum(figure > SLOW * statistics.median(figures) for figure in figures)
 
 
-def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[list[str]]:
-    """Run all rounds and return their orders; round 0 calibrates."""
+def _rounds(
+    session: Session, open_cells: list[Cell], spent: TimeUsed, order: RoundOrder, on_block: OnBlock = lambda: None
+) -> None:
+    """Run all rounds, note their orders and call `on_block` after each block; round 0 calibrates."""
     resources, workload = session.resources, session.workload
     schedule = Schedule(
         f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
     )
-    order = RoundOrder()
     undecided = partial(_undecided, session, open_cells)
     before = {benchmark.name: last_block(open_cells, benchmark) for benchmark in workload.benchmarks}
     with resources.ending.kept():
@@ -216,8 +220,8 @@ def _rounds(session: Session, open_cells: list[Cell], spent: TimeUsed) -> list[l
             for cell in planned.candidates:
                 order.note(planned.round, cell.subject.label)
             _run_block(session, planned, spent)
+            on_block()
     _show_last_look(session, open_cells)
-    return order.rounds
 
 
 def last_block(open_cells: Sequence[Cell], benchmark: Benchmark) -> int:

@@ -48,5 +48,6 @@ class Stopwatch:
 
     @property
     def times(self) -> Times:
-        """Return the seconds so far."""
+        """Return the seconds so far, with those of a phase that goes on."""
+        self._switch(self._phase)
         return Times(**{f"{phase.value}_s": round(spent_s, 3) for phase, spent_s in self._spent_s.items()})

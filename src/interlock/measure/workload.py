@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,13 +24,12 @@ from interlock.measure.cells import (
     packages_of,
     start_in,
 )
-from interlock.measure.processes import OK, suite_of, worst_outcome
+from interlock.measure.processes import OK
 from interlock.measure.profiling import profile_pass
+from interlock.measure.recording import Recorder, write_cell
 from interlock.measure.rounds import TimeUsed, watched_rounds
 from interlock.measure.stopwatch import Phase, Stopwatch
-from interlock.results import store
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
-from interlock.results.profiles import CellProfile
 
 # Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does.
 ANSWER_S = 20
@@ -82,15 +80,17 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
             session = discover(session, open_cells)
             facts |= _make_ready(session, open_cells)
         spent = TimeUsed()
+        recorder = Recorder(session, open_cells, open_limits, spent)
+        recorder.begin(facts)
         with clock.during(Phase.MEASURING):
-            order, warnings = watched_rounds(session, open_cells + open_limits, spent)
+            warnings = watched_rounds(session, open_cells + open_limits, spent, recorder.order, recorder.keep)
         if session.resources.settings.profiled:
             with ending.kept(), clock.during(Phase.PROFILING):
-                profile_pass(session, open_cells)
+                profile_pass(session, open_cells, recorder.keep)
         for cell in open_cells + open_limits:
             _note_unmeasured(session, cell)
-        written, limits_written = ([_write(session, cell) for cell in some] for some in (open_cells, open_limits))
-        return Measured(written, limits_written, order, facts, spent, warnings, session.workload, clock)
+        written, limits_written = ([write_cell(session, cell) for cell in some] for some in (open_cells, open_limits))
+        return Measured(written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock)
     finally:
         for cell in open_cells + open_limits:
             cell.sandbox.close()
@@ -216,48 +216,6 @@ def _gil_at_start(subject: Subject, facts: Mapping[str, Facts]) -> Gil | None:
     """Return the GIL's state as the mode declares it or the interpreter reports it; the twin has its variant's."""
     own = facts.get(subject.label) or facts.get(subject.variant)
     return subject.gil or (own.gil if own else None)
-
-
-def _write(session: Session, cell: Cell) -> CellResult:
-    """Write the cell's files, each at once, and return its result."""
-    resources, workload, subject = session.resources, session.workload, cell.subject
-    path = store.cell_path(resources.folder, resources.host, subject.variant, subject.mode, workload.name)
-    suite = suite_of(cell.runs)
-    if suite is not None:
-        text = io.StringIO()
-        suite.dump(text)
-        store.write_atomically(path, text.getvalue())
-    if cell.profiles:
-        store.write_json(store.profile_path(path), CellProfile(benchmarks=cell.profiles))
-    return CellResult(
-        variant=subject.variant,
-        mode=subject.mode,
-        workload=workload.name,
-        outcome=worst_outcome(cell.outcomes.values()),
-        benchmarks=cell.outcomes,
-        packages=_installed(session, subject),
-        profile=_profile_outcome(session, cell),
-        notes=cell.notes,
-        times=cell.clock.times,
-    )
-
-
-def _installed(session: Session, subject: Subject) -> dict[str, dict[str, str]]:
-    """Return the versions of the packages that each benchmark had."""
-    found = {one.name: packages_of(session, subject, one).versions for one in session.workload.benchmarks}
-    return {name: versions for name, versions in found.items() if versions}
-
-
-def _profile_outcome(session: Session, cell: Cell) -> Outcome | None:
-    """Return whether the cell has its profiles; None if it is to have none."""
-    if not session.resources.settings.profiled or cell.subject.mode == TWIN or cell.limit is not None:
-        return None
-    if cell.profile_problem:
-        return Outcome(state=State.FAILED, reason=cell.profile_problem)
-    wanted = {one.name for one in session.workload.benchmarks if one.profile_metric and cell.goes_on(one)}
-    if session.resources.ending.reason and not wanted <= cell.profiles.keys():
-        return Outcome(state=State.NOT_MEASURED, reason=f"{session.resources.ending.reason} came first")
-    return OK
 
 
 MOST_BENCHMARKS = 1000

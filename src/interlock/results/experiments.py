@@ -155,6 +155,11 @@ class Times(Data):
     def total_s(self) -> float:
         return self.preparing_s + self.measuring_s + self.profiling_s
 
+    def plus(self, other: Times) -> Times:
+        """Return the seconds of both."""
+        mine, others = self.model_dump(), other.model_dump()
+        return Times(**{key: round(mine[key] + others[key], 3) for key in mine})
+
 
 def duration_text(seconds: float) -> str:
     """Return a duration as people say it: 90 s, 12 min, 2.5 h."""

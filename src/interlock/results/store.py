@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
 FIGURES_FILE = "figures.json"
+JOURNAL_FILE = ".journal"  # of the workload that is measured: results.journal
 NOTHING: Mapping[str, Collection[str]] = {}
 
 
@@ -44,7 +46,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file with this text (as UTF-8) or these bytes; if that fails, raise StoreError and leave it unchanged."""
     temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
         with os.fdopen(descriptor, "wb") as stream:
@@ -53,14 +55,40 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
+        sync_folder(path.parent)
     except OSError as error:
-        raise _cannot_write(path, error) from None
+        raise cannot_write(path, error) from None
     finally:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, error: OSError) -> StoreError:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that a crash of the machine leaves them."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the entries of a folder are on the disk; some file systems cannot say so."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what `write_atomically` left below an experiment's folder because its process was killed."""
+    for path in folder.rglob(".*.json.????????"):
+        path.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> StoreError:
     return StoreError(
         file=str(path),
         found=f"cannot be written: {error.strerror or error}",
@@ -114,27 +142,29 @@ def new_folder(results: Path, name: str | None, day: str) -> Path:
         return new_experiment(results, day)
     folder = results / name
     try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.") from None
+        # One that is empty is of an experiment that was killed before it had anything.
+        if folder.is_dir() and any(folder.iterdir()):
+            raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.")
+        make_folder(folder)
     except OSError as error:
-        raise _cannot_write(folder, error) from None
+        raise cannot_write(folder, error) from None
     return folder
 
 
 def new_experiment(results: Path, day: str) -> Path:
     """Make and return the first free folder of DAY-a, DAY-b ..."""
     try:
-        results.mkdir(parents=True, exist_ok=True)
+        make_folder(results)
         for number in range(1, 10_000):
             folder = results / f"{day}-{_letters(number)}"
             try:
                 folder.mkdir()
             except FileExistsError:
                 continue
+            sync_folder(results)
             return folder
     except OSError as error:
-        raise _cannot_write(results, error) from None
+        raise cannot_write(results, error) from None
     raise StoreError(file=str(results), found="10,000 experiments in one day", todo="Remove some, or use --name.")
 
 
@@ -163,8 +193,12 @@ def write_json(path: Path, data: BaseModel) -> None:
 
 
 def read_experiment(folder: Path) -> Experiment:
-    """Return what experiment.json in an experiment's folder says."""
+    """Return what experiment.json in an experiment's folder says, with what its journal has if it was cut short."""
     path = folder / EXPERIMENT_FILE
+    if (folder / JOURNAL_FILE).is_file():
+        from interlock.results import journal  # noqa: PLC0415  it imports this module, and hardly any experiment has one
+
+        journal.recover(folder)
     if not path.is_file():
         raise StoreError(
             file=str(path), found="there is no such file", todo=f"Name a folder with an {EXPERIMENT_FILE}."

@@ -80,7 +80,7 @@ def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> Trial
     )
     start_s = time.monotonic()
     measured.order = _rounds(resources, entries)
-    measured.measuring_s, measured.ended_by = round(time.monotonic() - start_s, 1), resources.ending.reason
+    measured.measuring_s = round(time.monotonic() - start_s, 1)
     launched_s = None
     if resources.checks.address is not None:  # the CPU time of tests in containers of their own is unknown
         launched_s = sum(one.cpu_s for one in entries) + _loader_cpu_s(resources) - loader_s
@@ -88,7 +88,9 @@ def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> Trial
     figure = _deciding(entries)
     if figure is not None:
         measured.warnings += unsteady(figure.value, _figures(entries, figure))
-    _profile(resources, entries)
+    with resources.ending.kept():
+        _profile(resources, entries)
+    measured.ended_by = resources.ending.reason
     measured.candidates = [entry.candidate for entry in entries]
     return measured
 
@@ -110,7 +112,7 @@ def _attempt(run: Callable[[Entry], None], entry: Entry, when: str) -> None:
 
 
 def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[str]]:
-    """Run rounds until all is decided or the budget is spent, and return their orders.
+    """Run rounds until all is decided, the budget is spent or a signal comes, and return their orders.
 
     A candidate that failed is not run again.
     """
@@ -118,14 +120,15 @@ def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[st
     settings, order = resources.settings, RoundOrder()
     schedule = Schedule(f"{settings.seed}/trial", settings.rounds, settings.rounds_limit or settings.rounds)
     tasks = [resources.runs.measure]
-    for planned in interleave(schedule, tasks, entries, lambda _, some: _undecided(entries, some)):
-        if resources.ending.stops():
-            break
-        entry = planned.candidate
-        resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
-        if entry.goes_on:
-            order.note(planned.round, entry.label)
-            _attempt(planned.task, entry, f" (in round {planned.round}, after it had worked)")
+    with resources.ending.kept():
+        for planned in interleave(schedule, tasks, entries, lambda _, some: _undecided(entries, some)):
+            if resources.ending.stops():
+                break
+            entry = planned.candidate
+            resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
+            if entry.goes_on:
+                order.note(planned.round, entry.label)
+                _attempt(planned.task, entry, f" (in round {planned.round}, after it had worked)")
     return order.rounds
 
 
@@ -152,7 +155,7 @@ def _undecided(entries: Sequence[Entry], going_on: Sequence[Entry]) -> list[Entr
 
 def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:
     """Profile each candidate, but the twin, in a pass of its own: nothing is timed while it is profiled."""
-    if resources.probe is None:
+    if resources.probe is None or resources.ending.signals:
         return
     profiled = [entry for entry in entries if entry.goes_on and entry.label != OWN_TWIN]
     for number, entry in enumerate(profiled):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from interlock import __version__
 from interlock.catalog.types import MOUNT, slug
@@ -17,7 +18,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import trials
 from interlock.engine.run.trials import Recipe, UserImage, Workshop
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, Interrupted
 from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.ending import Ending
@@ -63,6 +64,7 @@ class _Begun:
     """A trial's builder and owner, and its start by the calendar and by the monotonic clock."""
 
     builder: str
+    host: Mapping[str, Any]  # its facts and the engine's
     started: datetime.datetime
     clock_s: float
 
@@ -74,9 +76,11 @@ class _Begun:
 def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressCallbacks) -> tuple[Path, Trial]:
     """Run a trial; return its folder and record. Raise an InterlockError without leaving anything behind.
 
+    Ctrl-C ends its rounds and profiles with what is known, as a budget does; before the first figure it ends the trial.
     The user's folder is only read.
     """
-    begun = _Begun(trials.find_builder(), datetime.datetime.now(datetime.UTC), time.monotonic())
+    host = {**machine.facts(), "engine": engine.facts()}
+    begun = _Begun(trials.find_builder(), host, datetime.datetime.now(datetime.UTC), time.monotonic())
     left: list[UserImage] = []
     try:
         with tempfile.TemporaryDirectory(prefix="interlock-trial-") as folder:
@@ -95,7 +99,7 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
             measured.candidates = _kept(engine, assignment, measured.candidates)
     finally:
         _clean_up(engine, begun.owner, left)
-    return _write(assignment, _record(engine, begun, assignment, measured))
+    return _write(assignment, _record(begun, assignment, measured))
 
 
 def _open_resources(
@@ -119,7 +123,12 @@ def _measure_under_lock(
     """Measure while nothing else does on this machine; the probe is tried then too, because it traces."""
     say: Callable[[str], None] = lambda text: resources.on_progress(ProgressUpdate("preparing", text, "", 0, 1))  # noqa: E731
     with lock.hold(f"trial of {assignment.recipe.context.resolve()}", say):
-        return measure_rounds(_with_probe(resources), entries)
+        chosen = _with_probe(resources)
+        with resources.ending.listening():
+            measured = measure_rounds(chosen, entries)
+    if resources.ending.signals and not any(one.values for one in measured.candidates):
+        raise Interrupted(resources.ending.signals[0])
+    return measured
 
 
 def _with_probe(resources: TrialResources) -> TrialResources:
@@ -161,7 +170,7 @@ def _clean_up(engine: DockerEngine, owner: str, left: Sequence[UserImage]) -> No
             engine.remove_untagged([image.image_id, *image.left])
 
 
-def _record(engine: DockerEngine, begun: _Begun, assignment: Assignment, measured: TrialMeasurements) -> Trial:
+def _record(begun: _Begun, assignment: Assignment, measured: TrialMeasurements) -> Trial:
     return Trial(
         name="",
         tool_version=__version__,
@@ -169,7 +178,7 @@ def _record(engine: DockerEngine, begun: _Begun, assignment: Assignment, measure
         started=begun.started.isoformat(timespec="seconds"),
         duration_s=round(time.monotonic() - begun.clock_s, 1),
         settings=assignment.settings,
-        host={**machine.facts(), "engine": engine.facts()},
+        host=dict(begun.host),
         builder=begun.builder,
         candidates=measured.candidates,
         order=measured.order,
