@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from interlock.catalog.types import Data
 from interlock.catalog.workloads import Benchmark
@@ -195,3 +195,29 @@ class CellProfile(Data):
 
     schema_version: Literal[2] = 2
     benchmarks: dict[str, BenchmarkProfile]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, data: Any) -> Any:
+        """Read the first version too, which had strace's counts of a process with the work and of one without."""
+        if not isinstance(data, dict) or data.get("schema_version") != 1:
+            return data
+        found = {name: _from_version_1(one) for name, one in data["benchmarks"].items()}
+        return {"schema_version": 2, "benchmarks": found}
+
+
+def _from_version_1(profile: Mapping[str, Any]) -> dict[str, Any]:
+    def phase(calls: Mapping[str, int], errors: Mapping[str, int]) -> dict[str, Any]:
+        counts = {
+            name: {"calls": count, "errors": {"any": errors[name]} if name in errors else {}}
+            for name, count in calls.items()
+        }
+        return {"total": sum(calls.values()), "syscalls": counts}
+
+    return {
+        "method": Method.STRACE,
+        **{key: profile[key] for key in ("perturbed", "units")},
+        "phases": {"whole": phase(profile["calls"], profile["errors"]), "setup": phase(profile["setup_calls"], {})},
+        "counted": "whole",
+        "deducted": "setup",
+    }
