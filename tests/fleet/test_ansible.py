@@ -164,9 +164,8 @@ def test_the_example_names_four_hosts_of_two_kinds_and_a_registry() -> None:
 
 @pytest.mark.parametrize("name", ["../../x", "/x", "a/b", "é", ".", "a b", "", "a\n", "\x1b[2J"])
 def test_a_host_whose_name_leaves_the_results_is_refused(name: str) -> None:
-    with pytest.raises(InventoryError) as refused:
+    with pytest.raises(InventoryError, match="ansible_host"):
         parse(**{name: {"kind": KIND}})
-    assert refused.value.key == name
 
 
 def test_without_a_registry_there_is_none() -> None:

@@ -69,6 +69,13 @@ def test_what_took_how_long_is_told_oldest_first_without_lost_tries_and_for_as_m
     assert list(earlier_durations_s(tmp_path, one)) == [("locks", 30), ("locks", 40)]
 
 
+def test_a_damaged_record_stops_no_new_fleet(tmp_path: Path) -> None:
+    write_record(tmp_path / "a", record("2026-11-21", 60))
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/fleet.json").write_text("{")
+    assert list(earlier_durations_s(tmp_path, SETTINGS)) == [("locks", 60)]
+
+
 def test_full_runs_say_nothing_of_quick_ones(tmp_path: Path) -> None:
     write_record(tmp_path / "a", record("2026-11-21", 60, settings=SETTINGS.model_copy(update={"quick": False})))
     assert list(earlier_durations_s(tmp_path, SETTINGS)) == []

@@ -517,3 +517,14 @@ def test_a_name_that_leaves_the_results_or_is_no_owners_is_refused(name: str, tm
         store.new_folder(tmp_path / "results", name, "2026-11-21")
     assert refused.value.key == "--name"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_experiment_stops_nobody_who_wants_those_that_can_be_read(tmp_path: Path) -> None:
+    for name, text in (
+        ("a", make_experiment().model_dump_json()),
+        ("b", "{"),
+        ("c", make_experiment().model_dump_json()),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / store.EXPERIMENT_FILE).write_text(text)
+    assert len(store.readable_experiments(store.experiments_below(tmp_path))) == 2

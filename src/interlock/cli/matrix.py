@@ -262,7 +262,7 @@ def print_estimate(machine: Engine, paths: ProjectPaths, known: Catalog, request
     cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
     building = durations.of_builds(missing, usual_s, recorded)
     measuring = durations.of_measuring(
-        request.workloads, cells, [store.read_experiment(one) for one in folders], quick=request.quick
+        request.workloads, cells, store.readable_experiments(folders), quick=request.quick
     )
     size = f"{cells} rows of {len(request.workloads)} workloads"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)

@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -125,7 +126,10 @@ def read_facts(path: Path) -> dict[str, Any]:
 
 def earlier_durations_s(results: Path, settings: Settings) -> Iterator[tuple[str, float]]:
     """Yield workloads and their seconds in earlier fleets with the same --quick, oldest first, scaled by variants."""
-    records = [read_record(path.parent) for path in results.glob(f"*/{FLEET_FILE}")]
+    records = []
+    for path in results.glob(f"*/{FLEET_FILE}"):
+        with suppress(StoreError):  # one that is damaged says nothing, and stops nobody
+            records.append(read_record(path.parent))
     for record in sorted(records, key=lambda record: record.started):
         if record.settings.quick == settings.quick:
             share = len(settings.variants) / len(record.settings.variants)

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -231,6 +231,15 @@ def _made_of(path: Path) -> str:
         return ""
 
 
+def readable_experiments(folders: Iterable[Path]) -> list[Experiment]:
+    """Return the experiments of those folders that can be read: one that is damaged says nothing, and stops nobody."""
+    found = []
+    for folder in folders:
+        with suppress(StoreError):
+            found.append(read_experiment(folder))
+    return found
+
+
 def latest_builds(references: Path, profile: str) -> BuildRecord | None:
     """Return the latest builds.json below `references` (results/reference) of this profile; None if there is none."""
     records = [read_json(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
@@ -268,7 +277,7 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
         raise StoreError(
             file=str(path),
             found=f"not a pyperf file of this tool ({type(error).__name__}: {error})",
-            todo=f"Restore it, or remove {path.parent}.",
+            todo="Restore it, or remove it: all other cells are read without it.",
         ) from None
 
 

@@ -1,0 +1,253 @@
+"""Experiments that end in any way: every block that was complete is there, is reported, and is gone on with.
+
+The real ones measure `startup` on one variant with Docker; INTERLOCK_TORTURE_ENDS is how often each fault is tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import docker
+import pytest
+
+from interlock.engine.client import OWNER_LABEL
+from interlock.engine.run.cells import clean_up
+from interlock.errors import StoreError
+from interlock.results import store
+from interlock.results.experiments import Experiment
+from tests.builders import ROOT, make_cell, make_experiment, make_settings, make_workload
+from tests.results.test_journal import expected, kill_once, measured
+from tests.results.writer import run_of
+
+Record = Callable[[str, object], None]
+ENDS = "a completed block survives any end"
+START = "a start works in any surroundings"
+READ = "a file that cannot be read is named, and the others are read"
+TIMES = int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12"))
+KILLS = 100
+NAME = "tried"
+INTERLOCK = [sys.executable, "-c", "from interlock.cli.main import main; main()"]
+# Long enough to be ended anywhere, short enough to be begun often.
+MATRIX = ["matrix", "--variants", "cpython-3.13", "--workloads", "startup", "--rounds", "4", "--no-profile", "--quick"]
+LIMIT_S = 300
+
+
+def count(record: Record, promise: str, tried: int, lost: int) -> None:
+    for name, value in (("promise", promise), ("tried", tried), ("survived", tried - lost), ("lost", lost)):
+        record(name, value)
+
+
+def test_blocks_of_a_writer_that_is_killed_at_random_moments(record_property: Record, tmp_path: Path) -> None:
+    rng, lost, said = random.Random(), 0, 0
+    for _ in range(KILLS):
+        said = kill_once(tmp_path, rng.uniform(0, 0.2))
+        found = measured(tmp_path)
+        lost += found != expected(len(found)) or len(found) not in {said, said + 1}
+    count(record_property, ENDS, KILLS, lost)
+    assert lost == 0
+
+
+def interlock(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*INTERLOCK, *words],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+
+
+@pytest.fixture(scope="module")
+def usual_s(tmp_path_factory: pytest.TempPathFactory) -> float:
+    """How long an experiment takes that nothing ends, once its image is built."""
+    results = str(tmp_path_factory.mktemp("usual"))
+    durations = []
+    for name in ("first", "second"):
+        start_s = time.monotonic()
+        done = interlock(*MATRIX, "--name", name, "--results", results)
+        assert done.returncode == 0, done.stderr
+        durations.append(time.monotonic() - start_s)
+    return durations[-1]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    # What a killed process could not remove itself.
+    client = docker.from_env()
+    owned = {"label": OWNER_LABEL}
+    for owner in {one.labels[OWNER_LABEL] for one in client.containers.list(all=True, filters=owned)}:
+        if owner.startswith(f"{NAME}-"):
+            clean_up(client, owner)
+
+
+def complete_blocks(folder: Path) -> int:
+    """How many blocks the journal has that a killed process has left."""
+    path = folder / store.JOURNAL_FILE
+    return max(path.read_bytes().count(b"\n") - 1, 0) if path.is_file() else 0
+
+
+def values_of(folder: Path) -> set[float]:
+    if not (folder / store.EXPERIMENT_FILE).is_file():
+        return set()
+    found = store.read_cell_values(folder, store.read_experiment(folder))
+    return {value for cell in found.values() for one in cell.values() for some in one.processes for value in some}
+
+
+def kept_and_resumed(folder: Path, name: str) -> str:
+    """What is wrong with an experiment after its end; empty if nothing is."""
+    if not (folder / store.EXPERIMENT_FILE).is_file():
+        # Nothing was measured: the name is free.
+        done = interlock(*MATRIX, "--name", name, "--results", str(folder.parent))
+        return "" if done.returncode == 0 else f"begun again: {done.stderr}"
+    blocks = complete_blocks(folder)
+    described = store.read_experiment(folder)
+    before = values_of(folder)
+    # Blocks of round 0 have no values.
+    benchmarks = len(described.workloads["startup"].benchmarks)
+    if blocks > benchmarks and not before:
+        return f"{blocks} blocks and no value"
+    reported = interlock("report", str(folder))
+    if reported.returncode != 0:
+        return f"report: {reported.stderr}"
+    if described.ended_by:
+        resumed = interlock("matrix", "--resume", name, "--results", str(folder.parent))
+        if resumed.returncode != 0:
+            return f"resume: {resumed.stderr}"
+    now = store.read_experiment(folder)
+    if now.ended_by or now.unfinished or not before <= values_of(folder):
+        return f"resumed: {now.ended_by} {now.unfinished}, values lost: {len(before - values_of(folder))}"
+    return ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_matrix_that_a_signal_ends_at_a_random_moment(
+    number: signal.Signals, record_property: Record, results: Path, usual_s: float
+) -> None:
+    rng, wrong = random.Random(), []
+    tries = max(1, TIMES // 4)
+    for turn in range(tries):
+        name = f"{NAME}-{turn}"
+        with (results / "said").open("wb") as said:
+            process = subprocess.Popen(
+                [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)], cwd=ROOT, stdout=said, stderr=said
+            )
+            after_s = rng.uniform(0.1, usual_s)
+            time.sleep(after_s)
+            process.send_signal(number)
+            code = process.wait(LIMIT_S)
+        if code not in {0, -number, 128 + number}:
+            wrong.append(f"after {after_s:.1f} s it left with {code}: {(results / 'said').read_text()[-500:]}")
+        found = kept_and_resumed(results / name, name)
+        wrong += [f"after {after_s:.1f} s: {found}"] if found else []
+    count(record_property, ENDS, tries, len(wrong))
+    assert wrong == []
+
+
+FULL = """
+mount -t tmpfs -o size=$1k none "$2" || exit 99
+shift
+there=$1; shift
+"$@" --name tried-full --results "$there" >"$there.said" 2>&1; echo $?
+mount -o remount,size=20m none "$there"
+cp -r "$there" "$there.kept"
+"""
+
+
+@pytest.mark.parametrize("kilobytes", [24, 40, 56])
+def test_a_matrix_whose_disk_is_full(kilobytes: int, record_property: Record, results: Path, usual_s: float) -> None:
+    there = results / "disk"
+    there.mkdir()
+    argv = ["unshare", "-m", "sh", "-c", FULL, "sh", str(kilobytes), str(there), *INTERLOCK, *MATRIX]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    said = (results / "disk.said").read_text()
+    wrong = "" if done.stdout.strip() in {"0", "7"} else f"it left with {done.stdout}: {said[-500:]}"
+    kept = results / "disk.kept"
+    names = [path.name for path in kept.iterdir()]
+    wrong = wrong or (kept_and_resumed(kept / names[0], names[0]) if names else "")
+    count(record_property, ENDS, 1, int(bool(wrong)))
+    assert wrong == ""
+
+
+SURROUNDINGS: dict[str, tuple[str, Mapping[str, str | None]]] = {
+    "no HOME": ('exec "$@"', {"HOME": None}),
+    "a HOME that is not there": ('exec "$@"', {"HOME": "/nonexistent/home"}),
+    "a HOME that cannot be written": ('exec "$@"', {"HOME": "/proc"}),
+    "LANG=C": ('exec "$@"', {"LANG": "C", "LC_ALL": "C"}),
+    "umask 077": ('umask 077; exec "$@"', {}),
+    "no input": ('exec "$@" <&-', {}),
+    "no output": ('exec "$@" >&- 2>&-', {}),
+    "a name of blanks and letters of no ASCII": ('exec "$@"', {"RESULTS": "a b\u00e9\u2603"}),
+}
+
+
+@pytest.mark.parametrize("what", SURROUNDINGS)
+def test_a_matrix_in_odd_surroundings(what: str, record_property: Record, results: Path, usual_s: float) -> None:
+    script, changes = SURROUNDINGS[what]
+    environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
+    folder = results / environment.pop("RESULTS", "plain")
+    argv = ["sh", "-c", script, "sh", *INTERLOCK, *MATRIX, "--name", NAME, "--results", str(folder)]
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
+    fine = done.returncode == 0 and store.read_experiment(folder / NAME).ended_by == "" and values_of(folder / NAME)
+    count(record_property, START, 1, int(not fine))
+    assert fine, done.stderr
+
+
+CELLS = 100  # times as many workloads
+
+
+def many_files(folder: Path) -> tuple[Experiment, list[Path]]:
+    """An experiment of 10,000 files of values."""
+    variants, workloads = ([f"{what}{number}" for number in range(CELLS)] for what in "vw")
+    settings = make_settings(variants).model_copy(update={"workloads": workloads})
+    cells = [make_cell(variant, workload) for variant in variants for workload in workloads]
+    known = {name: make_workload(name) for name in workloads}
+    described = make_experiment(variants, settings=settings, cells=cells, workloads=known, facts={})
+    store.write_json(folder / store.EXPERIMENT_FILE, described)
+    paths = []
+    for cell in cells:
+        run = run_of(1, "a", cell.workload)
+        text = json.dumps({"version": "1.0", "benchmarks": [{"runs": [run.model_dump(exclude={"warmups"})]}]})
+        path = store.cell_path(folder, "box", cell.variant, None, cell.workload)
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+        paths.append(path)
+    return described, paths
+
+
+def test_one_file_of_ten_thousand_that_is_damaged(record_property: Record, tmp_path: Path) -> None:
+    rng, lost = random.Random(), 0
+    described, paths = many_files(tmp_path)
+    assert len(store.read_cell_values(tmp_path, described)) == len(paths)
+    damages: list[Callable[[bytes], bytes]] = [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: bytes(len(data)),
+        lambda data: rng.randbytes(len(data)),
+        lambda data: data.replace(b"1.0015", b"Infinity"),
+    ]
+    for damage in damages:
+        path = rng.choice(paths)
+        whole = path.read_bytes()
+        path.write_bytes(damage(whole))
+        try:
+            store.read_cell_values(tmp_path, described)
+            lost += 1
+        except StoreError as error:
+            lost += error.file != str(path)
+        # Without the file all others are read.
+        path.unlink()
+        lost += len([one for one in store.read_cell_values(tmp_path, described).values() if one]) != len(paths) - 1
+        path.write_bytes(whole)
+    count(record_property, READ, len(damages), lost)
+    assert lost == 0
