@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from contextlib import suppress
 
 # ECMA-48: CSI; OSC, DCS, PM, APC and SOS up to their end, if they have one; sequences of two characters. As escapes or
 # as C1 characters.
@@ -26,3 +29,16 @@ def printable(text: str) -> str:
         return text
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return HALF.sub("\ufffd", CONTROL.sub("", SEQUENCE.sub("", lines)))
+
+
+OUTPUTS = (1, 2)
+
+
+def forget_terminal() -> None:
+    """Write no more to a terminal that is gone: the error of that would end what is still to be written to disk."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in OUTPUTS:
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+                os.dup2(nowhere, descriptor)
+    os.close(nowhere)

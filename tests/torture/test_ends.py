@@ -32,7 +32,7 @@ ENDS = "a completed block survives any end"
 START = "a start works in any surroundings"
 READ = "a file that cannot be read is named, and the others are read"
 TIMES = int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12"))
-KILLS = 100
+KILLS = int(os.environ.get("INTERLOCK_TORTURE_KILLS", "100"))
 NAME = "tried"
 INTERLOCK = [sys.executable, "-c", "from interlock.cli.main import main; main()"]
 # Long enough to be ended anywhere, short enough to be begun often.
@@ -217,7 +217,8 @@ def many_files(folder: Path) -> tuple[Experiment, list[Path]]:
     paths = []
     for cell in cells:
         run = run_of(1, "a", cell.workload)
-        text = json.dumps({"version": "1.0", "benchmarks": [{"runs": [run.model_dump(exclude={"warmups"})]}]})
+        benchmark = {"metadata": run.metadata, "runs": [{"values": run.values}]}
+        text = json.dumps({"version": "1.0", "benchmarks": [benchmark]})
         path = store.cell_path(folder, "box", cell.variant, None, cell.workload)
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text)

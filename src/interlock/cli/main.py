@@ -21,6 +21,7 @@ from typer.models import CommandInfo
 from interlock import __version__
 from interlock.errors import InterlockError, Interrupted
 from interlock.extras import require
+from interlock.printable import forget_terminal
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -143,6 +144,8 @@ def _options(
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        forget_terminal()
     raise Interrupted(number)
 
 

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
 from interlock.errors import Interrupted
+from interlock.printable import forget_terminal
 from interlock.results.experiments import duration_text
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them.
 ROUNDS_SHARE = 5 / 6
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
-OUTPUTS = (1, 2)
 
 
 NO_HANGUP = (signal.SIGHUP, signal.SIG_IGN)
-
-
-def forget_terminal() -> None:
-    """Write no more to a terminal that is gone: the error of that would end what is still to be written to disk."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in OUTPUTS:
-        with suppress(OSError):
-            if stat.S_ISCHR(os.fstat(descriptor).st_mode):
-                os.dup2(nowhere, descriptor)
-    os.close(nowhere)
 
 
 def exit_code_of(reason: str) -> int:
