@@ -21,6 +21,11 @@ def add(tar: tarfile.TarFile, name: str, kind: bytes = tarfile.REGTYPE, link: st
     tar.addfile(entry, io.BytesIO(b"x" * entry.size))
 
 
+def add_all(tar: tarfile.TarFile, *names: str) -> None:
+    for name in names:
+        add(tar, name)
+
+
 def packed(folder: Path, fill: Callable[[tarfile.TarFile], object]) -> Path:
     path = folder / "x.tar.gz"
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
@@ -81,12 +86,12 @@ def test_nothing_but_files_and_folders_is_unpacked(kind: bytes, link: str, tmp_p
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
-    refused(packed(tmp_path, lambda tar: [add(tar, "x/a"), add(tar, "x/a")]), tmp_path)
+    refused(packed(tmp_path, lambda tar: add_all(tar, "x/a", "x/a")), tmp_path)
 
 
 def test_bytes_and_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "MOST_FILES", 10)
-    refused(packed(tmp_path, lambda tar: [add(tar, f"x/{one}") for one in range(11)]), tmp_path)
+    refused(packed(tmp_path, lambda tar: add_all(tar, *(f"x/{one}" for one in range(11)))), tmp_path)
 
 
 def test_an_archive_that_unpacks_to_very_much_is_refused_soon(tmp_path: Path) -> None:

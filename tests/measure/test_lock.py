@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import signal
 import stat
@@ -135,7 +136,7 @@ def test_who_may_measure_may_take_the_lock_and_nobody_else(lock: Path, umask: in
 def test_the_group_of_those_who_measure_comes_before_that_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = os.getegid()
     known = {"docker": mine + 1000, "interlock": mine}
-    monkeypatch.setattr(locks.grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=known[name]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_gid=known[name]))
     assert locks._group() == mine
     known.clear()
     assert locks._group() is None

@@ -8,7 +8,7 @@ import re
 import tarfile
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from interlock.errors import StoreError
 
@@ -26,7 +26,7 @@ PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 class _Bounded:
     """A stream of which no more is read, at once and in all, than an archive of a host may have."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
 
     def read(self, size: int = -1) -> bytes:
@@ -53,8 +53,10 @@ def unpack(archive: Path, into: Path) -> Path:
     try:
         if archive.stat().st_size > MOST_PACKED_BYTES:
             raise ValueError(f"it has more than {MOST_PACKED_BYTES // 2**20} MiB")
-        with gzip.open(archive) as packed, tarfile.open(fileobj=_Bounded(packed), mode="r:") as tar:  # type: ignore[call-overload]
-            _unpack(tar, into)
+        with gzip.open(archive) as packed:
+            bounded: Any = _Bounded(packed)
+            with tarfile.open(fileobj=bounded, mode="r:") as tar:
+                _unpack(tar, into)
         (source,) = into.iterdir()
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, OverflowError, RecursionError) as error:
         raise StoreError(
