@@ -120,8 +120,8 @@ class Record:
 
     folder: Path
     started: datetime.datetime
-    host: Mapping[str, Any]  # its facts and the engine's when it began
-    journal: Journal
+    host: Mapping[str, Any] = field(default_factory=dict)  # its facts and the engine's when it began
+    journal: Journal | None = None  # of what is to be kept
     ending: Ending = field(default_factory=Ending)
     waiting_s: float = 0.0
     set_up_s: float = 0.0
@@ -133,7 +133,7 @@ class Record:
     @property
     def has_values(self) -> bool:
         """Whether something has been measured."""
-        return bool(self.measured or self.journal.entries)
+        return bool(self.measured or (self.journal and self.journal.entries))
 
     @property
     def owner(self) -> str:
@@ -189,7 +189,8 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
     started = datetime.datetime.now(datetime.UTC)
     host = {"folder": host_folder(), **machine.facts(), "engine": engine.facts()}
     folder = _folder(assignment, started)
-    record = Record(folder, started, host, Journal(folder), watching.ending, waited_s)
+    journal = Journal(folder)
+    record = Record(folder, started, host, journal, watching.ending, waited_s)
     error = ""
     try:
         _measure_all(engine, assignment, watching, record)
@@ -205,7 +206,7 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
                 watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
                 engine.clean_up(record.owner)
             finally:
-                _finish(engine, assignment, record, error)
+                _finish(engine, assignment, record, journal, error)
     return folder
 
 
@@ -215,16 +216,16 @@ def _folder(assignment: Assignment, started: datetime.datetime) -> Path:
     return store.new_folder(assignment.results, assignment.name, started.date().isoformat())
 
 
-def _finish(engine: Engine, assignment: Assignment, record: Record, error: str) -> None:
+def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Journal, error: str) -> None:
     """Write what is known of an experiment at its end. What an error cut short is recovered from the journal."""
     if not error:
         _write_record(engine, assignment, record, record.ending.reason)
-        record.journal.end()
+        journal.end()
     elif record.has_values or assignment.resumes is not None:
-        record.journal.close()
+        journal.close()
         recover(record.folder, error)
     else:
-        record.journal.end()
+        journal.end()
         store.remove_folder(record.folder)
 
 
@@ -246,7 +247,8 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, rec
         record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
         record.unfinished += [name] if ending.has_cut else []
         _write_record(engine, assignment, record)
-        record.journal.clear()
+        if record.journal is not None:
+            record.journal.clear()
 
 
 def _write_record(engine: Engine, assignment: Assignment, record: Record, ended_by: str = KILLED) -> None:
@@ -302,7 +304,7 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wat
     return Resources(
         workspace=workspace,
         folder=record.folder,
-        host=record.host["folder"],
+        host=host_folder(),
         probe=best_probe(workspace) if assignment.settings.profiled else None,
         settings=assignment.settings,
         on_progress=watching.on_progress,
