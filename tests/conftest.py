@@ -23,13 +23,13 @@ settings.register_profile("interlock", deadline=None)
 settings.load_profile("interlock")
 
 
-# What starts experiments and trials, installs packages or traces is on one worker: measurements take turns (the lock of
-# measure/lock.py), and who looks for what an experiment left must be the only one who starts any.
+# What starts experiments and trials, cleans up after them, installs packages or traces is on one worker: measurements
+# take turns (the lock of measure/lock.py), and who looks for what an experiment left must be the only one to start any.
 EXPERIMENTS = "experiments"
 MEASURING = (
-    *(f"tests/integration/test_{name}.py" for name in ("adapters", "cold", "limits", "matrix", "mercurial")),
-    *(f"tests/integration/test_{name}.py" for name in ("misfortune", "packages", "profiler", "trial", "why")),
-    *("tests/proofs/", "tests/measure/test_launch.py"),
+    *(f"tests/integration/test_{name}.py" for name in ("adapters", "archives", "cold", "limits", "matrix")),
+    *(f"tests/integration/test_{name}.py" for name in ("mercurial", "misfortune", "packages", "profiler", "trial")),
+    *("tests/integration/test_why.py", "tests/measure/test_launch.py", "tests/proofs/"),
 )
 BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"

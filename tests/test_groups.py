@@ -9,8 +9,10 @@ import pytest
 from tests.builders import ROOT
 from tests.conftest import BROWSER, EXPERIMENTS, LONGEST, MEASURING, group_of, place_of
 
-# How a test starts an experiment or a trial of containers, reads the shared one, or installs packages.
-STARTS = re.compile(r'"(matrix|trial)", |\bcommand\("(matrix|trial)"|experiment\.run\(|measured: Measured|Installer\(')
+# How a test starts an experiment or a trial of containers, reads the shared one, cleans up, or installs packages.
+STARTS = re.compile(
+    r'"(matrix|trial)", |"clean"[,)]|\bcommand\("(matrix|trial)"|experiment\.run\(|measured: Measured|Installer\('
+)
 # What traces beside an experiment makes its profile fail, so that it takes the lock of experiments.
 TRACES = re.compile(r"Method\.BPF|\bbest_probe\(")
 # It measures without containers, and its command takes the lock like any other.

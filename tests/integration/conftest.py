@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,9 +86,10 @@ ELSEWHERE = ("audit-", "test-", "proof-")
 def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
     """After the test, no container, network or volume is there that was not there before.
 
-    Of the owner that the file names; where experiments are started, on one worker alone, of these too.
+    Of the owner that the file names, and of images that this process proves; where experiments are started, on one
+    worker alone, of these too.
     """
-    own = getattr(request.module, "OWNER", "no owner")
+    own = (f"proof-{os.getpid()}-", *([request.module.OWNER] if hasattr(request.module, "OWNER") else []))
     starts_experiments = group_of(request.node.nodeid) == EXPERIMENTS
 
     def is_looked_at(owner: str) -> bool:
