@@ -20,7 +20,7 @@ import pyperf
 import pytest
 
 from interlock.catalog.types import MOUNT
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import cells
 
 PROGRAMS_AT = f"{MOUNT}/workloads"

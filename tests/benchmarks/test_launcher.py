@@ -20,7 +20,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
         options = cells.CellOptions(OWNER, volume, None)
         yield client, cells.start_cell(client, built.image_id, options)
     finally:
-        cells.clean_up(client, OWNER)
+        leftovers.clean_up(client, OWNER)
 
 
 def run(cell: tuple[Any, Any], *argv: str) -> str:

@@ -21,7 +21,7 @@ from interlock.engine.build.builds import ensure_helper
 from interlock.engine.build.image import run_build
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import State
@@ -92,7 +92,7 @@ def test_a_container_until_a_process_runs_in_it(benchmark: Any) -> None:
     try:
         assert benchmark.pedantic(ready, rounds=5) == 0
     finally:
-        cells.clean_up(client, OWNER)
+        leftovers.clean_up(client, OWNER)
 
 
 def test_a_cold_build_beside_a_plain_one(capsys: pytest.CaptureFixture[str]) -> None:

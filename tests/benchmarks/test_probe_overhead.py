@@ -20,7 +20,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.engine.run.workspace import counting
 from interlock.measure import processes
 from interlock.results.profiles import Method
@@ -83,7 +83,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     try:
         yield Bench(client, tmp_path)
     finally:
-        cells.clean_up(client, OWNER)
+        leftovers.clean_up(client, OWNER)
 
 
 Way = tuple[Callable[[], AbstractContextManager[Any]], list[str]]

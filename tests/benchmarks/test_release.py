@@ -23,7 +23,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells
+from interlock.engine.run import leftovers
 from tests.benchmarks.pyperformance import Program, Task, calibrate, run, start_containers
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def client() -> Iterator[Any]:
     try:
         yield connected
     finally:
-        cells.clean_up(connected, OWNER)
+        leftovers.clean_up(connected, OWNER)
 
 
 def images(client: Any) -> dict[str, str]:

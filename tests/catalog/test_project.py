@@ -449,6 +449,13 @@ def test_a_condition_cannot_be_called_what_the_twin_is_called(project: Path) -> 
     assert (error.file, error.key) == (CONDITIONS, "twin")
 
 
+def test_a_workload_with_cold_benchmarks_asks_to_be_the_owner_of_its_files(project: Path) -> None:
+    assert catalogs.load(project).workloads["import-stdlib"].rights == ["root"]
+    edit(project, "workloads/import-stdlib.toml", 'rights = ["root"]\n', "")
+    error = refused(project)
+    assert (error.file, error.key) == ("workloads/import-stdlib.toml", "rights")
+
+
 @pytest.mark.parametrize(
     ("name", "owner"),
     [("twin", "reserved"), ("scratch-on-image", CONDITIONS)],

@@ -187,3 +187,8 @@ def test_a_record_that_says_whether_a_benchmark_ranks_is_read_and_a_file_that_do
         of_file = {key: value for key, value in data.items() if key != "name"}
         with pytest.raises(ValueError, match="ranks"):
             WorkloadFile.model_validate({**of_file, "benchmarks": [one]})
+
+
+def test_a_right_that_is_none_of_a_cell_is_refused() -> None:
+    with pytest.raises(ValidationError, match="rights"):
+        make_workload(rights=["SYS_ADMIN"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.cli import fleet, main
-from interlock.engine.registry import transfer
+from interlock.engine.registry import archives
 from interlock.fleet import ansible
 from interlock.fleet.ansible import Call, Inventory, Played
 from interlock.fleet.record import Ending, FleetRecord, Kind, read_record, write_record
@@ -47,8 +47,8 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
     monkeypatch.setattr(fleet, "connect", connect)
     monkeypatch.setattr(fleet, "build_variants", build)
-    monkeypatch.setattr(fleet, "tags_to_send", lambda _client, _places, _known, built: [one.tag for one in built])
-    monkeypatch.setattr(transfer, "ids_of", lambda _client, tags: {tag: f"id of {tag}" for tag in tags})
+    monkeypatch.setattr(fleet, "tags_to_send", lambda built: [one.tag for one in built])
+    monkeypatch.setattr(archives, "ids_of", lambda _client, tags: {tag: f"id of {tag}" for tag in tags})
     return said
 
 
@@ -157,11 +157,12 @@ def test_images_are_built_and_packed_by_the_engine_that_was_named_and_the_hosts_
 ) -> None:
     saved: list[tuple[str, list[str]]] = []
 
-    def save(client: str, tags: list[str], path: Path) -> None:
+    def save(client: str, tags: list[str], path: Path) -> str:
         saved.append((client, tags))
         path.write_bytes(b"")
+        return "the sum"
 
-    monkeypatch.setattr(transfer, "save", save)
+    monkeypatch.setattr(archives, "save", save)
     assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS, *options) == 0
     ((run, supplied),) = ordered
     assert f"build with the {CLIENTS}{client}" in engines
@@ -170,6 +171,7 @@ def test_images_are_built_and_packed_by_the_engine_that_was_named_and_the_hosts_
     sent = supplied.write_archive(run.settings.variables)
     assert saved == [(f"{CLIENTS}{client}", [QUICKEST])]
     assert json.loads(sent[0].read_text()) == {QUICKEST: f"id of {QUICKEST}"}
+    assert Path(run.settings.variables["images_sum"]).read_text() == "the sum"
     assert run.settings.options_of("import-loop")[-2:] == (options or ["--seed", "1"])
 
 
@@ -391,7 +393,7 @@ def test_a_run_in_which_nothing_was_measured_names_no_report(
     engines: Asked,
     answers: list[str],
 ) -> None:
-    monkeypatch.setattr(transfer, "save", lambda _client, _tags, path: path.write_bytes(b""))
+    monkeypatch.setattr(archives, "save", lambda _client, _tags, path: str(path.write_bytes(b"")))
     assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS) == 1
     assert "report.md" not in capfd.readouterr().out
     assert answers == ["facts", "ready", "restore"]

@@ -44,6 +44,7 @@ def ready(
     agreed: bool,
     engine: EngineName | None = EngineName.DOCKER,
     here: Sequence[Check] = (),
+    as_root: bool = True,
 ) -> Any:
     """What the block was given."""
 
@@ -54,7 +55,8 @@ def ready(
     monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(here))
     monkeypatch.setattr(machine, "connect", lambda _engine: CONNECTED)
     places = ProjectPaths(ROOT, Path("cache"))
-    with machine.ready_machine(places, catalogs.load(ROOT), True, agreed=agreed, engine=engine) as client:
+    known = catalogs.load(ROOT)
+    with machine.ready_machine(places, known, True, agreed=agreed, engine=engine, as_root=as_root) as client:
         return client
 
 
@@ -100,6 +102,20 @@ def test_without_containers_nothing_is_asked_of_an_engine(monkeypatch: pytest.Mo
     found = ready(monkeypatch, [ENGINE], played, agreed=True, engine=EngineName.HOST)
     assert found == HostEngine(ROOT, Path("cache"))
     assert played == []
+
+
+@pytest.mark.parametrize("named", [EngineName.HOST, None])
+def test_root_has_to_say_that_programs_may_run_as_root_without_a_container(
+    named: EngineName | None, monkeypatch: pytest.MonkeyPatch, played: list[str]
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(EngineError) as raised:
+        ready(monkeypatch, [ENGINE], played, agreed=False, engine=named, as_root=False)
+    assert "--as-root" in raised.value.todo
+    assert ready(monkeypatch, [ENGINE], played, agreed=False, engine=named)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert ready(monkeypatch, [ENGINE], played, agreed=False, engine=named, as_root=False)
 
 
 def test_a_machine_that_cannot_compile_is_no_engine(monkeypatch: pytest.MonkeyPatch, played: list[str]) -> None:

@@ -52,7 +52,7 @@ HOSTS: dict[str, dict[str, Any]] = {
     "unsaid": {"interlock_engine": "", **REGISTRY},
     "misspelt": {"interlock_engine": "dokcer"},
 }
-CLEANED = "clean fleet-abc.ash. by"
+CLEANED = "clean --end fleet-abc.ash. by"
 
 
 @dataclass

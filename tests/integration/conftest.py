@@ -11,8 +11,8 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import connect
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built
 from tests.conftest import EXPERIMENTS, group_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from docker import DockerClient
 
-from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import DockerEngine
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Needs
 from interlock.engine.run import cells
 from interlock.measure.cells import Resources

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +13,13 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
+from interlock.catalog.types import Right
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build.builds import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, Subject
 from tests.integration.images import NO_THREADS, QUICK, Images
@@ -34,7 +37,7 @@ def instruments(client: Any, root: Path, built: Images) -> Iterator[str]:
     assert base is not None
     image_id = ensure_helper(client, root, "instruments", base)
     yield cells.create_instruments_volume(client, OWNER, image_id, {"hello.py": b"print('hello from the volume')\n"})
-    cells.clean_up(client, OWNER)
+    leftovers.clean_up(client, OWNER)
 
 
 @pytest.fixture
@@ -113,6 +116,57 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
     assert {"timeout:1", "attempts:1"} <= set(options_line)
     listening = "import socket; print(socket.getnameinfo(('0.0.0.0', 80), socket.NI_NUMERICSERV)[0])"
     assert said(client, cell, "python", "-c", listening).strip() == "all-addresses"
+
+
+# What it is and has, what it can write to, and whether it reaches the address that is its only argument.
+RIGHTS = """\
+import json, os, socket, sys
+status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+def writes(folder):
+    try:
+        open(folder + "/file", "w").close()
+        return True
+    except OSError:
+        return False
+def reaches(host, port):
+    try:
+        return socket.create_connection((host, int(port)), 1) is not None
+    except OSError:
+        return False
+print(json.dumps({
+    "user": os.getuid(),
+    "capabilities": [int(status[name], 16) for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb")],
+    "no_new": int(status["NoNewPrivs"]),
+    "writes": [folder for folder in ("/", "/usr/local/bin", "/etc", "/tmp", "/scratch", "/disk") if writes(folder)],
+    "reached": [host for host in sys.argv[2:] if reaches(host, sys.argv[1])],
+}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("rights", "user", "more"),
+    [([], 65534, []), (["root"], 0, []), (["root", "writable-root"], 0, ["/", "/usr/local/bin", "/etc"])],
+    ids=["none", "root", "writable"],
+)
+def test_a_cell_has_what_is_documented_and_no_more(
+    client: Any, built: Images, volume: str, rights: list[Right], user: int, more: list[str]
+) -> None:
+    network = cells.create_network(client, OWNER)
+    options = cells.CellOptions(OWNER, volume, network, Surroundings(rights=rights))
+    cell = cells.start_cell(client, built[QUICK].image_id, options)
+    pool = client.networks.get(network).attrs["IPAM"]["Config"][0]
+    usual = client.networks.get("bridge").attrs["IPAM"]["Config"][0]
+    hosts = [one["Gateway"] for one in (pool, usual) if "Gateway" in one]
+    with socket.create_server(("", 0)) as service:
+        port = str(service.getsockname()[1])
+        found = json.loads(said(client, cell, "python", "-c", RIGHTS, port, *hosts))
+    assert found == {
+        "user": user,
+        "capabilities": [0, 0, 0, 0],
+        "no_new": 1,
+        "writes": [*more, "/tmp", "/scratch", "/disk"],
+        "reached": [],
+    }
 
 
 @pytest.mark.parametrize(("seccomp", "expected"), [("default", "2"), ("unconfined", "0")])

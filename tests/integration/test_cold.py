@@ -15,7 +15,7 @@ from docker.errors import NotFound
 from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build.builds import ensure_helper
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import Built, State
@@ -24,7 +24,8 @@ from tests.integration.resources import remove_cells
 from tests.integration.toys import copy_project, interlock
 
 OWNER = f"test-cold-{os.getpid()}"
-ON_VOLUME = Surroundings(interpreter="volume")
+# As a workload with cold benchmarks asks for it: the kernel tells a file's owner alone what of it is in memory.
+ON_VOLUME = Surroundings(interpreter="volume", rights=["root"])
 FILES = f"find {PREFIX} ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 # What importing json reads from a disk, in bytes, by the kernel's own account of the process.
 READ = """
@@ -41,7 +42,7 @@ def instruments(client: Any, root: Path, built: Images) -> Iterator[str]:
     base = built[NO_THREADS].base
     assert base is not None
     yield cells.create_instruments_volume(client, OWNER, ensure_helper(client, root, "instruments", base), {})
-    cells.clean_up(client, OWNER)
+    leftovers.clean_up(client, OWNER)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
 
 
 def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
-    cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs"))
+    cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=["root"]))
     ended = cells.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr
@@ -103,6 +104,7 @@ LIBRARY = """\
 summary = "a test's own"
 unit = "start"
 deadline_s = 60
+rights = ["root"]
 quick = { warmups = 0, values = 2 }
 full = { warmups = 0, values = 2 }
 [[benchmarks]]

@@ -18,9 +18,9 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.engine.build.base import ensure_base
 from interlock.engine.build.builds import ensure_helper
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 
 # A run that was killed leaves things of this name behind.
 OWNER = f"test-downloads-{os.getpid()}"
@@ -53,7 +53,7 @@ class Downloads:
 def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path) -> Iterator[Downloads]:
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     with ExitStack() as ends:
-        ends.callback(cells.clean_up, client, OWNER)
+        ends.callback(leftovers.clean_up, client, OWNER)
         network = cells.create_network(client, OWNER)
         server = cells.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, ENVIRONMENT)
         limits = client.containers.run(

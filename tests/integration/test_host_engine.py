@@ -33,6 +33,7 @@ def without_engine(home: Path) -> dict[str, str]:
     """The environment of somebody whose engine does not answer, with a cache and a mirror of their own."""
     return {
         "XDG_CACHE_HOME": str(home / "cache"),
+        "INTERLOCK_AS_ROOT": "1",
         "DOCKER_HOST": f"unix://{home}/none.sock",
         "INTERLOCK_SOURCE_MIRROR": str(home / "mirror"),
     }

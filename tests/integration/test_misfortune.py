@@ -17,9 +17,9 @@ import pytest
 from docker.errors import APIError
 
 from interlock.catalog.workloads import Workload
-from interlock.engine.client import OWNER_LABEL
 from interlock.engine.docker import DockerEngine
-from interlock.engine.run import cells
+from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.run import cells, leftovers
 from interlock.errors import WorkloadError
 from interlock.measure import processes
 from interlock.measure.cells import Resources, open_sandbox, open_session
@@ -181,7 +181,7 @@ def shared(client: Any, tmp_path_factory: pytest.TempPathFactory, built: Images)
         yield [make_resources(client, folder, built[QUICK], owner, programs) for owner in owners]
     finally:
         for owner in owners:
-            cells.clean_up(client, owner)
+            leftovers.clean_up(client, owner)
 
 
 def patient(mebibytes: int) -> Workload:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages import installer as packages
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import PackageSet, State
 from tests.integration.images import NO_THREADS, PTH, Images
@@ -76,7 +76,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def forget(client: Any, found: PackageSet) -> None:
     """Nothing may have a volume that is to be removed."""
-    cells.clean_up(client, OWNER)
+    leftovers.clean_up(client, OWNER)
     client.volumes.get(found.volume).remove()
 
 
@@ -100,7 +100,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
         return cells.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
 
     yield run
-    cells.clean_up(client, OWNER)
+    leftovers.clean_up(client, OWNER)
 
 
 def test_a_package_without_a_wheel_is_built_and_found_again(

@@ -16,7 +16,7 @@ import pytest
 
 from interlock.catalog.workloads import Workload
 from interlock.engine.build.builds import ensure_helper
-from interlock.engine.run import cells, workspace
+from interlock.engine.run import cells, leftovers, workspace
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import processes, profiling
@@ -71,7 +71,7 @@ def instruments(client: Any, root: Path, image_id: str, truth: bytes) -> Iterato
     yield cells.create_instruments_volume(
         client, OWNER, image_id, {**programs, "truth": truth, "wakes.py": WAKES.encode()}
     )
-    cells.clean_up(client, OWNER)
+    leftovers.clean_up(client, OWNER)
 
 
 @pytest.fixture

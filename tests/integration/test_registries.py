@@ -30,7 +30,8 @@ from interlock.catalog.variants import Base
 from interlock.cli import main
 from interlock.engine.build.base import LABEL, local_tag
 from interlock.engine.build.builds import ImageBuilder
-from interlock.engine.build.image import id_of_tag, labelled, tar_of
+from interlock.engine.build.image import id_of_tag, labelled
+from interlock.engine.build.sources import tar_of
 from interlock.engine.client import HASH_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry.api import Api, Entry, RemoteImage, Tagged, index_of, read_image, read_tag

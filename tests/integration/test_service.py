@@ -13,7 +13,7 @@ import pytest
 
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells
+from interlock.engine.run import leftovers
 from interlock.measure import services
 from interlock.measure.cells import Cell, Resources, Session, open_sandbox, open_session
 from interlock.measure.profiling import best_probe, profile_service
@@ -112,7 +112,7 @@ def resources(client: Any, built: Images) -> Iterator[Resources]:
     try:
         yield make_resources(client, Path("unused"), built[QUICK], OWNER, files)
     finally:
-        cells.clean_up(client, OWNER)
+        leftovers.clean_up(client, OWNER)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ from interlock.catalog import rendering
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.base import ensure_base
-from interlock.engine.build.image import QUESTION, build_aside, parse_facts, tar_of
+from interlock.engine.build.image import QUESTION, build_aside, parse_facts
+from interlock.engine.build.sources import tar_of
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State

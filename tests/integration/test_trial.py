@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from docker.errors import DockerException
 
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.results.answers import Trial
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.toys import BARE, command, interlock, toy_tarball, toy_variant

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.build.builds import ensure_helper
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
 from interlock.measure.stacks import Interpreter
@@ -36,7 +36,7 @@ def volume(client: Any, image_id: str) -> Iterator[str]:
     program = lock_lines.PROGRAM.read_bytes()
     yield cells.create_instruments_volume(client, OWNER, image_id, {lock_lines.PROGRAM.name: program})
     remove_cells(client, OWNER)
-    cells.clean_up(client, OWNER)
+    leftovers.clean_up(client, OWNER)
 
 
 @pytest.mark.parametrize(("variant", "pairs"), [(QUICK, 1), (QUICK, 8), (FREE_THREADED, 8)])

@@ -16,7 +16,7 @@ from typing import Any
 from interlock.catalog.project import SHARED_FILES, Catalog
 from interlock.catalog.variants import Base, Mode
 from interlock.engine.build.base import LABEL, PATH, find_base, local_tag
-from interlock.engine.build.image import tar_of
+from interlock.engine.build.sources import tar_of
 from interlock.results.experiments import BaseImage
 
 ANSWERS = {

@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 from interlock.catalog.project import Catalog
 from interlock.engine import machine
 from interlock.engine.build.base import ensure_base
-from interlock.engine.build.image import tar_of
-from interlock.engine.client import OWNER_LABEL
+from interlock.engine.build.sources import tar_of
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.fleet import ansible
 from interlock.fleet.record import Ending, FleetRecord, read_record
 from interlock.results import store
@@ -261,7 +261,7 @@ def test_without_containers_a_host_builds_for_itself_and_keeps_nothing_but_its_p
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     listed = machines.inventory({"ash": fleet["ash"]}, key, kind())
     options = ("--variants", TOY, "--workloads", "one", "--quick", "--rounds", "2", "--no-profile")
-    code, said = run(with_toy, listed, *options, "--engine", "host")
+    code, said = run(with_toy, listed, *options, "--engine", "host", "--as-root")
     assert code == 0, said
     folders = [path.parent for path in (with_toy / "results").glob("*/fleet.json")]
     (folder,) = (one for one in folders if read_record(one).engine is EngineName.HOST)

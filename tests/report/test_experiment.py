@@ -344,6 +344,15 @@ def test_the_headline_says_what_quick_left_out() -> None:
     assert line == "omitted  threads: pure-8, pure-16; locks: queue (measured without --quick)"
 
 
+def test_the_headline_says_which_workloads_asked_for_more_than_other_cells_have() -> None:
+    known = {"locks": make_workload("locks"), "build": make_workload("build", rights=["root", "writable-root"])}
+    (line,) = [line for line in report.headline(make_experiment(workloads=known)) if line.startswith("rights")]
+    assert "build: root, writable-root" in line
+    assert "locks" not in line
+    plain = make_experiment(workloads={"locks": make_workload("locks")})
+    assert not [line for line in report.headline(plain) if line.startswith("rights")]
+
+
 BASE, OTHER = "cpython-3.13", "cpython-3.14t"
 FAILED = Outcome(state=State.FAILED, reason="it crashed")
 LATE = Outcome(state=State.TIMED_OUT, reason="it had not ended")

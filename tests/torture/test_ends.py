@@ -18,8 +18,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from interlock.engine.client import OWNER_LABEL
-from interlock.engine.run.cells import clean_up
+from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.run.leftovers import clean_up
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.results.experiments import Experiment

@@ -51,6 +51,7 @@ def check_consistency(catalog: Catalog) -> None:
     _check_tags(catalog)
     _check_sums(catalog)
     _check_modes(catalog)
+    _check_rights(catalog)
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
@@ -63,6 +64,18 @@ def _check_reserved_names(catalog: Catalog) -> None:
         raise CatalogError(
             file="workloads/conditions.toml", key=TWIN, found=f"'{TWIN}' is reserved", todo="Rename the condition."
         )
+
+
+def _check_rights(catalog: Catalog) -> None:
+    """The kernel tells a file's owner alone what of it is in memory, which cold benchmarks have to know."""
+    for name, workload in catalog.workloads.items():
+        if any(one.cold for one in workload.benchmarks) and "root" not in workload.rights:
+            raise CatalogError(
+                file=f"workloads/{name}.toml",
+                key="rights",
+                found="has cold benchmarks, whose cells have to be root's (without any capability)",
+                todo='Add rights = ["root"] in front of its tables.',
+            )
 
 
 def _check_references(catalog: Catalog) -> None:

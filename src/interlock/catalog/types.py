@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -69,6 +69,9 @@ RequirementLine = Annotated[str, AfterValidator(_requirement)]
 PythonVersions = Annotated[str, AfterValidator(_python_versions)]
 # Paths in a cell: the instruments and workloads (read-only), and a tmpfs that workloads write to.
 MOUNT = "/interlock"
+# What a workload may ask for beyond what every cell has: to be root (still without any capability, but the owner of the
+# image's files), or that the image's files can be changed.
+Right = Literal["root", "writable-root"]
 SCRATCH = "/scratch"
 # A volume: the engine's file system without the storage driver of images.
 DISK = "/disk"

@@ -18,6 +18,7 @@ from interlock.catalog.types import (
     Name,
     PackageName,
     PinnedReference,
+    Right,
     Sha256,
     ShellWord,
     SourceLocation,
@@ -223,6 +224,7 @@ class Surroundings(Data):
     seccomp: Literal["default", "unconfined"] = "default"
     interpreter: Literal["image", "tmpfs", "volume"] | None = None
     scratch: Literal["tmpfs", "image"] = "tmpfs"  # the file system of /scratch
+    rights: list[Right] = []  # what the workload asks for
 
 
 PRODUCTION = Surroundings()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine
+from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right
 
 # What a detail is of: a key of what a program reports, or of what the launcher read of the whole process.
 DetailKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -302,6 +302,11 @@ class WorkloadFile(Data):
     )
     server: Server | None = Field(default=None, description="Start the server for this workload; empty is enough.")
     load: Load | None = Field(default=None, description="Load on the services of kind 'service'.")
+    rights: list[Right] = Field(
+        default=[],
+        description="What its cells have beyond others: root (the owner of the image's files, without any capability), "
+        "writable-root (files of the image can be changed). Reports show it.",
+    )
     metric: Metric | None = Field(
         default=None, description="How figures are shown of benchmarks that an adapted program has and no table names."
     )

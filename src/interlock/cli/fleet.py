@@ -8,7 +8,7 @@ import secrets
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,13 +19,14 @@ from rich.text import Text
 from interlock import __version__
 from interlock.analysis import cohorts
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, tags_to_send, write_generated
+from interlock.cli.archives import tags_to_send
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.matrix import MatrixRequest, read_request, resumed_request
 from interlock.cli.options import MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
-from interlock.engine.registry import transfer
+from interlock.engine.registry import archives
 from interlock.errors import FleetError, InterlockError, UsageError
 from interlock.fleet import ansible, dispatch
 from interlock.fleet.ansible import Inventory
@@ -46,6 +47,9 @@ from interlock.report.comparisons import read_extracts
 from interlock.results import store
 from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State
 
+# What hosts without a registry get: the playbooks' variables, and the kinds of the files that they name.
+SENT = {"images_list": "json", "images_archive": "tar", "images_sum": "sha256"}
+
 
 @dataclass(frozen=True)
 class FleetBuilds:
@@ -54,10 +58,12 @@ class FleetBuilds:
     engine: EngineName | None
     built: list[Built]
     identities: dict[str, str]
+    as_root: bool = False
 
     def engine_variable(self) -> dict[str, str]:
-        """Return the playbooks' variable for the engine, empty if none was named."""
-        return {"interlock_engine": self.engine.value if self.engine else ""}
+        """Return the playbooks' variables for the engine, empty if none was named."""
+        named = self.engine.value if self.engine else ""
+        return {"interlock_engine": named, "interlock_as_root": "1" if self.as_root else ""}
 
     def variables(self, paths: ProjectPaths, record: FleetRecord, hosts: Inventory) -> Mapping[str, Any]:
         """Return the playbooks' variables: the engine, and what a host builds, pulls or loads."""
@@ -70,18 +76,17 @@ class FleetBuilds:
         if hosts.registry:
             return {**named, "images_options": options}
         there = paths.cache / "fleet"
-        listing, packed = (str(there / f"{record.token}.{kind}") for kind in ("json", "tar"))
-        return {**named, "images_list": listing, "images_archive": packed}
+        return {**named, **{name: str(there / f"{record.token}.{kind}") for name, kind in SENT.items()}}
 
     def write_archive(self, variables: Mapping[str, Any]) -> list[Path]:
-        """Write the list and the archive of the images, if hosts get them in that way, and return both paths."""
+        """Write the images' list, archive and its sum, if hosts get them in that way, and return the paths."""
         if "images_archive" not in variables:
             return []
-        listing, packed = (Path(variables[key]) for key in ("images_list", "images_archive"))
+        listing, packed, named = (Path(variables[key]) for key in SENT)
         store.write_atomically(listing, json.dumps(self.identities))
-        transfer.save(connect(self.engine).client, list(self.identities), packed)
+        store.write_atomically(named, archives.save(connect(self.engine).client, list(self.identities), packed))
         console.print(Text(f"images  {len(self.identities)} in an archive of {packed.stat().st_size / 1e6:.0f} MB"))
-        return [listing, packed]
+        return [listing, packed, named]
 
 
 def prepare_builds(
@@ -94,7 +99,7 @@ def prepare_builds(
     containers = connect(engine)
     built = build_variants(containers, known, variants, build_options(paths, release))
     fail_on_failed_builds(built)
-    return FleetBuilds(engine, built, transfer.ids_of(containers.client, tags_to_send(containers, paths, known, built)))
+    return FleetBuilds(engine, built, archives.ids_of(containers.client, tags_to_send(built)))
 
 
 # What a benchmark takes on two cores, for a workload that no fleet has measured.
@@ -140,6 +145,7 @@ def fleet_command(
         return
     write_generated(paths, known)
     builds = prepare_builds(paths, known, request.variants, release=request.release, engine=engine)
+    builds = replace(builds, as_root=options.as_root)
     folder = into / (resume or before.name) if before else store.new_experiment(into, datetime.date.today().isoformat())
     record = _record(before, folder.name, into, request, builds, hosts, known, each)
     variables = _variables(paths, record, hosts, limits, builds)

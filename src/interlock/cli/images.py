@@ -15,17 +15,16 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from interlock import bounds
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
 from interlock.cli.main import REFERENCE, reference_page
-from interlock.cli.options import Engine, Profile, Release, Variants, console, open_project, profile_name
+from interlock.cli.options import AsRoot, Engine, Profile, Release, Variants, console, open_project, profile_name
 from interlock.engine import protocol
 from interlock.engine.build import contract, sbom
-from interlock.engine.build.builds import BuildRun, build_command, helper_tag, write_record
+from interlock.engine.build.builds import BuildRun, build_command, write_record
 from interlock.engine.build.contract import examine
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.build.sbom import read_contents
@@ -35,7 +34,14 @@ from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry import names as registries
 from interlock.engine.registry import transfer
 from interlock.engine.registry.names import Registry, parse_registry
-from interlock.errors import BuildError, DriftError, EngineError, InterlockError, StoreError, TagError, UsageError
+from interlock.errors import (
+    BuildError,
+    DriftError,
+    EngineError,
+    InterlockError,
+    TagError,
+    UsageError,
+)
 from interlock.report import variants_page
 from interlock.results import store
 from interlock.results.experiments import Built, EngineName, State
@@ -94,6 +100,7 @@ def build(
         typer.Option(metavar="HOST/NAMESPACE", help="Pull images from this registry instead of building them."),
     ] = None,
     engine: Engine = None,
+    as_root: AsRoot = False,
     record: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder to write builds.json into: sizes and times for docs/variants.md."),
@@ -107,7 +114,7 @@ def build(
     names = project.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
     registry = registries.parse_registry(cache_from, "--cache-from") if cache_from else None
-    builder = choose_engine(paths, engine)
+    builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, release, force, registry), verifies=verify)
     run = BuildRun(build_command(names, everything, options.profile, force), options.profile)
     # An edited variant is built as its file is now.
@@ -234,20 +241,32 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     return built
 
 
-def choose_engine(paths: ProjectPaths, engine: EngineName | None) -> protocol.Engine:
+def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bool = False) -> protocol.Engine:
     """Return the container engine, or this machine as the engine if it is named or no container engine answers.
 
-    EngineError if the named engine, or that of DOCKER_HOST, does not answer.
+    EngineError if the named engine, or that of DOCKER_HOST, does not answer, or if this machine's programs would run as
+    root and `as_root` does not say so.
     """
     if engine is EngineName.HOST:
-        return HostEngine(paths.root, paths.cache)
+        return this_machine(paths, as_root=as_root)
     try:
         return connect(engine)
     except EngineError as error:
         if engine is not None or "DOCKER_HOST" in os.environ:
             raise
         console.print(Text(f"engine  host: {error.found}; what needs containers is unsupported: docs/engines.md"))
-        return HostEngine(paths.root, paths.cache)
+        return this_machine(paths, as_root=as_root)
+
+
+def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
+    """Return this machine as the engine; EngineError for root who has not said that he means it."""
+    if os.geteuid() == 0 and not as_root:
+        raise EngineError(
+            key="--engine host",
+            found="without a container, builds and workloads would run as root on this machine",
+            todo="Run it as another user, start a container engine, or say that you mean it: --as-root.",
+        )
+    return HostEngine(paths.root, paths.cache)
 
 
 def fail_on_failed_builds(built: list[Built]) -> None:
@@ -415,82 +434,3 @@ def _report_missing(missing: Sequence[Built], named: bool) -> None:
         if named:
             raise BuildError(key=one.variant, found=one.outcome.reason, todo=f"Run `interlock build {one.variant}`.")
         console.print(Text(f"skip    {one.variant}: {one.outcome.reason}"), soft_wrap=True)
-
-
-# Helper images, by the key of a workload that needs them; the instruments are always needed.
-HELPERS = {"server": "server", "limits": "limits", "load": "load"}
-
-ArchiveFile = Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write.", dir_okay=False)]
-
-
-def save_command(file: ArchiveFile, variants: Variants = None, release: Release = False) -> None:
-    """Save built variants in one archive.
-
-    The archive also has the base and what measuring needs. `interlock load` reads it.
-    """
-    paths, known = open_project()
-    names = project.select_names(known.variants, variants, "variant")
-    write_generated(paths, known)
-    containers = connect()
-    built = build_variants(containers, known, names, build_options(paths, release))
-    fail_on_failed_builds(built)
-    tags = tags_to_send(containers, paths, known, built)
-    transfer.save(containers.client, tags, file)
-    console.print(Text(f"save    {len(tags)} images, {file.stat().st_size / 1e6:.0f} MB: {file}"), soft_wrap=True)
-
-
-def load_command(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Archive that `interlock save` wrote.", dir_okay=False)
-    ] = None,
-    missing: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", dir_okay=False, help="JSON of image ids by tag: only print the tags that are missing here."
-        ),
-    ] = None,
-) -> None:
-    """Load images from an archive."""
-    if (file is None) == (missing is None):
-        given = "neither" if file is None else "both"
-        raise UsageError(key="--missing", found=f"{given} given", todo="Give exactly one of FILE and --missing FILE.")
-    if missing is not None:
-        for tag in transfer.missing(connect().client, _read_image_ids(missing)):
-            sys.stdout.write(f"{tag}\n")
-    elif file is not None:
-        for tag in transfer.load(connect().client, file):
-            console.print(Text(f"load    {tag}"), soft_wrap=True)
-
-
-def tags_to_send(containers: DockerEngine, paths: ProjectPaths, known: Catalog, built: list[Built]) -> list[str]:
-    """Return the tags of the images that another engine needs to measure these variants without building.
-
-    UsageError if no variant is built.
-    """
-    ready = [one for one in built if one.outcome.state is State.OK]
-    if not ready:
-        reasons = "; ".join(f"{one.variant}: {one.outcome.reason}" for one in built)
-        raise UsageError(
-            found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
-        )
-    base = next(one.base for one in ready if one.base)
-    needed = [name for name, key in HELPERS.items() if any(getattr(one, key) for one in known.workloads.values())]
-    for name in ("instruments", *needed):
-        containers.ensure_helper(paths.root, name, base)
-    helpers = [helper_tag(name) for name in ("instruments", *needed)]
-    # A base from a registry is pulled again, because an archive does not keep its digest.
-    bases = [base.reference] if base.origin == "mmdebstrap" else []
-    return list(dict.fromkeys([*bases, *helpers, *(one.tag for one in ready)]))
-
-
-def _read_image_ids(path: Path) -> dict[str, str]:
-    """Read the file of --missing; StoreError if it is not JSON of ids by tag."""
-    try:
-        found = json.loads(bounds.read_text(path))
-        return {str(tag): str(image_id) for tag, image_id in found.items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise StoreError(
-            file=str(path),
-            found=f"is not JSON of image ids by tag ({error})",
-            todo='Write it as {"TAG": "sha256:..."}.',
-        ) from None

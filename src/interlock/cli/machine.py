@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,17 +16,22 @@ from rich.text import Text
 
 from interlock import __version__
 from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
-from interlock.cli.images import choose_engine
+from interlock.cli.images import this_machine
 from interlock.cli.options import Engine, console, open_project
 from interlock.engine import protocol
 from interlock.engine.docker import connect
 from interlock.engine.host.engine import HostEngine, end_processes
-from interlock.errors import EngineError, FleetError, UsageError
+from interlock.engine.ownership import Life, remove_dead
+from interlock.errors import EngineError, FleetError, UsageError, missing_option
 from interlock.fleet import ansible
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
 
+KEPT = {
+    Life.LIVING: "it is still at work",
+    Life.UNKNOWN: "made elsewhere or by an older version; to remove it: interlock clean {}",
+}
 NAMES = "Give the name of its folder in results/, or the start of it."
 
 
@@ -53,23 +59,46 @@ def _project(paths: ProjectPaths) -> Check:
 
 
 def clean_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Experiment name prefix.")], engine: Engine = None
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Experiment name prefix (default: whatever a dead process left).")
+    ] = "",
+    engine: Engine = None,
+    end: Annotated[bool, typer.Option("--end", help="End the experiments of NAME first if they still run.")] = False,
 ) -> None:
-    """Remove what killed experiments left behind.
+    """Remove what killed runs left behind.
 
-    Ends their processes and removes their containers, networks, volumes and folders.
+    Removes containers, networks, volumes, images and folders of processes that have ended. What another machine or an
+    older version made is removed by its NAME. What is still at work stays, unless --end ends it.
     """
-    ended = end_processes(name)
+    if end and not name:
+        raise missing_option("NAME", "Say whose processes to end: interlock clean --end NAME")
+    ended = end_processes(name) if end else []
     for one in ended:
         console.print(f"ended   {one}", highlight=False)
-    removed = []
-    for ready in _engines(engine):
-        for owner in sorted(found for found in ready.owners() if found.startswith(name)):
-            ready.clean_up(owner)
-            removed.append(owner)
-            console.print(f"removed {owner}", highlight=False)
-    if not ended and not removed:
+    kept: dict[str, Life] = {}
+    removed = [one for ready in _engines(engine) for one in _remove_left(ready, name, kept)]
+    if not name:
+        removed += [str(folder) for folder in remove_dead(Path(tempfile.gettempdir()), cache_folder())]
+    for one in removed:
+        console.print(f"removed {one}", highlight=False)
+    for owner, found in kept.items():
+        console.print(f"kept    {owner}: {KEPT[found].format(owner)}", highlight=False)
+    if name and kept:
+        raise UsageError(found=f"{next(iter(kept))} is still at work", todo=f"End it: interlock clean --end {name}")
+    if name and not ended and not removed:
         raise UsageError(found=f"nothing is left of experiments with the prefix '{name}'", todo=NAMES)
+
+
+def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> Iterator[str]:
+    """Remove what is left of owners whose name has this prefix, and yield them; those that stay are added to `kept`."""
+    for owner, found in sorted(engine.owners().items()):
+        if not owner.startswith(name):
+            continue
+        if found is Life.LIVING or (found is Life.UNKNOWN and not name):
+            kept[owner] = found
+            continue
+        engine.clean_up(owner)
+        yield owner
 
 
 def _engines(named: EngineName | None) -> list[protocol.Engine]:
@@ -99,7 +128,13 @@ GROUP = "docker"
 
 @contextmanager
 def ready_machine(
-    paths: ProjectPaths, known: Catalog, profiled: bool, *, agreed: bool, engine: EngineName | None = None
+    paths: ProjectPaths,
+    known: Catalog,
+    profiled: bool,
+    *,
+    agreed: bool,
+    engine: EngineName | None = None,
+    as_root: bool = False,
 ) -> Iterator[protocol.Engine]:
     """Prepare this machine if it has to be, give its engine to the block, and undo the tuning afterwards.
 
@@ -107,13 +142,13 @@ def ready_machine(
     playbook does not fix, or may not fix.
     """
     if engine is EngineName.HOST:
-        yield _this_machine(paths, profiled)
+        yield _this_machine(paths, profiled, as_root=as_root)
         return
     checks = _examined(paths, known, profiled, engine)
     wrong = [check for check in checks if check.by_playbook]
     if not wrong or not _user_agrees(wrong, agreed):
         if engine is None and "DOCKER_HOST" not in os.environ and _lacks_engine(checks):
-            yield _this_machine(paths, profiled)
+            yield _this_machine(paths, profiled, as_root=as_root)
             return
         _fail_on_blocking(checks, f" `interlock matrix --yes` does it, by {PLAYBOOK}.")
         yield connect(engine)
@@ -128,12 +163,13 @@ def ready_machine(
             ansible.play_here(paths.root, "restore.yml")
 
 
-def _this_machine(paths: ProjectPaths, profiled: bool) -> protocol.Engine:
-    """Return this machine as the engine; EngineError if it cannot compile."""
+def _this_machine(paths: ProjectPaths, profiled: bool, *, as_root: bool) -> protocol.Engine:
+    """Return this machine as the engine; EngineError if it cannot compile, or if root has not said --as-root."""
+    found = this_machine(paths, as_root=as_root)
     checks = doctor.examine_host(paths.results, profiled=profiled)
     print_checks([check for check in checks if check.state is not doctor.CheckState.OK])
     _fail_on_blocking(checks)
-    return choose_engine(paths, EngineName.HOST)
+    return found
 
 
 def _lacks_engine(checks: list[Check]) -> bool:

@@ -59,10 +59,10 @@ COMMANDS = {
     "render": Entry(BUILD, "images", "render", "Write the generated files: Dockerfiles, schemas, docs."),
     "push": Entry(SHARE, "images", "push_command", "Push built variants to a registry."),
     "pull": Entry(SHARE, "images", "pull_command", "Pull variants from a registry."),
-    "save": Entry(SHARE, "images", "save_command", "Save built variants in one archive."),
-    "load": Entry(SHARE, "images", "load_command", "Load images from an archive."),
+    "save": Entry(SHARE, "archives", "save_command", "Save built variants in one archive."),
+    "load": Entry(SHARE, "archives", "load_command", "Load images from an archive."),
     "doctor": Entry(MAINTAIN, "machine", "doctor_command", "Check this machine and suggest fixes."),
-    "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed experiments left behind."),
+    "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed runs left behind."),
     "version": Entry(MAINTAIN, "main", "version", "Show the version of Interlock."),
 }  # fmt: skip
 # The extra of the package that a command cannot do without.

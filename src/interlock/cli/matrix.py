@@ -214,7 +214,7 @@ def matrix(
         request, engine = resumed_request(request, began.settings), engine_of(began)
         request = replace(request, workloads=resuming.remaining(began))
     request.require_possible(engine)
-    with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine) as machine:
+    with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
         write_generated(paths, known)
         print_estimate(machine, paths, known, request)
         built = build_variants(machine, known, request.variants, build_options(paths, request.release))

@@ -43,6 +43,11 @@ Engine = Annotated[
         help="What builds and measures (default: Docker, else Podman, else this machine without containers).",
     ),
 ]
+AS_ROOT = "INTERLOCK_AS_ROOT"
+AsRoot = Annotated[
+    bool,
+    typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host as root: run programs as root too."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, errors too.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
@@ -106,6 +111,7 @@ class MatrixOptions:
     )
     release: Release = False
     engine: Engine = None
+    as_root: AsRoot = False
 
 
 def takes_matrix_options(command: Callable[..., None]) -> Callable[..., None]:

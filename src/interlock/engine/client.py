@@ -29,6 +29,7 @@ from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
+from interlock.engine.ownership import PREFIX, mark
 from interlock.errors import EngineError, last_line
 from interlock.results.experiments import EngineName
 
@@ -57,7 +58,6 @@ SEE_LOG = "Look for the cause in the engine's log."
 
 ENGINE = "INTERLOCK_ENGINE"
 # Of what an experiment owns; of an image, all that went into it.
-OWNER_LABEL = "interlock.experiment"
 HASH_LABEL = "interlock.hash"
 
 
@@ -274,7 +274,8 @@ def answers(path: Path) -> bool:
 def _serve() -> Path:
     if not podman_is_installed():
         raise EngineError(key="--engine", found="podman is not installed", todo="Install it: apt-get install podman")
-    folder = Path(tempfile.mkdtemp(prefix="interlock-podman-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}podman-"))
+    mark(folder, "podman")
     path, log = folder / "podman.sock", folder / "log"
     with log.open("wb") as said:
         service = subprocess.Popen(

@@ -19,10 +19,11 @@ from interlock.engine.build import builds
 from interlock.engine.build.base import ensure_base, find_base
 from interlock.engine.build.builds import ImageBuilder, ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
-from interlock.engine.client import OWNER_LABEL, Address, docker_address
+from interlock.engine.client import Address, docker_address
+from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, Installer
 from interlock.engine.protocol import BuildOptions, Needs, OnStep
-from interlock.engine.run import cells, trials
+from interlock.engine.run import cells, leftovers, proofs, rights, trials
 from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
@@ -57,7 +58,12 @@ class DockerEngine:
         return connection.engine_facts(self.client)
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
-        built = builds.build(self._builder(known, options, on_step), names)
+        proofs.allow()
+        try:
+            built = builds.build(self._builder(known, options, on_step), names)
+        except BaseException:
+            proofs.end_all(self.client)
+            raise
         if not options.verifies:
             return built
         return [builds.verify(self.client, known, name, replace(options, rebuild=""), on_step) for name in names]
@@ -144,16 +150,16 @@ class DockerEngine:
 
     def remove_untagged(self, image_ids: Sequence[str]) -> None:
         """Remove those of the images that have no tag and that nothing needs."""
-        trials.remove_images(self.client, image_ids)
+        leftovers.remove_images(self.client, image_ids)
 
     def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer:
         return Installer(self.client, known, root, on_step)
 
-    def owners(self) -> set[str]:
-        return cells.owners(self.client)
+    def owners(self) -> dict[str, Life]:
+        return leftovers.owners(self.client)
 
     def clean_up(self, owner: str) -> None:
-        cells.clean_up(self.client, owner)
+        leftovers.clean_up(self.client, owner)
 
 
 def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: str) -> None:
@@ -170,6 +176,7 @@ def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: st
             network_mode="none",
             remove=True,
             volumes={volume: {"bind": MOUNT, "mode": "rw"}},
-            labels={OWNER_LABEL: owner},
+            labels=labels_of(owner),
             **cells.memory_limits(),
+            **rights.without_rights(),
         )

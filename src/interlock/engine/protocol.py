@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
+from interlock.engine.ownership import Life
 from interlock.engine.registry.names import Registry
 from interlock.results.experiments import Built, EngineName, PackageSet
 from interlock.results.profiles import Method
@@ -266,8 +267,8 @@ class Engine(Protocol):
 
     def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer: ...
 
-    def owners(self) -> set[str]:
-        """Return the owners of everything that experiments have left in this engine."""
+    def owners(self) -> dict[str, Life]:
+        """Return the owners of everything that is in this engine until they end, and whether they are at work."""
         ...
 
     def clean_up(self, owner: str) -> None:

@@ -219,7 +219,11 @@ def probe_checks(probe: Probe) -> Iterator[Check]:
     found = PROBES[probe.method]
     for method, reason in probe.refused.items():
         found += f"; not {method}: {reason}"
-    fix = "" if not probe.refused else "Let the engine start a container with SYS_ADMIN and the host's PIDs."
+    fix = (
+        ""
+        if not probe.refused
+        else "Let the engine start a container with BPF, PERFMON, SYS_PTRACE and the host's PIDs."
+    )
     yield Check("probe", CheckState.WARNING if probe.refused else CheckState.OK, found, fix)
     if probe.no_instructions:
         fix = (

@@ -71,6 +71,7 @@ def headline(experiment: Experiment) -> list[str]:
         f"run      {experiment.started}, {experiment.duration_s:.0f} s, Interlock {experiment.tool_version}",
         *_probe(experiment),
         *_left_out(experiment),
+        *_rights(experiment),
         f"repeat   {experiment.command}",
         *(f"warning  {one_line(warning)}" for warning in experiment.warnings),
     ]
@@ -95,6 +96,12 @@ def _left_out(experiment: Experiment) -> list[str]:
     """Return the line about what --quick left out, if it did."""
     named = "; ".join(f"{workload}: {', '.join(names)}" for workload, names in experiment.left_out.items())
     return [f"omitted  {named} (measured without --quick)"] if named else []
+
+
+def _rights(experiment: Experiment) -> list[str]:
+    """Return the line about what workloads' cells had beyond those of others, if any had."""
+    found = [f"{name}: {', '.join(one.rights)}" for name, one in experiment.workloads.items() if one.rights]
+    return [f"rights   {'; '.join(found)} (other cells have none: docs/workloads.md)"] if found else []
 
 
 def _rounds(experiment: Experiment) -> str:

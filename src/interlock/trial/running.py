@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from interlock.catalog.types import MOUNT, slug
 from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine
+from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import trials
 from interlock.engine.run.trials import Recipe, UserImage, Workshop
@@ -83,9 +83,9 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
     begun = _Begun(trials.find_builder(), host, datetime.datetime.now(datetime.UTC), time.monotonic())
     left: list[UserImage] = []
     try:
-        with tempfile.TemporaryDirectory(prefix="interlock-trial-") as folder:
+        with temporary_folder("trial") as folder:
             shop = Workshop(
-                engine.client, engine.address, begun.owner, Path(folder), assignment.cache / "logs", begun.builder
+                engine.client, engine.address, begun.owner, folder, assignment.cache / "logs", begun.builder
             )
             builds = Builds(shop, assignment.recipe, callbacks.on_build, left)
             # If the service does not work unchanged, nothing else need be built.

@@ -35,8 +35,8 @@ from interlock.engine.build.image import (
     provenance_labels,
     read_context,
     require_proof,
-    tar_of,
 )
+from interlock.engine.build.sources import tar_of
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError, EngineError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Facts, Subject

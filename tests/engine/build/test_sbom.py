@@ -15,8 +15,8 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Texts
 from interlock.catalog.variants import Download, Finish, Library, Packages, Prefix, Variant
 from interlock.engine.build import sbom
-from interlock.engine.build.image import tar_of
 from interlock.engine.build.sbom import METADATA, Contents, debian_packages
+from interlock.engine.build.sources import tar_of
 from interlock.errors import EngineError
 from tests.builders import ROOT, make_source, make_variant
 

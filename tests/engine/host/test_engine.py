@@ -19,6 +19,7 @@ from interlock.engine.host import engine, toolchain
 from interlock.engine.host.cells import make_memory, memory_of
 from interlock.engine.host.engine import HostEngine, HostWorkspace, runs
 from interlock.engine.host.prefixes import EXPERIMENT
+from interlock.engine.ownership import Life
 from interlock.engine.protocol import BuildOptions, Needs
 from interlock.errors import UnsupportedHereError, UsageError
 from interlock.results.profiles import Method
@@ -44,7 +45,7 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
     assert sandbox.folder.parent == workspace.memory == memory_of(OWNER)
     # Half of what a socket's path has room for is the program's.
     assert len(sandbox.places["/scratch"]) < 107 / 2
-    assert engine.owners() == {OWNER}
+    assert engine.owners() == {OWNER: Life.LIVING}
     engine.clean_up(OWNER)
     assert not workspace.memory.exists()
     assert not list(runs(tmp_path / "cache").iterdir())

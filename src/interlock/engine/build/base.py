@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +22,9 @@ from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.images import Image
 
 from interlock.catalog.variants import Base
-from interlock.engine.build.image import tar_of
+from interlock.engine.build.sources import tar_of
 from interlock.engine.client import engine_words
+from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
 from interlock.results.experiments import BaseImage
 
@@ -147,8 +147,8 @@ def _make(client: DockerClient, base: Base, cache: Path, pull_error: str) -> Bas
     except EngineError as error:
         raise EngineError(found=f"{cannot}, and {error.found}", todo=error.todo) from None
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="base-", dir=cache) as folder:
-        layer = Path(folder) / "layer.tar"
+    with temporary_folder("base", cache) as folder:
+        layer = folder / "layer.tar"
         make_layer(base, layer, cannot)
         return _described(_load(client, base, layer), local_tag(base), MADE)
 

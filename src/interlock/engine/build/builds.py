@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import os
 import shlex
 import tarfile
@@ -27,7 +28,7 @@ from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import project, rendering
-from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.project import Catalog, Texts, cache_folder
 from interlock.catalog.variants import Base, SourceKind, Variant
 from interlock.engine import machine
 from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull
@@ -328,13 +329,17 @@ class ImageBuilder:
         build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
 
 
+# In the user's cache folder: which images are helpers that were built here, the newest first.
+BUILT_HERE, MOST_HELPERS = "helpers.json", 200
+
+
 def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) -> str:
     """Return the id of the image of dockerfiles/<name>, built if its content changed."""
     there = _find_helper(client, root, name, base.chain_id)
     if there is not None:
         return there
     files = helper_context(root, name)
-    return build_aside(
+    image_id = build_aside(
         client,
         files,
         name,
@@ -343,6 +348,9 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
         labels={HASH_LABEL: content_hash(files, base.chain_id, name)},
         tag=helper_tag(name),
     )
+    known = [image_id, *_built_here()][:MOST_HELPERS]
+    store.write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
+    return image_id
 
 
 def find_helper(client: DockerClient, root: Path, name: str, base: Base) -> str | None:
@@ -354,7 +362,18 @@ def find_helper(client: DockerClient, root: Path, name: str, base: Base) -> str 
 def _find_helper(client: DockerClient, root: Path, name: str, base_chain_id: str) -> str | None:
     files = helper_context(root, name)
     image = find_image(client, helper_tag(name), content_hash(files, base_chain_id, name))
-    return None if image is None else str(image.id)
+    return str(image.id) if image is not None and image.id in _built_here() else None
+
+
+def _built_here() -> list[str]:
+    """Return the ids of the helpers that this user has built.
+
+    A tag and a label say what whoever made an image likes; its id is a sum of what is in it.
+    """
+    try:
+        return [str(one) for one in json.loads((cache_folder() / BUILT_HERE).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def helper_tag(name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources import files
@@ -12,14 +11,12 @@ from typing import Any
 
 from docker import DockerClient
 from docker.errors import DockerException, ImageNotFound
-from requests.exceptions import RequestException
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from interlock import bounds
 from interlock.catalog.variants import Variant
-from interlock.engine.run.cells import remove
+from interlock.engine.run import proofs
 from interlock.errors import BuildError, EngineError
 
 Release = tuple[int, ...]
@@ -320,22 +317,7 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
 def _answer(client: DockerClient, image_id: str, run: Run) -> str:
     """What the program printed; less than all of it if the interpreter broke down or was too slow."""
     try:
-        container = client.containers.create(
-            image_id,
-            ["sh", "-c", START, PROGRAM],
-            entrypoint=[],
-            network_mode="none",
-            labels={"interlock.proof": "1"},
-            **run.options,
-        )
-        try:
-            container.start()
-            with suppress(RequestException):  # at the deadline, what was said until then counts
-                container.wait(timeout=DEADLINE_S)
-            return bounds.joined(container.logs(stdout=True, stderr=False, stream=True, follow=False)).decode(
-                errors="replace"
-            )
-        finally:
-            remove(container)
+        said = proofs.ask(client, image_id, ["sh", "-c", START, PROGRAM], DEADLINE_S, entrypoint=[], **run.options)
+        return said.stdout.decode(errors="replace")
     except DockerException as error:
         raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo="See the engine's log.") from None

@@ -6,11 +6,9 @@ For the proof the interpreter in it is asked what it is; nothing is believed.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import subprocess
-import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,14 +23,17 @@ from docker.models.images import Image
 
 from interlock import __version__, bounds
 from interlock.catalog.variants import SourceKind, Variant
-from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
+from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
 from interlock.engine.client import HASH_LABEL, no_space, put_tag
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry.names import image_by_tag, known_digest
+from interlock.engine.run import proofs
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
 from interlock.printable import printable
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
 
+# Seconds where builds fill every core; it takes less than one.
+PROOF_S = 120
 # What a Dockerfile calls its parent image.
 BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind in SourceKind}
 # Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
@@ -155,12 +156,14 @@ def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, doc
 def ask_facts(client: DockerClient, image_id: str) -> Facts:
     """Return what the interpreter in the image says of itself; BuildError if it does not start."""
     try:
-        output = client.containers.run(
-            image_id, ["python", "-c", QUESTION], remove=True, network_mode="none", labels={"interlock.proof": "1"}
-        )
-        return parse_facts(output.decode())
+        said = proofs.ask(client, image_id, ["python", "-c", QUESTION], PROOF_S)
+        if said.exit_code is None:
+            raise no_answer(f"it had not ended after {PROOF_S} s", image_id)
+        if said.exit_code != 0:
+            raise no_answer(said.stderr, image_id)
+        return parse_facts(said.stdout.decode())
     except (DockerException, ValueError) as error:
-        raise no_answer(getattr(error, "stderr", b"") or str(error).encode(), image_id) from None
+        raise no_answer(str(error), image_id) from None
 
 
 def content_hash(files: Mapping[str, bytes], parent: str, profile: str) -> str:
@@ -176,18 +179,6 @@ def content_hash(files: Mapping[str, bytes], parent: str, profile: str) -> str:
 def read_context(folder: Path) -> dict[str, bytes]:
     """Return the files of a build context, by path below its folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:
-    """Return a tar with fixed owners and times, so that equal files give equal bytes."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        for path, data in sorted(files.items()):
-            entry = tarfile.TarInfo(path)
-            entry.size, entry.mode = len(data), mode
-            tar.addfile(entry, io.BytesIO(data))
-    stream.seek(0)
-    return stream
 
 
 def build_failure(log: str, variant: Variant, path: str) -> InterlockError:

@@ -24,6 +24,7 @@ from interlock.engine.build import builds
 from interlock.engine.host import cells, toolchain
 from interlock.engine.host.cells import serving
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
+from interlock.engine.ownership import Life, life_of, mark
 from interlock.engine.protocol import NOTHING, Answer, BuildOptions, Needs, OnStep
 from interlock.errors import UsageError
 from interlock.results.experiments import Built, EngineName
@@ -69,14 +70,16 @@ class HostEngine:
 
     def set_up(self, owner: str, needs: Needs) -> HostWorkspace:
         folder = runs(self.cache) / owner
+        folder.mkdir(parents=True)
+        mark(folder, owner)
         toolchain.put_programs(toolchain.ensure_instruments(needs.root, self.cache), needs.programs, folder / "tools")
         return HostWorkspace(needs.root, owner, folder, cells.make_memory(owner))
 
     def installer(self, known: Catalog, root: Path, on_step: OnStep) -> HostInstaller:
         return HostInstaller(known, self.cache, on_step)
 
-    def owners(self) -> set[str]:
-        return {folder.name for folder in runs(self.cache).glob("*")}
+    def owners(self) -> dict[str, Life]:
+        return {folder.name: life_of(folder) for folder in runs(self.cache).glob("*")}
 
     def clean_up(self, owner: str) -> None:
         """Remove the folder that names the owner last: while it is there, something is left."""
@@ -135,7 +138,8 @@ class HostNetwork:
         """Open a sandbox; a prefix is on a file system of this machine already, as if it were on a volume."""
         if surroundings.interpreter == "volume":
             surroundings = surroundings.model_copy(update={"interpreter": None})
-        return self.workspace.open(Path(image_id), surroundings)
+        # What it may do here is what the user may do.
+        return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": []}))
 
     def open_limits_sandbox(self) -> cells.HostSandbox:
         return self.workspace.open(None)

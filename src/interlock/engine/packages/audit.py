@@ -24,7 +24,7 @@ from interlock.engine.packages.requirements import Line, Requirements, display_t
 from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
 from interlock.engine.packages.workbench import AUDIT, PipSettings, Workbench, ensure_builder, gather
 from interlock.engine.protocol import OnStep
-from interlock.engine.run import cells
+from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
@@ -333,7 +333,7 @@ def _audit_one(task: _Task) -> VariantAudit:
     except BuildError as error:  # of this variant's builder; the others go on
         return VariantAudit(variant=name, outcome=Outcome(state=State.FAILED, reason=str(error)))
     finally:
-        cells.clean_up(task.client, owner)
+        leftovers.clean_up(task.client, owner)
 
 
 def _work(task: _Task, owner: str) -> VariantAudit:

@@ -22,12 +22,13 @@ from packaging.utils import canonicalize_name
 
 from interlock import bounds
 from interlock.catalog.project import Catalog
-from interlock.engine.client import OWNER_LABEL, engine_errors
+from interlock.engine.client import engine_errors
+from interlock.engine.ownership import labels_of
 from interlock.engine.packages import workbench
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
 from interlock.engine.packages.workbench import AUDIT, WHEELS, Workbench, ensure_builder, gather
 from interlock.engine.protocol import OnStep
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers
 from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import Built, Outcome, PackageSet, State
 
@@ -100,7 +101,7 @@ class Installer:
             self.on_step(image.variant, f"installing {len(wheels)} packages")
             return _install_offline(own, wheels, packages, owner)
         finally:
-            cells.clean_up(self.client, owner)
+            leftovers.clean_up(self.client, owner)
 
 
 class _CannotError(Exception):
@@ -138,7 +139,7 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
         ["true"],
         entrypoint=[],
         volumes={packages.volume: {"bind": packages.mount_path, "mode": "ro"}},
-        labels={OWNER_LABEL: "packages"},
+        labels=labels_of("packages"),
     )
     try:
         stream, _ = container.get_archive(_record(packages))

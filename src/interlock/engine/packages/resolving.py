@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
+from interlock.engine.ownership import temporary_folder
 from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_out
 from interlock.engine.packages.pip_output import (
     READ_S,
@@ -189,8 +189,8 @@ class WheelBuilder:
         cells.remove(self.bench.container)
         for number, package in enumerate(sources, 1):
             self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")
-            with tempfile.TemporaryDirectory(prefix="interlock-wheel-") as folder:
-                wheels[package.key] = self._taken(package, Path(folder)) or self._build(package, Path(folder))
+            with temporary_folder("wheel") as folder:
+                wheels[package.key] = self._taken(package, folder) or self._build(package, folder)
         return [wheels[package.key] for package in packages]
 
     def _download(self, packages: Sequence[Resolved]) -> dict[str, Wheel]:

@@ -29,9 +29,10 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
 from interlock.engine.build.sources import tar_of_paths
-from interlock.engine.client import HASH_LABEL, OWNER_LABEL, engine_errors, no_space
+from interlock.engine.client import HASH_LABEL, engine_errors, no_space
+from interlock.engine.ownership import labels_of
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
-from interlock.engine.run import cells
+from interlock.engine.run import cells, rights
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
 
@@ -172,7 +173,6 @@ OUT_OF_MEMORY = "\nERROR: killed: most likely it needed more memory than the con
 GRACE_S = 60
 # Of two clocks of one machine.
 CLOCKS_DIFFER_S = 0.1
-PROCESSES = 4096
 SHARE_OF_MEMORY = 0.75
 
 
@@ -280,13 +280,13 @@ def open_kept_wheels(client: DockerClient, owner: str, image_id: str) -> KeptWhe
         volumes = {CACHE_VOLUME: {"bind": CACHE, "mode": "rw"}}
         return KeptWheels(
             client.containers.create(
-                image_id, IDLE, entrypoint=[], network_mode="none", volumes=volumes, labels={OWNER_LABEL: owner}
+                image_id, IDLE, entrypoint=[], network_mode="none", volumes=volumes, labels=labels_of(owner)
             )
         )
 
 
 def create_wheels_volume(client: DockerClient, owner: str) -> None:
-    client.volumes.create(wheels_volume(owner), labels={OWNER_LABEL: owner})
+    client.volumes.create(wheels_volume(owner), labels=labels_of(owner))
 
 
 def wheels_volume(owner: str) -> str:
@@ -305,8 +305,8 @@ def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[
             detach=True,
             mem_limit=memory,
             memswap_limit=memory,
-            pids_limit=PROCESSES,
-            labels={OWNER_LABEL: owner},
+            **rights.of_installation(),
+            labels=labels_of(owner),
             **options,
         )
     return Workbench(client, container, environment)

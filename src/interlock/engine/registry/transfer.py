@@ -1,4 +1,4 @@
-"""Push built images to a registry, pull what a team built, and keep images in archives for machines without a registry.
+"""Push built images to a registry, and pull what a team built.
 
 An image is pushed by the hash of its content first, then by its tag, joined with images for other platforms. A tag
 moves last, when everything it names is there, so a push that fails leaves every tag as it was. A pulled image is
@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, ImageNotFound, NotFound
 from docker.models.images import Image
 from pydantic import BaseModel, ValidationError
-from requests.exceptions import RequestException
 
 from interlock.catalog.types import Count
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
-from interlock.engine.client import HASH_LABEL, engine_words, no_space, put_tag
+from interlock.engine.client import HASH_LABEL, engine_words, put_tag
 from interlock.engine.protocol import OnStep
 from interlock.engine.registry.api import (
     Api,
@@ -42,7 +40,7 @@ from interlock.engine.registry.api import (
 )
 from interlock.engine.registry.names import Registry, known_digest, known_digests
 from interlock.engine.registry.refusals import explain, registry_errors
-from interlock.errors import BuildError, EngineError, TagError
+from interlock.errors import BuildError, TagError
 from interlock.results.experiments import BaseImage, Built
 
 # Steps of the engine that transfer bytes, and how they are shown.
@@ -393,62 +391,3 @@ def _known_here(client: DockerClient, name: str) -> list[str]:
         return known_digests(client.images.get(name), name.rpartition(":")[0])
     except ImageNotFound:
         return []
-
-
-CHUNK_BYTES = 2**20
-
-
-def ids_of(client: DockerClient, tags: Sequence[str]) -> dict[str, str]:
-    """Return the ids of existing images by their tags."""
-    return {tag: str(client.images.get(tag).id) for tag in tags}
-
-
-def missing(client: DockerClient, ids: Mapping[str, str]) -> list[str]:
-    """Return the tags that this engine does not have, or has for another image."""
-    return [tag for tag, image_id in ids.items() if not _is_here(client, tag, image_id)]
-
-
-def _is_here(client: DockerClient, tag: str, image_id: str) -> bool:
-    try:
-        return bool(client.images.get(tag).id == image_id)
-    except ImageNotFound:
-        return False
-
-
-def save(client: DockerClient, tags: Sequence[str], path: Path) -> None:
-    """Write all images to one file, each shared layer once. (The SDK itself saves one image at a time.)
-
-    Raises EngineError, and leaves no file, if the engine fails or the file cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}")
-    address = f"{client.api.base_url}/v{client.api.api_version}/images/get"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with client.api.get(address, params={"names": list(tags)}, stream=True) as answer, temporary.open("wb") as file:
-            answer.raise_for_status()
-            for chunk in answer.iter_content(CHUNK_BYTES):
-                file.write(chunk)
-        temporary.replace(path)
-    except (OSError, RequestException) as error:
-        raise EngineError(
-            file=str(path),
-            found=f"the images cannot be saved: {error}",
-            todo="Check the folder's permissions and free space.",
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def load(client: DockerClient, path: Path) -> list[str]:
-    """Load the images of an archive and return their tags; EngineError if the file is not such an archive."""
-    try:
-        with path.open("rb") as file:
-            images = client.images.load(file)
-    except OSError as error:
-        raise EngineError(
-            file=str(path), found=f"cannot be read: {error.strerror}", todo="Name a file that `interlock save` wrote."
-        ) from None
-    except DockerException as error:
-        todo = "Free space: docker system df." if no_space(str(error)) else "Make it with `interlock save`."
-        raise EngineError(file=str(path), found=f"the engine cannot load it: {error}", todo=todo) from None
-    return sorted({tag for image in images for tag in image.tags})

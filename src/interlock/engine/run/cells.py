@@ -13,8 +13,6 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import APIError, DockerException, NotFound
 from docker.models.containers import Container
-from docker.models.networks import Network
-from docker.models.volumes import Volume
 from docker.types import Mount
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
@@ -22,18 +20,22 @@ from urllib3.exceptions import HTTPError
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import MOST_OUTPUT_BYTES, flood
-from interlock.engine.build.image import tar_of
-from interlock.engine.client import OWNER_LABEL, engine_errors, no_space
+from interlock.engine.build.sources import tar_of
+from interlock.engine.client import engine_errors, name_of, no_space
+from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
+from interlock.engine.run import rights
+from interlock.engine.run.rights import SCRATCH_BYTES
 from interlock.errors import EngineError, FloodError, WorkloadError
+from interlock.results.experiments import EngineName
 
 IDLE = [f"{MOUNT}/launch", "--idle"]
+NO_ADDRESS = "com.docker.network.bridge.inhibit_ipv4"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
 CONFLICT = 409
-# Of a workload's cell and server together at most 2 GiB.
-SCRATCH_BYTES = SERVER_FILES_BYTES = 768 * 2**20
+SERVER_FILES_BYTES = SCRATCH_BYTES
 PREFIX_BYTES = 512 * 2**20
 # How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
 OUT_OF_MEMORY = (
@@ -60,20 +62,16 @@ def memory_limits() -> dict[str, int]:
     return {"mem_limit": MEMORY_BYTES, "memswap_limit": MEMORY_BYTES}
 
 
-def _labels(experiment: str) -> dict[str, str]:
-    return {OWNER_LABEL: experiment}
-
-
 def create_instruments_volume(
     client: DockerClient, experiment: str, image_id: str, programs: Mapping[str, bytes]
 ) -> str:
     """Make a volume with the instruments image's files and the workload programs; cells mount it read-only."""
     name = f"interlock-{experiment}-instruments"
-    client.volumes.create(name, labels=_labels(experiment))
+    client.volumes.create(name, labels=labels_of(experiment))
     # An empty volume takes over what the image has at the mount point: with Docker when a container is made, with
     # Podman when it starts.
     carrier = client.containers.create(
-        image_id, ["true"], volumes={name: {"bind": MOUNT, "mode": "rw"}}, labels=_labels(experiment)
+        image_id, ["true"], volumes={name: {"bind": MOUNT, "mode": "rw"}}, labels=labels_of(experiment)
     )
     try:
         carrier.start()
@@ -86,9 +84,11 @@ def create_instruments_volume(
 
 
 def create_network(client: DockerClient, experiment: str) -> str:
-    """Make a network without access to the outside and return its name."""
+    """Make a network without access to the outside, and to this machine, and return its name."""
     name = f"interlock-{experiment}"
-    client.networks.create(name, driver="bridge", internal=True, labels=_labels(experiment))
+    # Without an address on it the machine cannot be asked for anything. Podman knows no such option.
+    options = {NO_ADDRESS: "true"} if name_of(client) is EngineName.DOCKER else {}
+    client.networks.create(name, driver="bridge", internal=True, options=options, labels=labels_of(experiment))
     return name
 
 
@@ -104,8 +104,9 @@ def start_server(
         environment=environment,
         tmpfs={SERVER_FILES: f"size={SERVER_FILES_BYTES}"},
         **memory_limits(),
+        **rights.of_installation(),
         cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
-        labels=_labels(experiment),
+        labels=labels_of(experiment),
     )
     limit = time.monotonic() + SERVER_READY_S
     while not _serves(container):
@@ -147,11 +148,15 @@ class CellOptions:
     packages: Mapping[str, str] = field(default_factory=dict)  # places of volumes with packages, by their names
 
 
-def start_idle(client: DockerClient, experiment: str, image_id: str, security: list[str]) -> Container:
+def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfined: bool) -> Container:
     """Start a container of the instruments' own image, in which probes are tried."""
     with engine_errors("the engine cannot start a container"):
         idle = client.containers.create(
-            image_id, IDLE, network_mode="none", security_opt=security, labels=_labels(experiment)
+            image_id,
+            IDLE,
+            network_mode="none",
+            labels=labels_of(experiment),
+            **rights.of_cell(PRODUCTION.model_copy(update={"seccomp": "unconfined" if unconfined else "default"})),
         )
         idle.start()
     return idle
@@ -162,8 +167,9 @@ def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Con
     try:
         on = {None: _run, "image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
         container = on[options.surroundings.interpreter](client, image_id, options)
-        if options.surroundings.scratch == "image":
-            _must_work(container, ["mkdir", "-p", SCRATCH])
+        made = [SCRATCH] if options.surroundings.scratch == "image" else []
+        # A volume is root's at first, and so is the image.
+        _must_work(container, ["sh", "-c", 'mkdir -p "$@" && chmod 1777 "$@"', "sh", DISK, *made])
         return container
     except DockerException as error:
         todo = "Free some (`docker system df`)." if no_space(str(error)) else "See the engine's log."
@@ -183,7 +189,6 @@ def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mo
     network = _online(options.network) if options.network else {"network_mode": "none"}
     places = {**({options.volume: MOUNT} if options.volume else {}), **options.packages}
     read_only = {name: {"bind": place, "mode": "ro"} for name, place in places.items()}
-    surroundings = options.surroundings
     return client.containers.run(
         image_id,
         IDLE,
@@ -192,9 +197,8 @@ def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mo
         volumes=read_only,
         # Without a name it goes with the container.
         mounts=[Mount(DISK, None), *volumes],
-        tmpfs={SCRATCH: f"size={SCRATCH_BYTES}"} if surroundings.scratch == "tmpfs" else {},
-        security_opt=["seccomp=unconfined"] if surroundings.seccomp == "unconfined" else [],
-        labels=_labels(options.experiment),
+        labels=labels_of(options.experiment),
+        **rights.of_cell(options.surroundings),
         **memory_limits(),
         **network,
     )
@@ -216,7 +220,7 @@ def _run_with_prefix_in_memory(client: DockerClient, image_id: str, options: Cel
     content as long as any container mounts it: one fills it and holds it until the cell mounts it as well.
     """
     tmpfs = {"type": "tmpfs", "device": "tmpfs", "o": f"size={PREFIX_BYTES}"}
-    volume = client.volumes.create(driver="local", driver_opts=tmpfs, labels=_labels(options.experiment))
+    volume = client.volumes.create(driver="local", driver_opts=tmpfs, labels=labels_of(options.experiment))
     holder = _run(client, image_id, options, Mount("/prefix", volume.name))
     try:
         _must_work(holder, ["cp", "-a", f"{PREFIX}/.", "/prefix/"])
@@ -226,7 +230,8 @@ def _run_with_prefix_in_memory(client: DockerClient, image_id: str, options: Cel
 
 
 def _must_work(container: Container, argv: list[str]) -> None:
-    done = run_in(container, argv)
+    """Run argv in a cell as the owner of the image's files, who has no other right."""
+    done = execute(container.client, container.id, argv, user=rights.ROOT)
     if done.exit_code != 0:
         said = (done.stdout + done.stderr).strip()
         raise EngineError(
@@ -303,47 +308,6 @@ def remove_network(client: DockerClient, name: str) -> None:
         client.networks.get(name).remove()
 
 
-def owners(client: DockerClient) -> set[str]:
-    """Return the owners of all containers, networks and volumes that experiments have left."""
-    owned = {"label": OWNER_LABEL}
-    return {
-        *(one.labels[OWNER_LABEL] for one in client.containers.list(all=True, ignore_removed=True, filters=owned)),
-        *(one.attrs["Labels"][OWNER_LABEL] for one in client.networks.list(filters=owned)),
-        *(one.attrs["Labels"][OWNER_LABEL] for one in client.volumes.list(filters=owned)),
-    }
-
-
-def clean_up(client: DockerClient, experiment: str) -> None:
-    """Remove every container, network and volume of the experiment; EngineError names what stays, if anything does."""
-    owned = {"label": f"{OWNER_LABEL}={experiment}"}
-    found = [
-        *((container, remove) for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
-        *((network, _remove) for network in client.networks.list(filters=owned)),
-        *((volume, _remove_volume) for volume in client.volumes.list(filters=owned)),
-    ]
-    stays = []
-    for one, gone in found:
-        try:
-            gone(one)
-        except DockerException as error:
-            stays.append(f"{one.id} ({error})")
-    if stays:
-        raise EngineError(
-            found=f"cannot be removed: {'; '.join(stays)}",
-            todo="Remove it with `docker rm -f`, `docker network rm` or `docker volume rm`.",
-        )
-
-
-def _remove(network: Network) -> None:
-    with suppress(NotFound):
-        network.remove()
-
-
-def _remove_volume(volume: Volume) -> None:
-    with suppress(NotFound):
-        volume.remove(force=True)
-
-
 @dataclass(frozen=True)
 class Done:
     """A process that has ended; what it printed is text, whatever its bytes."""
@@ -354,10 +318,14 @@ class Done:
 
 
 def execute(
-    client: DockerClient, container_id: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
+    client: DockerClient,
+    container_id: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    user: str = "",
 ) -> Done:
     """Run argv in a container to its end; errors are docker's own, or FloodError."""
-    execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}))["Id"]
+    execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}), user=user)["Id"]
     stdout, stderr = run_to_end(client, execution)
     code = client.api.exec_inspect(execution)["ExitCode"]
     return Done(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))

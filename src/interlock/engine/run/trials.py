@@ -29,9 +29,10 @@ from requests.exceptions import RequestException
 
 from interlock import bounds
 from interlock.catalog.types import MOUNT
-from interlock.engine.client import OWNER_LABEL, Address, engine_errors, engine_words, environment_for, no_space
+from interlock.engine.client import Address, engine_errors, engine_words, environment_for, no_space
+from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import Answer
-from interlock.engine.run import cells
+from interlock.engine.run import cells, leftovers, rights
 from interlock.engine.run.cells import last_lines
 from interlock.engine.run.workspace import ContainerSandbox, ContainerWorkspace, ask_service
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
@@ -68,7 +69,7 @@ class Start:
 def open_network(client: DockerClient, owner: str) -> str:
     """Make a network for the trial, with access to the outside, which a service may need to start."""
     name = f"interlock-{owner}"
-    client.networks.create(name, driver="bridge", labels={OWNER_LABEL: owner})
+    client.networks.create(name, driver="bridge", labels=labels_of(owner))
     return name
 
 
@@ -92,7 +93,13 @@ def require_memory(text: str) -> None:
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, cpus: str) -> Container:
     """Start the container that load comes from; it idles until a load is run in it."""
-    options = {"init": True, "network": network, "cpuset_cpus": cpus, "labels": {OWNER_LABEL: owner}}
+    options = {
+        "init": True,
+        "network": network,
+        "cpuset_cpus": cpus,
+        "labels": labels_of(owner),
+        **rights.of_installation(),
+    }
     with engine_errors("the engine cannot start the load"):
         return client.containers.run(image_id, detach=True, **options)
 
@@ -131,10 +138,11 @@ def _create(services: ServiceNetwork, start: Start) -> Container:
         networking_config={services.network: named},
         cpuset_cpus=services.service_cpus,
         mem_limit=services.memory,
+        pids_limit=rights.PROCESSES,
         # Its log is read back, whatever the engine does with logs.
         log_config=LogConfig(type="json-file"),
         volumes={services.workspace.volume: {"bind": MOUNT, "mode": "ro"}} if services.workspace.volume else {},
-        labels={OWNER_LABEL: services.workspace.owner},
+        labels=labels_of(services.workspace.owner),
         **replaced,
     )
 
@@ -143,7 +151,7 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
     """Start a container as its image says and watch it; WorkloadError if it ends with an error meanwhile."""
     with engine_errors("the engine cannot start it"):
         container = client.containers.run(
-            image_id, detach=True, labels={OWNER_LABEL: owner}, log_config=LogConfig(type="json-file")
+            image_id, detach=True, labels=labels_of(owner), log_config=LogConfig(type="json-file")
         )
     try:
         code = int(container.wait(timeout=watched_s)["StatusCode"])
@@ -311,7 +319,8 @@ def build_user_image(
     dockerfile = recipe.dockerfile if text is None else _write_copy(workshop.folder / name, recipe, text)
     answer = workshop.folder / f"{name}.id"
     before, log = _image_ids(workshop.client), list[str]()
-    words = [DOCKER, "build", "--label", f"{OWNER_LABEL}={workshop.owner}", "--iidfile", str(answer), "--force-rm"]
+    labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
+    words = [DOCKER, "build", *labels, "--iidfile", str(answer), "--force-rm"]
     done = False
     try:
         with _context(workshop, recipe, dockerfile) as (context, stdin):
@@ -320,7 +329,7 @@ def build_user_image(
     finally:
         left = _left("".join(log), before)
         if not done:
-            remove_images(workshop.client, left)
+            leftovers.remove_images(workshop.client, left)
     path = _keep(workshop.logs / f"trial-{name}.log", "".join(log))
     if not done:
         raise _failure("".join(log), recipe, path)
@@ -423,11 +432,3 @@ def last_words(log: str) -> str:
 
 def _image_ids(client: DockerClient) -> set[str]:
     return {str(image["Id"]).removeprefix("sha256:") for image in client.api.images(all=True)}
-
-
-def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:
-    """Remove the images that have no tag and that nothing needs; one that is already gone is fine."""
-    for one in image_ids:
-        with suppress(DockerException):
-            if not client.images.get(one).tags:
-                client.images.remove(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -18,9 +19,10 @@ from interlock import bounds
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
-from interlock.engine.client import OWNER_LABEL, engine_errors
+from interlock.engine.client import engine_errors
+from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended, StackOptions
-from interlock.engine.run import cells
+from interlock.engine.run import cells, rights
 from interlock.engine.run.cells import remove, run_in_workload
 from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
@@ -129,8 +131,7 @@ class ContainerWorkspace:
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="nothing was set up to profile with", todo="Run without --no-profile.")
-        security = ["seccomp=unconfined"] if unconfined else []
-        idle = cells.start_idle(self.client, self.owner, self.instruments_image_id, security)
+        idle = cells.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
         return self.sandbox(idle)
 
     def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
@@ -224,8 +225,12 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str) 
             init=True,
             network=network,
             cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
-            labels={OWNER_LABEL: owner},
+            labels=labels_of(owner),
             **cells.memory_limits(),
+            **rights.without_rights(),
+            user=rights.USER,
+            read_only=True,
+            tmpfs={rights.TMP: f"size={rights.TMP_BYTES},mode=1777"},
         )
 
 
@@ -234,6 +239,8 @@ HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
 # perf's tracepoints, one for each call and CPU, take some ten seconds to open and to close on two cores.
 READY_S, READY_S_PER_CPU = 30, 15
 EXIT_OTHER_TRACER = 3
+BPF_SINCE = (5, 8)
+LOOKS_FOR_TRACERS = ["SYS_PTRACE", "DAC_READ_SEARCH"]
 SIGNAL_STOP = "SIGTERM"
 END_S = 10  # seconds for the process that marks the work to start, and to end
 
@@ -269,14 +276,14 @@ def counting(  # noqa: PLR0913  each is another thing
 ) -> Iterator[Counting]:
     """Count what happens in the cell's container from the first line of the block on, until `stop`.
 
-    The profiler sees the host's processes, because it looks for other tracers, and needs SYS_ADMIN for BPF and perf;
-    the cell needs nothing. TracerError names another tracer; EngineError says why this method does not work here.
+    The profiler sees the host's processes, because it looks for other tracers, and may use BPF and perf; the cell needs
+    nothing. TracerError names another tracer; EngineError says why this method does not work here.
     """
     with engine_errors("the engine does not start the profiler"):
         cell.reload()
         limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
         watched = ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])]
-        profiler = _create(client, image_id, owner, watched + (stacks.arguments() if stacks else []))
+        profiler = _create(client, image_id, owner, method, watched + (stacks.arguments() if stacks else []))
     try:
         with engine_errors("the engine does not start the profiler"):
             profiler.start()
@@ -290,20 +297,48 @@ def counting(  # noqa: PLR0913  each is another thing
         remove(profiler)
 
 
-def _create(client: DockerClient, image_id: str, owner: str, arguments: list[str]) -> Container:
+def profiler_rights(method: Method, kernel: str) -> list[list[str]]:
+    """Return the capabilities of the profiler's container, the fewest first; every other one is dropped.
+
+    BPF and perf have capabilities of their own since Linux 5.8, which engines of that time do not know yet. Without
+    them, and to mount tracefs, it is SYS_ADMIN.
+    """
+    release = tuple(map(int, re.findall(r"\d+", kernel)[:2]))
+    few = [["BPF", "PERFMON"]] if method is Method.BPF and release >= BPF_SINCE else []
+    return [[*counts, *LOOKS_FOR_TRACERS] for counts in (*few, ["SYS_ADMIN"])]
+
+
+def _create(client: DockerClient, image_id: str, owner: str, method: Method, arguments: list[str]) -> Container:
+    """Make the profiler's container with the fewest capabilities that the engine knows."""
+    *fewer, most = profiler_rights(method, client.info()["KernelVersion"])
+    arguments = [PROFILER, *arguments, "--cgroups", CGROUPS]
+    for capabilities in fewer:
+        with suppress(APIError):
+            return _create_with(client, image_id, owner, arguments, capabilities)
+    return _create_with(client, image_id, owner, arguments, most)
+
+
+def _create_with(
+    client: DockerClient, image_id: str, owner: str, arguments: list[str], capabilities: list[str]
+) -> Container:
+    # Where BPF is a capability of its own the engine's list of system calls may have it with SYS_ADMIN alone.
+    unlisted = [] if "SYS_ADMIN" in capabilities else ["seccomp=unconfined"]
     return client.containers.create(
         image_id,
-        [PROFILER, *arguments, "--cgroups", CGROUPS],
+        arguments,
         pid_mode="host",
         cgroupns="host",
         network_mode="none",
-        cap_add=["SYS_ADMIN", "SYS_PTRACE"],
+        cap_drop=["ALL"],
+        cap_add=capabilities,
         # What keeps containers from mounting tracefs and from looking at processes outside.
-        security_opt=["apparmor=unconfined", "label=disable"],
+        security_opt=["apparmor=unconfined", "label=disable", "no-new-privileges", *unlisted],
+        read_only=True,
+        tmpfs={"/run": ""},
         # What it prints is read back, whatever the engine does with logs.
         log_config=LogConfig(type="json-file"),
         volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
-        labels={OWNER_LABEL: owner},
+        labels=labels_of(owner),
     )
 
 

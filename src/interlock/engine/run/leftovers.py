@@ -1,0 +1,70 @@
+"""What experiments, audits, trials and proofs have in an engine until they end, and its removal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import DockerException, NotFound
+from docker.models.networks import Network
+from docker.models.volumes import Volume
+
+from interlock.engine.ownership import OWNER_LABEL, Life, lives_of
+from interlock.engine.run.cells import remove
+from interlock.errors import EngineError
+
+
+def owners(client: DockerClient) -> dict[str, Life]:
+    """Return the owners of all containers, networks, volumes and untagged images, and whether they are at work."""
+    owned: dict[str, Any] = {"label": OWNER_LABEL}
+    made: dict[str, list[Mapping[str, str]]] = {}
+    for labels in (
+        *(one.labels for one in client.containers.list(all=True, ignore_removed=True, filters=owned)),
+        *(one.attrs["Labels"] for one in client.networks.list(filters=owned)),
+        *(one.attrs["Labels"] for one in client.volumes.list(filters=owned)),
+        *(one.labels for one in client.images.list(filters={**owned, "dangling": True})),
+    ):
+        made.setdefault(labels[OWNER_LABEL], []).append(labels)
+    return lives_of(made)
+
+
+def clean_up(client: DockerClient, experiment: str) -> None:
+    """Remove every container, network, volume and untagged image of the experiment; EngineError names what stays."""
+    owned: dict[str, Any] = {"label": f"{OWNER_LABEL}={experiment}"}
+    found = [
+        *((container, remove) for container in client.containers.list(all=True, filters=owned, ignore_removed=True)),
+        *((network, _remove) for network in client.networks.list(filters=owned)),
+        *((volume, _remove_volume) for volume in client.volumes.list(filters=owned)),
+    ]
+    stays = []
+    for one, gone in found:
+        try:
+            gone(one)
+        except DockerException as error:
+            stays.append(f"{one.id} ({error})")
+    remove_images(client, [one.id for one in client.images.list(filters={**owned, "dangling": True})])
+    if stays:
+        raise EngineError(
+            found=f"cannot be removed: {'; '.join(stays)}",
+            todo="Remove it with `docker rm -f`, `docker network rm` or `docker volume rm`.",
+        )
+
+
+def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:
+    """Remove the images that have no tag and that nothing needs; one that is already gone is fine."""
+    for one in image_ids:
+        with suppress(DockerException):
+            if not client.images.get(one).tags:
+                client.images.remove(one)
+
+
+def _remove(network: Network) -> None:
+    with suppress(NotFound):
+        network.remove()
+
+
+def _remove_volume(volume: Volume) -> None:
+    with suppress(NotFound):
+        volume.remove(force=True)

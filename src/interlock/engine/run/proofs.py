@@ -1,0 +1,79 @@
+"""Containers in which an image is asked what it is: each has a deadline, and none outlives who asked."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from docker import DockerClient
+from docker.models.containers import Container
+from requests.exceptions import RequestException
+
+from interlock import bounds
+from interlock.engine.ownership import labels_of
+from interlock.engine.run import cells, leftovers, rights
+
+TOKEN = secrets.token_hex(4)
+# Proofs of a build are in threads, which end with the process and clean nothing up.
+_starting = threading.Lock()
+_state = {"ended": False}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a proof's program printed, and its exit code: None at the deadline."""
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+
+
+def owner() -> str:
+    """Return under which name this process's proofs are found."""
+    return f"proof-{os.getpid()}-{TOKEN}"
+
+
+def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float, **options: Any) -> Said:
+    """Run a program in a new container of the image without a network; errors are docker's own."""
+    container = _start(client, image_id, argv, options)
+    try:
+        code = None
+        with suppress(RequestException):  # at the deadline, what was said until then counts
+            code = int(container.wait(timeout=limit_s)["StatusCode"])
+        logs = [container.logs(stdout=out, stderr=not out, stream=True, follow=False) for out in (True, False)]
+        stdout, stderr = map(bounds.joined, logs)
+        return Said(code, stdout, stderr)
+    finally:
+        cells.remove(container)
+
+
+def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Mapping[str, Any]) -> Container:
+    with _starting:
+        if _state["ended"]:
+            raise SystemExit  # of this thread: the process is about to end
+        container = client.containers.create(
+            image_id, list(argv), network_mode="none", labels=labels_of(owner()), **rights.of_installation(), **options
+        )
+    try:
+        container.start()
+    except BaseException:
+        cells.remove(container)
+        raise
+    return container
+
+
+def allow() -> None:
+    """Let proofs start, after `end_all` of an earlier build."""
+    _state["ended"] = False
+
+
+def end_all(client: DockerClient) -> None:
+    """Let no further proof start and remove those that run."""
+    with _starting:
+        _state["ended"] = True
+    leftovers.clean_up(client, owner())

@@ -1,0 +1,51 @@
+"""What containers may do: what is measured has no right at all, what prepares it those that a root needs for files.
+
+What is run in them is somebody else's: a workload, a package's build, an interpreter whose proof is still to come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docker.types import Ulimit
+
+from interlock.catalog.types import SCRATCH
+from interlock.catalog.variants import Surroundings
+
+# Nobody's user, which every Debian image knows by a name. Its home is where it can write.
+USER, ROOT = "65534:65534", "0:0"
+# Threads count as processes. A fork bomb ends here; the largest workload has some 300.
+PROCESSES = 4096
+# Of one file: no engine limits a volume on every file system. All else that a cell can write is in memory, and counts.
+FILE_BYTES = 8 * 2**30
+# Of a workload's cell and server together at most 2 GiB.
+SCRATCH_BYTES = 768 * 2**20
+TMP, TMP_BYTES = "/tmp", 64 * 2**20  # noqa: S108  a path in a container
+ENGINES_LIST = "seccomp=unconfined"
+# What root does with files and processes of several users: unpack packages, become one of them, end what it left.
+OF_ROOT = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
+
+
+def without_rights(*security: str) -> dict[str, Any]:
+    """Return a container's options with which nothing in it has, or gets, a right of the administrator."""
+    return {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges", *security], "pids_limit": PROCESSES}
+
+
+def of_cell(surroundings: Surroundings) -> dict[str, Any]:
+    """Return the options of a cell: nobody's user, a read-only root, and what its workload asks for in its file."""
+    scratch = {SCRATCH: f"size={SCRATCH_BYTES}"} if surroundings.scratch == "tmpfs" else {}
+    writable = "writable-root" in surroundings.rights or surroundings.scratch == "image"
+    return {
+        **without_rights(*([ENGINES_LIST] if surroundings.seccomp == "unconfined" else [])),
+        "user": ROOT if "root" in surroundings.rights else USER,
+        "environment": {"HOME": SCRATCH},
+        "read_only": not writable,
+        # Programs may be run from it, as from an image's own.
+        "tmpfs": {**scratch, TMP: f"size={TMP_BYTES},mode=1777,exec"},
+        "ulimits": [Ulimit(name="fsize", soft=FILE_BYTES, hard=FILE_BYTES)],
+    }
+
+
+def of_installation() -> dict[str, Any]:
+    """Return the options of a container in which packages are built, installed and imported."""
+    return {**without_rights(), "cap_add": OF_ROOT}

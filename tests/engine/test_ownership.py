@@ -1,0 +1,101 @@
+"""What a process has made is told from what nobody is at any more, on this machine and on others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.engine import ownership
+from interlock.engine.ownership import HOST, MARK, OWNER_LABEL, PID, STARTED, Life
+
+READY = "import json, sys\nfrom interlock.engine import ownership\n"
+PRINT = READY + "print(json.dumps(ownership.labels_of('other')), flush=True)\nsys.stdin.read()\n"
+FOLDER = (
+    READY + "with ownership.temporary_folder('test') as folder:\n    print(folder, flush=True)\n    sys.stdin.read()\n"
+)
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", PRINT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def labels_from(process: subprocess.Popen[str]) -> dict[str, str]:
+    assert process.stdout is not None
+    found: dict[str, str] = json.loads(process.stdout.readline())
+    return found
+
+
+def test_what_this_process_makes_is_living() -> None:
+    labels = ownership.labels_of("me")
+    assert (labels[OWNER_LABEL], labels[PID]) == ("me", str(os.getpid()))
+    assert ownership.life(labels) is Life.LIVING
+
+
+def test_what_another_process_made_is_living_until_it_ends(other: subprocess.Popen[str]) -> None:
+    labels = labels_from(other)
+    assert ownership.life(labels) is Life.LIVING
+    other.kill()
+    os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+    assert ownership.life(labels) is Life.DEAD, "a zombie makes nothing any more"
+    other.wait()
+    assert ownership.life(labels) is Life.DEAD
+
+
+def test_a_process_that_got_the_id_of_one_that_ended_is_another() -> None:
+    labels = ownership.labels_of("me")
+    assert ownership.life({**labels, STARTED: f"{labels[STARTED]}0"}) is Life.DEAD
+
+
+@pytest.mark.parametrize("changed", [{HOST: "elsewhere 1"}, {PID: "no number"}, {HOST: ""}])
+def test_what_another_machine_or_somebody_else_made_is_unknown(changed: dict[str, str]) -> None:
+    assert ownership.life({**ownership.labels_of("me"), **changed}) is Life.UNKNOWN
+
+
+@pytest.mark.parametrize("missing", [PID, STARTED, HOST])
+def test_what_an_older_version_made_is_unknown(missing: str) -> None:
+    labels = ownership.labels_of("me")
+    del labels[missing]
+    assert ownership.life(labels) is Life.UNKNOWN
+
+
+def test_an_owner_lives_as_long_as_anything_of_it_does() -> None:
+    living = ownership.labels_of("me")
+    dead, unknown = {**living, STARTED: "then"}, {OWNER_LABEL: "me"}
+    made = {"a": [dead, living, unknown], "b": [dead, unknown], "c": [dead, dead]}
+    assert ownership.lives_of(made) == {"a": Life.LIVING, "b": Life.UNKNOWN, "c": Life.DEAD}
+
+
+def test_a_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_and_a_stranger_s_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "interlock-unmarked").mkdir()
+    (tmp_path / "interlock-link").symlink_to(tmp_path / "interlock-unmarked")
+    (tmp_path / "another").mkdir()
+    ownership.mark(tmp_path / "another", "another")
+    command = [sys.executable, "-c", FOLDER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        with ownership.temporary_folder("mine") as mine:
+            assert ownership.folders(tmp_path) == {mine: Life.LIVING, left: Life.LIVING}
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert (left / MARK).is_file()
+            assert ownership.remove_dead(tmp_path) == [left]
+            assert mine.is_dir()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "interlock-link", "interlock-unmarked"]
