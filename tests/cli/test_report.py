@@ -52,7 +52,7 @@ def test_two_experiments_are_compared_by_folder_or_by_name(results: Path) -> Non
 
 
 def test_a_comparison_is_json_for_programs_and_has_times_only_when_asked(results: Path) -> None:
-    plain = json.loads(call("compare", str(results / "e0"), str(results / "e1"), "--json").output)
+    plain = json.loads(call("compare", str(results / "e0"), str(results / "e1"), "--json").output)["kinds"]
     assert [row["change"]["verdict"] for row in plain[0]["tables"][0]["rows"]] == ["same"] * 2
     assert "not_comparable" not in json.dumps(plain)
     timed = call("compare", str(results / "e0"), str(results / "e1"), "--json", "--times").output
@@ -87,7 +87,9 @@ def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> N
 
 
 def test_a_history_of_some_variants_and_workloads(results: Path) -> None:
-    found = json.loads(call("history", str(results), "--variants", THIRD, "--workloads", "locks", "--json").output)
+    found = json.loads(call("history", str(results), "--variants", THIRD, "--workloads", "locks", "--json").output)[
+        "kinds"
+    ]
     assert [series["variant"] for series in found[0]["tables"][0]["series"]] == [THIRD]
     assert refused(UsageError, "history", str(results), "--variants", "cpython-9").key == "--variants"
     wrong = refused(UsageError, "history", str(results), "--workloads", "lock")

@@ -45,6 +45,7 @@ from interlock.errors import (
 from interlock.report import variants_page
 from interlock.results import store
 from interlock.results.experiments import Built, EngineName, State
+from interlock.results.output import schema_texts
 
 RegistryOption = Annotated[
     str, typer.Option("--registry", metavar="HOST[:PORT]/NAMESPACE", help="Registry and the namespace in it.")
@@ -196,7 +197,13 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
     builds = store.latest_builds(paths.reference, "standard")
     page = variants_page.page(known, builds)
     files = generated_files(known, project.read_texts(paths.root))
-    return {**files, rendering.BAKE_FILE: rendering.bake_file(known), variants_page.PATH: page, **_pictures(paths)}
+    return {
+        **files,
+        rendering.BAKE_FILE: rendering.bake_file(known),
+        variants_page.PATH: page,
+        **schema_texts(),
+        **_pictures(paths),
+    }
 
 
 def _pictures(paths: ProjectPaths) -> dict[str, str]:

@@ -196,7 +196,7 @@ def _print_json(kind: str, message: str, exit_code: int, error: InterlockError |
     """Write an error for programs: its class, where it is, what was found and what to do about it."""
     parts = {name: getattr(error, name, "") for name in ("file", "key", "found", "todo")}
     parts["found"] = parts["found"] or message
-    document = {"error": {"kind": kind, "message": message, **parts, "exit_code": exit_code}}
+    document = {"schema_version": 1, "error": {"kind": kind, "message": message, **parts, "exit_code": exit_code}}
     sys.stderr.write(json.dumps(document, indent=1) + "\n")
 
 

@@ -155,7 +155,7 @@ def _check_known(kind: str, names: Sequence[str] | None, known: set[str]) -> Non
 
 
 def _write_json(found: Sequence[comparisons.Data]) -> None:
-    sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    sys.stdout.write(json.dumps({"schema_version": 1, "kinds": found}, indent=1) + "\n")
 
 
 def _print_documents(documents: Sequence[comparisons.Document], markdown: bool) -> None:

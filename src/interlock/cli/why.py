@@ -24,6 +24,7 @@ from interlock.report.tables import rich_parts
 from interlock.results import store
 from interlock.results.experiments import Settings
 from interlock.results.lock_sites import LockSites
+from interlock.results.output import Explained
 
 
 def why_command(
@@ -75,7 +76,7 @@ def why_command(
             flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", found[labels[0]])
         )
     if as_json:
-        typer.echo("{" + ", ".join(f'"{label}": {one.model_dump_json()}' for label, one in found.items()) + "}")
+        typer.echo(Explained(variants=found).model_dump_json(indent=1))
         return
     _show(found, labels, unit)
 

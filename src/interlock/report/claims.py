@@ -120,7 +120,8 @@ def _compared(claim: Claim) -> str:
 
 def as_json(experiment: Experiment, findings: Sequence[Finding]) -> str:
     """Return the findings as JSON; an infinite end of an interval is null."""
-    plain = {"experiment": experiment.name, "host": experiment.host, "findings": [_plain(one) for one in findings]}
+    found = [_plain(one) for one in findings]
+    plain = {"schema_version": 1, "experiment": experiment.name, "host": experiment.host, "findings": found}
     return json.dumps(plain, indent=1)
 
 

@@ -1,0 +1,229 @@
+"""What `--json` prints, by command: the models that docs/schemas/ publishes and tests hold the commands to."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel
+
+from interlock.catalog.claims import Claim
+from interlock.catalog.types import Data, Label
+from interlock.results.answers import Audit, Pick, Trial
+from interlock.results.lock_sites import LockSites
+
+
+class Ends(Data):
+    """A ratio with its 95 % interval; null is infinity."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class HostKind(Data):
+    """What hosts must have in common for their ratios to be compared."""
+
+    cpu: str
+    cores: int
+    kernel: str
+    engine: str
+    storage_driver: str
+
+
+class ComparedExperiment(Data):
+    name: str
+    host: str
+    started: str
+    tool_version: str
+
+
+class ComparedSide(Data):
+    name: str
+    experiments: list[ComparedExperiment]
+
+
+class ChangeVerdict(Ends):
+    p: float
+    p_same: float
+    margin: float
+    verdict: str
+
+
+class ChangedRow(Data):
+    variant: Label
+    before: Ends
+    after: Ends
+    change: ChangeVerdict
+    image: str
+    seconds_per_unit_not_comparable: tuple[float, float] | None = None
+
+
+class ChangedBenchmark(Data):
+    workload: str
+    benchmark: str
+    rows: list[ChangedRow]
+
+
+class ComparedKind(Data):
+    kind: HostKind
+    baseline: Label
+    profile: str
+    before: ComparedSide
+    after: ComparedSide
+    baseline_image: str
+    left_out: list[str]
+    tables: list[ChangedBenchmark]
+
+
+class Compared(Data):
+    """What `compare --json` prints: the changes by kind of host, baseline and profile."""
+
+    schema_version: Literal[1] = 1
+    kinds: list[ComparedKind]
+
+
+class SeriesPoint(Ends):
+    experiment: str
+    host: str
+    started: str
+    image: str
+
+
+class LevelChange(Data):
+    since: str
+    at: int
+    ratio: float
+    before: float
+    after: float
+    p: float
+    what: list[str]
+
+
+class HistorySeries(Data):
+    variant: Label
+    points: list[SeriesPoint]
+    changes: list[LevelChange]
+
+
+class HistoryBenchmark(Data):
+    workload: str
+    benchmark: str
+    series: list[HistorySeries]
+
+
+class HistoryOfKind(Data):
+    kind: HostKind
+    baseline: Label
+    profile: str
+    tables: list[HistoryBenchmark]
+
+
+class Histories(Data):
+    """What `history --json` prints: each series by kind of host, baseline and profile."""
+
+    schema_version: Literal[1] = 1
+    kinds: list[HistoryOfKind]
+
+
+class TestedRatio(Data):
+    """A ratio with its test; null is infinity."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    rounds: int
+    error: float | None
+    freedom: float | None
+
+
+class CheckedClaim(Data):
+    claim: Claim
+    verdict: str
+    reason: str
+    ratio: TestedRatio | None
+    count: float | None
+
+
+class CheckedClaims(Data):
+    """What `claims --json` prints."""
+
+    schema_version: Literal[1] = 1
+    experiment: str
+    host: dict[str, object]
+    findings: list[CheckedClaim]
+
+
+class JudgedRatio(TestedRatio):
+    p_adjusted: float
+    p_same: float
+    verdict: str
+
+
+class JudgedVariant(Data):
+    label: Label
+    verdict: str
+    reason: str
+    besides: list[str]
+    ratios: dict[str, JudgedRatio]
+
+
+class TrialAnswer(Trial):
+    """What `trial --json` prints: the record, and what follows from it."""
+
+    deciding: str
+    twin: dict[str, TestedRatio]
+    verdicts: list[JudgedVariant]
+    conclusion: str
+
+
+class Explained(Data):
+    """What `why --json` prints: the sites of each variant or mode, in the order in which they were named."""
+
+    schema_version: Literal[1] = 1
+    variants: dict[Label, LockSites]
+
+
+class ErrorParts(Data):
+    kind: str
+    message: str
+    file: str
+    key: str
+    found: str
+    todo: str
+    exit_code: int
+
+
+class Failure(Data):
+    """What every command prints on standard error if it fails with --json."""
+
+    schema_version: Literal[1] = 1
+    error: ErrorParts
+
+
+MODELS: dict[str, type[BaseModel]] = {
+    "pick": Pick,
+    "audit": Audit,
+    "trial": TrialAnswer,
+    "why": Explained,
+    "claims": CheckedClaims,
+    "compare": Compared,
+    "history": Histories,
+    "error": Failure,
+}
+
+
+def schema_texts() -> dict[str, str]:
+    """Return the files of docs/schemas/ by their paths: a JSON schema of what each command prints."""
+    return {
+        f"docs/schemas/{name}.json": json.dumps(
+            {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                **model.model_json_schema(mode="serialization"),
+            },
+            indent=1,
+        )
+        + "\n"
+        for name, model in MODELS.items()
+    }
