@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from interlock.cli import main, report
+from interlock.cli.matrix import resumed_place
 from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
 from interlock.report.export import TABLES
 from interlock.results import store
@@ -282,3 +283,21 @@ def test_without_the_libraries_for_charts_a_matrix_ends_with_its_report_as_text(
 def test_without_the_libraries_for_charts_a_page_and_an_export_say_what_to_install(folder: Path) -> None:
     assert "interlock[report]" in refused(MissingExtraError, "report", str(folder), "--html").todo
     assert "interlock[export]" in refused(MissingExtraError, "export", str(folder)).todo
+
+
+def test_an_experiment_to_go_on_with_is_named_by_its_name_or_its_folder(results: Path) -> None:
+    assert resumed_place("e4", None) == ("e4", None)
+    assert resumed_place(str(results / "e4"), None) == ("e4", results.resolve())
+    assert resumed_place(None, results) == (None, results)
+
+
+def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    result = call("report")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("shipped  2026-")
+    assert result.stdout.splitlines()[0].split()[0] in {"SWITCH", "STAY", "MEASURE"}
+    assert len(result.stdout.splitlines()) <= 40

@@ -162,6 +162,14 @@ def engine_of(experiment: Experiment) -> EngineName:
     return EngineName(experiment.host["engine"].get("name", EngineName.DOCKER))
 
 
+def resumed_place(named: str | None, results: Path | None) -> tuple[str | None, Path | None]:
+    """Return the name of the experiment to go on with and the folder of results, from its name or its folder."""
+    if named is not None and (Path(named) / store.EXPERIMENT_FILE).is_file():
+        folder = Path(named).resolve()
+        return folder.name, folder.parent
+    return named, results
+
+
 def read_resumed(results: Path, name: str, options: MatrixOptions, asked: MatrixRequest) -> Experiment:
     """Return the experiment to go on with; UsageError if it cannot go on here, or not as the options ask."""
     if not (results / name / store.EXPERIMENT_FILE).is_file():
@@ -192,7 +200,8 @@ def matrix(
         typer.Option(metavar="TIME", help="End with what is known after this long of measuring: 90s, 10m, 1h."),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of an experiment to go on with, because it was ended.")
+        str | None,
+        typer.Option(metavar="NAME", help="Name or folder of an ended experiment to go on with."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
@@ -203,6 +212,7 @@ def matrix(
     one at once.
     """
     store.require_name(name)
+    resume, results = resumed_place(resume, results)
     store.require_name(resume, "--resume")
     paths, known = open_project()
     ending, into = Ending(parse_duration(budget, "--budget") if budget else None), results or paths.results
