@@ -32,6 +32,18 @@ NAMED = [
     (TAKE_GIL, [USER], "GIL"),
     (GIL_MUTEX, [USER], "GIL"),
     (["PyThread_acquire_lock (python2.7)", "PyEval_RestoreThread (python2.7)"], [USER], "GIL"),
+    (["libc.so.6+0x8fc10", "libc.so.6+0x97460", "PyEval_SaveThread (python3.13)", LOOP], [USER], "GIL"),
+    (["pthread_cond_signal (libc.so.6)", "_PySemaphore_Wait (python3.13)", *PARK[2:], LOOP], [USER], "GIL"),
+    (
+        ["pthread_cond_wait (libc.so.6)", "PyThread_acquire_lock (python2.7)", "python2.7+0x5", LOOP],
+        [USER],
+        "lock of pool:212 acquire",
+    ),
+    (
+        ["sched_yield (libc.so.6)", "_PyMutex_LockTimed (python3.14)", "python3.14+0x5", LOOP],
+        [USER],
+        "lock of pool:212 acquire",
+    ),
     (PARKED, [USER], "lock of pool:212 acquire"),
     (SEMAPHORE, [USER], "lock of pool:212 acquire"),
     (SEMAPHORE, ["/lib/queue.py:177 Queue.get", USER], "queue.Queue.mutex"),

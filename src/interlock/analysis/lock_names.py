@@ -47,6 +47,9 @@ RULES = (
     Rule("stop-the-world", c=r"StopTheWorld|StartTheWorld|stop_the_world|_PyThreadState_Suspend|tstate_wait_attach"),
     Rule("GIL", c=TAKES_GIL + r"|\btake_gil|\bdrop_gil"),
     Rule("GIL", c=r"PyThread_(?:acquire|release)_lock\w* \S+ < PyEval_"),
+    # Where link-time optimisation has put the GIL's functions into those that call them.
+    Rule("GIL", c=r"pthread_cond_\w+ \(libc[^<]*< (?!PyThread_)\S+ \((?:lib)?python"),
+    Rule("GIL", c=LIBC + r"PyEval_(?:Save|Restore|Acquire|Release)Thread\b"),
     Rule("stop-the-world", c=ATTACH),
     Rule("thread start/end", c=r"pthread_(?:create|join)|PyThread_(?:start_new|join|detach)_"),
     Rule("dynamic linker", c=r"\bdl(?:open|sym|close)\b|ld-linux"),
@@ -54,12 +57,12 @@ RULES = (
     Rule("import lock", python=IMPORTING),
     Rule("thread start/end", python=STARTING),
     Rule("queue.Queue's condition", python=r"^threading:\d+ (?:_?Condition\.)?(?:wait|notify)\b.* < [qQ]ueue:"),
-    Rule("queue.Queue.mutex", c=r"PyThread_\w+_lock|sem_|_PyParkingLot|PyMutex f", python=LEADING + r"[qQ]ueue:"),
+    Rule("queue.Queue.mutex", c=r"PyThread_\w+_lock|sem_|_PyParkingLot|_PyMutex_|PyMutex f", python=LEADING + r"[qQ]ueue:"),
     Rule("thread start/end", c=r"PyEvent_Wait|_PyParkingLot_UnparkAll"),
     Rule("PyMutex of an object", c=r"CriticalSection|\bPyMutex_(?:Lock|Unlock)\b"),
 )  # fmt: skip
 # A lock that Python code takes or gives back.
-PYTHON_LOCK = re.compile(r"PyThread_\w*lock|_PyParkingLot|_PySemaphore|\bsem_|PyMutex function")
+PYTHON_LOCK = re.compile(r"PyThread_\w*lock|_PyMutex_|_PyParkingLot|_PySemaphore|\bsem_|PyMutex function")
 FRAME = re.compile(r"(?:[^ ]*/)?([^/ ]+?)(?:\.py)?:(\d+) (.*)")
 
 
