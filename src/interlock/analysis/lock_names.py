@@ -38,6 +38,7 @@ class Rule:
 
 LIBC = r"^(?:(?:[^<]*\(libc[^<]*|libc\S*) < )*"
 LEADING = r"^(?:threading:\d+ \S+ < )*"
+LOCKING = r"PyThread_\w+_lock|sem_|_PyParkingLot|_PyMutex_|PyMutex f"
 ATTACH = r"_PyParkingLot_Park \S+ < (?:python\S+ < )?PyEval_(?:Restore|Acquire)Thread"
 STARTING = LEADING + r"threading:\d+ (?:\w*Thread\.)?_*(?:start|join|bootstrap_inner|shutdown|stop|delete)\b"
 IMPORTING = LEADING + r"<frozen importlib\._bootstrap>:\d+ (?:_ModuleLock|_get_module_lock|_BlockingOn|acquire|release)"
@@ -57,7 +58,7 @@ RULES = (
     Rule("import lock", python=IMPORTING),
     Rule("thread start/end", python=STARTING),
     Rule("queue.Queue's condition", python=r"^threading:\d+ (?:_?Condition\.)?(?:wait|notify)\b.* < [qQ]ueue:"),
-    Rule("queue.Queue.mutex", c=r"PyThread_\w+_lock|sem_|_PyParkingLot|_PyMutex_|PyMutex f", python=LEADING + r"[qQ]ueue:"),
+    Rule("queue.Queue.mutex", c=LOCKING, python=LEADING + r"[qQ]ueue:"),
     Rule("thread start/end", c=r"PyEvent_Wait|_PyParkingLot_UnparkAll"),
     Rule("PyMutex of an object", c=r"CriticalSection|\bPyMutex_(?:Lock|Unlock)\b"),
 )  # fmt: skip
