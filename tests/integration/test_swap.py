@@ -126,7 +126,7 @@ def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, im
     code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write", "--local", "--try")
     assert code == 0
     assert f"{image.tag} is in no registry" in err
-    assert "ended with 0: (42, (2, 7))" in err
+    assert "ended with 0: its last lines: (42, (2, 7))" in err
     assert output_of(client, tmp_path) == "(42, (2, 7))"
     assert run(file, "--check", "--to", NO_THREADS)[0] == 0
     assert run(file, "--revert", "--write")[0] == 0
