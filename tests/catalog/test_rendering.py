@@ -220,9 +220,10 @@ def test_a_dockerfile_of_any_kind_says_what_it_is_in_its_labels(changes: dict[st
     assert not re.search(r"\\\n(FROM|ARG|ENV|LABEL|RUN|COPY|CMD)\b", text)
 
 
-def test_what_others_publish_keeps_its_own_environment_and_command() -> None:
+def test_what_others_publish_keeps_its_own_environment_and_command_but_for_uvs() -> None:
     text = rendered(make_variant(**FROM_IMAGE))["Dockerfile"]
-    assert set(re.findall(r"^([A-Z]+) ", text, re.MULTILINE)) == {"ARG", "FROM", "LABEL"}
+    assert set(re.findall(r"^([A-Z]+) ", text, re.MULTILINE)) == {"ARG", "FROM", "ENV", "LABEL"}
+    assert re.findall(r"^ENV (.*)", text, re.MULTILINE) == ["UV_PYTHON=3.13 UV_PYTHON_DOWNLOADS=never"]
 
 
 @pytest.mark.parametrize("changes", [{}, FROM_PREFIX, FROM_PACKAGES])

@@ -121,6 +121,21 @@ def test_the_image_tag_names_the_profile_unless_it_is_the_standard_one(profile: 
     assert make_variant("cpython-3.14t").image_tag(profile) == expected
 
 
+@pytest.mark.parametrize(
+    ("tag", "version", "implementation", "expected"),
+    [
+        ("3.14t", "3.14.4", "cpython", "3.14t"),
+        ("3.14-tailcall", "3.14.4", "cpython", "3.14"),
+        ("nogil-3.9", "3.9.10", "cpython", "3.9"),
+        ("3.11-pypy", "3.11.11", "pypy", "pypy3.11"),
+    ],
+)
+def test_uv_is_asked_for_the_build_by_its_version(tag: str, version: str, implementation: str, expected: str) -> None:
+    variant = make_variant(tag=tag, version=version)
+    proof = variant.proof.model_copy(update={"implementation": implementation})
+    assert variant.model_copy(update={"proof": proof}).uv_request == expected
+
+
 @pytest.mark.parametrize(("release", "expected"), [(None, ["standard"]), ({"configure": []}, ["standard", "release"])])
 def test_a_variant_has_the_release_profile_if_its_file_has(release: Any, expected: list[str]) -> None:
     assert make_variant(release=release).profiles == expected

@@ -28,7 +28,7 @@ RUN rm /usr/local/bin/python \\
  && mkdir /usr/local/lib/engine && touch /usr/local/lib/engine/left.a \\
  && cp /bin/true /usr/local/bin/x86_64-linux-gnu-gcc-14 \\
  && mkdir -p /var/lib/apt/lists && touch /var/lib/apt/lists/mirror_dists_trixie_main_binary-amd64_Packages
-ENV PYTHONUNBUFFERED=1
+ENV PYTHONUNBUFFERED=1 UV_PYTHON_DOWNLOADS=automatic
 ENTRYPOINT ["/bin/false"]
 WORKDIR /srv
 EXPOSE 80
@@ -98,6 +98,7 @@ def test_each_broken_promise_is_named_with_what_was_found_unless_it_is_declared(
         "no-static-libraries": "1 found: /usr/local/lib/engine/left.a",
         "no-compiler": "1 found: /usr/local/bin/x86_64-linux-gnu-gcc-14",
         "no-package-lists": "1 found: /var/lib/apt/lists/mirror_dists_trixie_main_binary-amd64_Packages",
+        "env-uv": "UV_PYTHON_DOWNLOADS=automatic",
         "env-others": "PYTHONUNBUFFERED",
         "entrypoint": "/bin/false",
         "cmd": "none",  # the engine drops it when a Dockerfile sets an entry point

@@ -351,6 +351,18 @@ class Variant(VariantFile):
         return self.version.rpartition(".")[0]
 
     @property
+    def named_version(self) -> str:
+        """Return the version as the build names itself: '3.14t', but '3.9' for the fork nogil-3.9."""
+        line = self.release_line
+        return f"{line}t" if f"{self.tag}-".startswith(f"{line}t-") else line
+
+    @property
+    def uv_request(self) -> str:
+        """Return how uv is asked for this interpreter: '3.14t', 'pypy3.11'."""
+        maker = "" if self.proof.implementation == "cpython" else self.proof.implementation
+        return f"{maker}{self.named_version}"
+
+    @property
     def kind(self) -> SourceKind:
         """Return where the interpreter comes from."""
         for kind in (SourceKind.IMAGE, SourceKind.PREFIX, SourceKind.PACKAGES):

@@ -130,13 +130,10 @@ def new_image(
 
     Of the other variants those are named that lack a difference of this one.
     """
-    line = variant.release_line
-    # The tag has the version as the build names itself: 3.14t, but 3.9 for the fork nogil-3.9.
-    python = f"{line}t" if f"{variant.tag}-".startswith(f"{line}t-") else line
     return NewImage(
         reference=reference,
         variant=variant.name,
-        python=python,
+        python=variant.named_version,
         implementation="python" if variant.proof.implementation == "cpython" else variant.proof.implementation,
         suite=variant.base,
         profiles=tuple(variant.profiles),

@@ -25,7 +25,13 @@ from tests.workloads.test_syntax import too_new_for_vermin, vermin
 
 PROGRAM = ROOT / "src/interlock/engine/inside/contract.py"
 GOOD = ImageConfig(
-    environment={"PATH": "/usr/local/bin:/usr/bin", "LANG": "C.UTF-8", "PYTHON_VERSION": "3.13.1"},
+    environment={
+        "PATH": "/usr/local/bin:/usr/bin",
+        "LANG": "C.UTF-8",
+        "PYTHON_VERSION": "3.13.1",
+        "UV_PYTHON": "3.13",
+        "UV_PYTHON_DOWNLOADS": "never",
+    },
     command=["python3"],
     entrypoint=[],
     user="",
@@ -187,6 +193,7 @@ def test_what_a_version_does_not_owe_is_not_looked_at() -> None:
         ({"environment": dict(GOOD.environment) | {"PATH": "/usr/bin"}}, "env-path", "PATH=/usr/bin"),
         ({"environment": dict(GOOD.environment) | {"PYTHON_VERSION": "3.13.10"}}, "env-python-version", "3.13.10"),
         ({"environment": dict(GOOD.environment) | {"PYTHONUNBUFFERED": "1"}}, "env-others", "PYTHONUNBUFFERED"),
+        ({"environment": dict(GOOD.environment) | {"UV_PYTHON": "3.12"}}, "env-uv", "UV_PYTHON=3.12"),
         ({"command": ["bash"]}, "cmd", "bash"),
         ({"command": []}, "cmd", "none"),
         ({"entrypoint": ["/init"]}, "entrypoint", "/init"),

@@ -109,6 +109,7 @@ OFFICIAL_VARIABLES = {
     "PYTHON_GET_PIP_URL",
     "PYTHON_GET_PIP_SHA256",
 }
+UV_VARIABLES = {"UV_PYTHON", "UV_PYTHON_DOWNLOADS"}
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,13 @@ def _version(config: ImageConfig, variant: Variant) -> str:
 
 
 def _others(config: ImageConfig, _: Variant) -> str:
-    return " ".join(sorted(set(config.environment) - OFFICIAL_VARIABLES))
+    return " ".join(sorted(set(config.environment) - OFFICIAL_VARIABLES - UV_VARIABLES))
+
+
+def _uv(config: ImageConfig, variant: Variant) -> str:
+    wanted = {"UV_PYTHON": variant.uv_request, "UV_PYTHON_DOWNLOADS": "never"}
+    found = {name: config.environment.get(name, "not set") for name in wanted}
+    return " ".join(f"{name}={found[name]}" for name, value in wanted.items() if found[name] != value)
 
 
 def _cmd(config: ImageConfig, variant: Variant) -> str:
@@ -180,7 +187,8 @@ CONFIG: tuple[tuple[Check, Callable[[ImageConfig, Variant], str]], ...] = (
     # The official images from 3.13 on have none, because the interpreter itself takes UTF-8: see the check utf-8.
     (Check("env-lang", "LANG is C.UTF-8", until=(3, 13)), _lang),
     (Check("env-python-version", "PYTHON_VERSION is the interpreter's version"), _version),
-    (Check("env-others", "No variable is set that the official images do not set"), _others),
+    (Check("env-uv", "UV_PYTHON and UV_PYTHON_DOWNLOADS have uv use this interpreter and fetch no other"), _uv),
+    (Check("env-others", "No other variable is set that the official images do not set"), _others),
     (Check("cmd", 'CMD is ["python3"] (["python2"])'), _cmd),
     (Check("entrypoint", "There is no ENTRYPOINT"), lambda config, _: " ".join(config.entrypoint)),
     (Check("user", "USER is root, for others to change"), lambda config, _: _unless(config.user, "", "root", "0")),

@@ -1,0 +1,107 @@
+"""Real installers, of PyPI, take the interpreter of the image, whatever a project's .python-version says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.build.image import read_context, run_build
+from tests.integration.images import Images
+
+# It asks for a Python that no image here has.
+PROJECT = {
+    ".python-version": "3.8\n",
+    "pyproject.toml": """\
+[project]
+name = "service"
+version = "1"
+requires-python = ">=3.9"
+dependencies = ["agreed"]
+[tool.uv.sources]
+agreed = { path = "agreed" }
+""",
+    "agreed/pyproject.toml": """\
+[project]
+name = "agreed"
+version = "1"
+description = "x"
+[build-system]
+requires = ["flit_core"]
+build-backend = "flit_core.buildapi"
+""",
+    "agreed/agreed.py": '"""Agreed."""\n',
+    # Poetry locks nothing without an index, so its project needs nothing.
+    "alone/pyproject.toml": """\
+[project]
+name = "alone"
+version = "1"
+requires-python = ">=3.9"
+[tool.poetry]
+package-mode = false
+""",
+    "alone/.python-version": "3.8\n",
+}
+SAYS = "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
+INSTALL = "pip install -q --root-user-action=ignore --no-index --find-links /wheels"
+UV = f"{INSTALL} uv && export UV_OFFLINE=1 UV_FIND_LINKS=/wheels"
+# What is run in the image, and the interpreter that is asked then.
+FOR_ALL = {
+    "uv sync": (f"{UV} && uv sync", ".venv/bin/python"),
+    "uv run": (f"{UV} && uv run true", ".venv/bin/python"),
+    "an active environment": (
+        f"{UV} && uv venv /opt/venv && VIRTUAL_ENV=/opt/venv uv pip install ./agreed",
+        "/opt/venv/bin/python",
+    ),
+    "the system": (f"{UV} && uv pip install --system ./agreed", "python"),
+}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the installers are made of, fetched here: a build has no network."""
+    folder = tmp_path_factory.mktemp("wheels")
+    download = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "-d", str(folder)]
+    subprocess.run([*download, "uv", "flit_core"], check=True)
+    subprocess.run([*download, "--python-version", "3.13", "poetry"], check=True)
+    return folder
+
+
+@pytest.fixture
+def said(client: Any, wheels: Path) -> Iterator[Any]:
+    """What an interpreter of an image says after a command there."""
+    made: list[str] = []
+    files = {path: text.encode() for path, text in PROJECT.items()}
+    files |= {f"wheels/{path}": data for path, data in read_context(wheels).items()}
+
+    def run(image_id: str, command: str, python: str, lines: str) -> list[str]:
+        dockerfile = f"FROM {image_id}\nCOPY . /app\nCOPY wheels /wheels\nWORKDIR /app\nRUN {command}\n"
+        log: list[str] = []
+        context = {**files, "Dockerfile": dockerfile.encode()}
+        image = run_build(client, context, log, lambda _: None, network_mode="none")
+        assert image, "".join(log)
+        made.append(image)
+        output = client.containers.run(image, [python, "-c", f"{lines}{SAYS}"], remove=True, network_mode="none")
+        return str(output.decode()).split()
+
+    yield run
+    for image_id in made:
+        client.images.remove(image_id, force=True)
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("variant", ["cpython-3.13t", "cpython-3.13"])
+@pytest.mark.parametrize("case", FOR_ALL)
+def test_uv_takes_the_interpreter_of_the_image(built: Images, said: Any, case: str, variant: str) -> None:
+    command, python = FOR_ALL[case]
+    assert said(built[variant].image_id, command, python, "import agreed; ") == ["13", str(variant.endswith("t"))]
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_poetry_takes_the_interpreter_of_the_image(built: Images, said: Any) -> None:
+    command = f"{INSTALL} poetry && cd alone && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry -n install"
+    assert said(built["cpython-3.13"].image_id, command, "alone/.venv/bin/python", "") == ["13", "False"]
