@@ -7,6 +7,7 @@ import contextlib
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,7 +86,7 @@ def exchanged(text: str, source: random.Random) -> str:
         if source.random() < 0.3 and place is not whole:
             del place[key]
         else:
-            place[key] = source.choice(VALUES)
+            place[key] = deepcopy(source.choice(VALUES))
         if not whole[0]:
             break
     return json.dumps(whole[0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +120,11 @@ def test_a_log_goes_elsewhere_where_the_cache_takes_none(tmp_path: Path, monkeyp
     assert log.parent == tmp_path
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file"))
     assert failures.keep_log(LookupError(), ["interlock"]) is None
+
+
+@pytest.mark.parametrize("words", [["report"], ["report", "--json"]])
+def test_a_reader_who_has_seen_enough_is_no_failure_to_talk_about(words: list[str]) -> None:
+    code = "from interlock.cli import main\ndef fail(_): raise BrokenPipeError(32, 'Broken pipe')\n"
+    code += "main.load_command = fail\nmain.main()"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")

@@ -10,16 +10,27 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from requests.exceptions import RequestException
 
 from interlock.engine import client
-from interlock.engine.client import Address, docker_address, environment_for, no_space, put_tag
+from interlock.engine.client import (
+    Address,
+    docker_address,
+    engine_failure,
+    environment_for,
+    no_space,
+    put_tag,
+    silence_limit_s,
+)
 from interlock.engine.docker import connect
 from interlock.errors import EngineError
 from interlock.results.experiments import EngineName
+from tests.fakes import Answer, Asked, as_json, serving
 
 # Imports first: another user may not be able to read this one's packages.
 CONNECT_AS_NOBODY = """
@@ -227,3 +238,61 @@ def test_a_service_that_was_opened_for_a_run_ends_with_it(tmp_path: Path) -> Non
     path = Path(done.stdout.strip().removeprefix("unix://"))
     assert path.name == "podman.sock"
     assert not path.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "limit_s"),
+    [
+        ("GET", "/_ping", client.PING_S),
+        ("GET", "/v1.41/version", client.PING_S),
+        ("GET", "/v1.41/containers/json?all=1", client.SHORT_S),
+        ("POST", "/v1.41/containers/a/start", client.SHORT_S),
+        ("POST", "/v1.41/exec/a/json", client.SHORT_S),
+        ("DELETE", "/v1.41/images/team/python:3.14", client.REMOVAL_S),
+        ("POST", "/v1.41/build?t=x", client.LONG_S),
+        ("POST", "/v1.41/images/load", client.LONG_S),
+        ("GET", "/v1.41/images/get?names=a", client.LONG_S),
+        ("POST", "/v1.41/images/host:5000/team/python/push", client.LONG_S),
+        ("POST", "/v1.41/containers/a/wait", client.LONG_S),
+        ("POST", "/v1.41/exec/a/start", client.LONG_S),
+    ],
+)
+def test_a_short_question_has_a_short_limit_and_long_work_a_long_one(method: str, path: str, limit_s: int) -> None:
+    assert silence_limit_s(method, f"http+docker://localhost{path}") == limit_s
+
+
+def test_an_engine_that_takes_a_connection_and_says_nothing_counts_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PING_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(EngineError, match="timed out"):
+            connect()
+
+
+def test_an_engine_that_falls_silent_later_counts_as_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def answer(asked: Asked) -> Answer:
+        if asked.path.endswith("/_ping"):
+            return Answer(200, b"OK")
+        if not asked.path.endswith("/version"):
+            over.wait(10)
+        return as_json({"ApiVersion": "1.41"})
+
+    monkeypatch.setattr(client, "SHORT_S", 0.1)
+    with serving(answer) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        engine = connect()
+        with pytest.raises(RequestException) as caught:
+            engine.owners()
+        over.set()
+    failure = engine_failure(caught.value)
+    assert failure is not None
+    assert "timed out" in failure.found
+
+
+def test_what_is_neither_the_engines_nor_the_networks_is_not_taken_for_theirs() -> None:
+    for error in (KeyError("a"), MemoryError(), OSError(28, "No space left on device"), RecursionError()):
+        assert engine_failure(error) is None
+    for other in (ConnectionResetError(), TimeoutError(), socket.gaierror(-2, "Name or service not known")):
+        assert engine_failure(other) is not None

@@ -329,6 +329,7 @@ HUGE = "FROM python:3.13-slim\n" + "RUN echo\n" * 20_000
         ("compose.yaml", "services: &a\n  web: {image: python:3.13-slim, <<: *a}\n  more: *a\n"),
         ("deployment.yaml", "apiVersion: v1\nkind: Pod\nspec: &a\n  containers: [*a, {image: python:3.13-slim}]\n"),
         ("compose.yaml", "services: &a [*a]\n"),
+        ("compose.yaml", "%YAML 9.9\n---\nservices: {}\n"),
         ("compose.yaml", "services: " + "[" * 5000),
         ("compose.yaml", "services: " + "{<<: " * 400 + "{}" + "}" * 400 + "\n"),
         ("compose.yaml", "services:\n" + "".join(f"  s{n}: {{image: python:3.13-slim}}\n" for n in range(20_000))),

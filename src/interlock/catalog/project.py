@@ -262,7 +262,7 @@ def _read_toml(root: Path, path: Path) -> dict[str, Any]:
         return tomllib.loads(bounds.read_text(path))
     except FileNotFoundError:
         raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # too long, other bytes, a number of 5,000 digits
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from interlock import bounds
 from interlock.catalog import project
+from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import Release, Variants, console, open_project
 from interlock.engine.docker import connect
@@ -34,7 +35,9 @@ def save_command(file: ArchiveFile, variants: Variants = None, release: Release 
     built = build_variants(containers, known, names, build_options(paths, release))
     fail_on_failed_builds(built)
     tags = tags_to_send(built)
-    found = archives.save(containers.client, tags, file)
+    with progress.open_display(as_json=False) as display:
+        transfers = progress.TransferProgress(display, "save", 1)
+        found = archives.save(containers.client, tags, file, lambda step: transfers(file.name, step))
     console.print(Text(f"save    {len(tags)} images, {file.stat().st_size / 1e6:.0f} MB: {file}"), soft_wrap=True)
     console.print(Text(f"load it with: interlock load --sha256 {found} {file.name}"), soft_wrap=True)
 

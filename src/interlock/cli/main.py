@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -171,6 +172,9 @@ def main() -> None:
         else:
             _print_line(message)
         sys.exit(interrupted.exit_code)
+    except BrokenPipeError:  # whoever reads the output has seen enough; Typer does the same without --json
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Exception as error:
         from interlock.cli.failures import foreseen  # noqa: PLC0415  it loads what talks to the engine
 

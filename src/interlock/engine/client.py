@@ -47,6 +47,7 @@ IDLE_S = 600
 READY_S = 20
 
 ERRNO = re.compile(r"\[Errno \d+\] ([^'\")]+)")
+TIMED_OUT = re.compile(r"[Rr]ead (timed out)")
 QUOTED = re.compile(r"'([^']+)'")
 
 NETWORK = (RequestException, HTTPError, HTTPException, SSLError, ConnectionError, TimeoutError, gaierror)
@@ -183,7 +184,7 @@ def _explain(message: str, address: Address) -> EngineError:
 
 def _last_cause(message: str) -> str:
     """Return the system's own words, which the SDK wraps several times."""
-    found = ERRNO.findall(message) or QUOTED.findall(message) or [message]
+    found = ERRNO.findall(message) or TIMED_OUT.findall(message) or QUOTED.findall(message) or [message]
     return str(found[-1]).strip()
 
 

@@ -285,8 +285,8 @@ def _documents(text: str, file: str) -> list[Node]:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise _yaml_error(f"{file}:{line}", error.problem or "a mistake") from None
-    except (YAMLError, ValueError) as error:
-        raise _yaml_error(file, str(error).splitlines()[0]) from None
+    except (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:  # `%YAML 9.9`
+        raise _yaml_error(file, f"{type(error).__name__} {str(error)[:80]}".splitlines()[0]) from None
 
 
 def _yaml_error(where: str, problem: str) -> SwapError:

@@ -11,7 +11,7 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,10 @@ def _is_here(client: DockerClient, tag: str, image_id: str) -> bool:
         return False
 
 
-def save(client: DockerClient, tags: Sequence[str], path: Path) -> str:
+def save(client: DockerClient, tags: Sequence[str], path: Path, on_step: Callable[[str], None] = lambda _: None) -> str:
     """Write all images and their list to one file, each shared layer once, and return the file's SHA-256.
 
+    `on_step` is called with the megabytes so far; an engine says nothing of how many there will be.
     (The SDK itself saves one image at a time.) Raises EngineError, and leaves no file, if the engine fails or the file
     cannot be written.
     """
@@ -63,6 +64,7 @@ def save(client: DockerClient, tags: Sequence[str], path: Path) -> str:
             answer.raise_for_status()
             for chunk in answer.iter_content(CHUNK_BYTES):
                 file.write(chunk)
+                on_step(f"{file.tell() / 1e6:.0f} MB")
         _add_list(temporary)
         with temporary.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
