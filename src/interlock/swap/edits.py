@@ -79,7 +79,8 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     parts, at = [], 0
     for edit in sorted(edits, key=lambda edit: edit.span.start):
         if edit.span.start < at:
-            raise ValueError(f"edits overlap at {edit.span.start}")
+            line = text.count("\n", 0, edit.span.start) + 1
+            raise SwapError(found=f"two images overlap in line {line}", todo="Write each on a line of its own.")
         parts += [text[at : edit.span.start], edit.text]
         at = edit.span.end
     return "".join([*parts, text[at:]])

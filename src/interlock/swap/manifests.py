@@ -333,9 +333,9 @@ def _inline_dockerfiles(text: str, services: Node) -> Iterator[InlineDockerfile]
     """Yield the Dockerfiles in services; one that is not a literal text with one indentation is left out."""
     for key, service in services.value if isinstance(services, MappingNode) else []:
         node = _get(_get(service, "build"), "dockerfile_inline")
-        if not isinstance(node, ScalarNode) or node.style != "|":
+        start = text.find("\n", node.start_mark.index) + 1 if isinstance(node, ScalarNode) else 0
+        if not isinstance(node, ScalarNode) or node.style != "|" or not start:  # YAML ends lines with more than \n
             continue
-        start = text.index("\n", node.start_mark.index) + 1
         lines = LINE.findall(text[start : node.end_mark.index])
         indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
         end = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(indent)), len(lines))
