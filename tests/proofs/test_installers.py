@@ -48,7 +48,8 @@ package-mode = false
 }
 SAYS = "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
 INSTALL = "pip install -q --root-user-action=ignore --no-index --find-links /wheels"
-UV = f"{INSTALL} uv && export UV_OFFLINE=1 UV_FIND_LINKS=/wheels"
+# A wheel has no times before 1980, and the context's files are of 1970.
+UV = f"{INSTALL} uv && export UV_OFFLINE=1 UV_FIND_LINKS=/wheels SOURCE_DATE_EPOCH=1000000000"
 # What is run in the image, and the interpreter that is asked then.
 FOR_ALL = {
     "uv sync": (f"{UV} && uv sync", ".venv/bin/python"),

@@ -45,7 +45,7 @@ def swapped(text: str, to: NewImage, *, paths: bool) -> str:
 
 
 @given(grammatical(), new_images, st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_buildkit_agrees_about_every_from_before_and_after(text: str, to: NewImage, paths: bool) -> None:
     after = swapped(text, to, paths=paths)
     assert our_froms(text) == froms(text)
@@ -54,7 +54,7 @@ def test_buildkit_agrees_about_every_from_before_and_after(text: str, to: NewIma
 
 
 @given(grammatical(), new_images, new_images, st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_swap_and_a_second_one_come_back_byte_for_byte(
     text: str, first: NewImage, second: NewImage, paths: bool
 ) -> None:
@@ -64,7 +64,7 @@ def test_a_swap_and_a_second_one_come_back_byte_for_byte(
 
 
 @given(grammatical(), new_images, st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_only_images_and_what_a_comment_marks_change(text: str, to: NewImage, paths: bool) -> None:
     after = swapped(text, to, paths=paths)
     assume(after != text)
