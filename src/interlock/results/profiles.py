@@ -202,7 +202,10 @@ class CellProfile(Data):
         """Read the first version too, which had strace's counts of a process with the work and of one without."""
         if not isinstance(data, dict) or data.get("schema_version") != 1:
             return data
-        found = {name: _from_version_1(one) for name, one in data["benchmarks"].items()}
+        try:
+            found = {name: _from_version_1(one) for name, one in data["benchmarks"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no profile of version 1 ({type(error).__name__}: {error})") from None
         return {"schema_version": 2, "benchmarks": found}
 
 

@@ -415,3 +415,8 @@ def test_an_extra_that_a_line_asks_for_counts() -> None:
         item("speed", archive("speed-1.whl")),
     ]
     assert parse_report(report(*items))[1].needed_by == ["web"]
+
+
+def test_a_version_of_thousands_of_digits_fits_nothing() -> None:
+    assert fitting_version(f"a>={'9' * 5000}") == "0"
+    assert pip_version(f"pip {'9' * 5000}.1") is None

@@ -180,9 +180,9 @@ def fitting_version(wanted: str) -> str:
     """Return a version that meets the requirement, whether or not it exists; '0' if none can be derived."""
     try:
         specifiers = Requirement(wanted).specifier
-    except InvalidRequirement:
+        return next((one for one in _candidates(specifiers) if specifiers.contains(one, prereleases=True)), "0")
+    except ValueError:  # no requirement, or a number of thousands of digits in it
         return "0"
-    return next((one for one in _candidates(specifiers) if specifiers.contains(one, prereleases=True)), "0")
 
 
 def _candidates(specifiers: SpecifierSet) -> Iterable[str]:
