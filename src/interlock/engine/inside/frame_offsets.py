@@ -91,13 +91,13 @@ def get_ident():
 
 def settled_frames(threads):
     """Return the frame of each thread once it waits."""
-    for _ in range(2000):
+    for _ in range(200):
         frames = sys._current_frames()
         found = [frames.get(one.ident_there) for one in threads]
         if all(frame is not None and frame.f_code.co_name == "inner" for frame in found):
             time.sleep(0.05)
             return found
-        time.sleep(0.005)
+        time.sleep(0.05)  # on GNU pth less than this starves the others
     raise NotFoundError("threads that wait")
 
 
