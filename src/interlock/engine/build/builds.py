@@ -50,7 +50,7 @@ from interlock.engine.client import HASH_LABEL, engine_words
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry.transfer import pull as pull_built
 from interlock.engine.registry.transfer import pull_base
-from interlock.errors import BuildError, InterlockError, SourceUnavailableError
+from interlock.errors import BuildError, InterlockError, SourceUnavailableError, StoreError
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
 
@@ -349,7 +349,8 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
         tag=helper_tag(name),
     )
     known = [image_id, *_built_here()][:MOST_HELPERS]
-    store.write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
+    with suppress(StoreError):  # where nothing can be kept it is built each time, which the engine's cache makes short
+        store.write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
     return image_id
 
 
