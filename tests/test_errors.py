@@ -13,6 +13,7 @@ from interlock.errors import (
     StoreError,
     UsageError,
     did_you_mean,
+    last_line,
     missing_option,
     nearest,
     nearest_name,
@@ -84,3 +85,11 @@ def test_an_error_is_the_same_after_its_way_from_another_process() -> None:
     error = StoreError(file="a.json", key="units", found="'x' is no number", todo="Write a number.")
     again = pickle.loads(pickle.dumps(error))  # noqa: S301  our own
     assert (type(again), vars(again), str(again)) == (StoreError, vars(error), str(error))
+
+
+def test_the_last_line_is_quoted_with_both_its_ends_but_not_for_pages() -> None:
+    assert last_line("a\nb\n") == "b"
+    quoted = last_line("first" + "x" * 100_000 + "last")
+    assert quoted.startswith("first")
+    assert quoted.endswith("last")
+    assert len(quoted) < 1100

@@ -9,6 +9,7 @@ from interlock.printable import printable
 
 # A list of up to this many names helps; a longer one hides the name that is looked for.
 FEW = 12
+LONGEST_QUOTE = 1000
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -47,8 +48,9 @@ def _listed(names: list[str]) -> str:
 
 
 def last_line(printed: str) -> str:
-    """Return the last line of what a program printed, which errors quote."""
-    return (printed.strip().splitlines() or ["it printed nothing"])[-1]
+    """Return the last line of what a program printed, which errors quote, without the middle of a very long one."""
+    line = (printed.strip().splitlines() or ["it printed nothing"])[-1]
+    return line if len(line) <= LONGEST_QUOTE else f"{line[: LONGEST_QUOTE // 2]} ... {line[-LONGEST_QUOTE // 2 :]}"
 
 
 class InterlockError(Exception):
