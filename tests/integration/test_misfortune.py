@@ -125,7 +125,8 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
         out, errors = process.communicate(timeout=1500)
     assert process.returncode == WorkloadError.exit_code, out + errors
     assert errors.count("error:") == 1
-    described = store.read_experiment(store.latest_experiment(project / "results"))
+    folder = store.latest_experiment(project / "results")
+    described, report = store.read_experiment(folder), (folder / "report.md").read_text()
     outcomes = {(cell.variant, cell.workload): cell.outcome for cell in described.cells if cell.mode is None}
     failed = ("a-no-server", "b-cut-short", "c-hungry", "d-untidy", "e-chatty")
     assert {name: outcome.state for (variant, name), outcome in outcomes.items() if variant == QUICK} == {
@@ -145,7 +146,7 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
         "f-hangs": "2 s",
     }.items():
         assert words in outcomes[QUICK, name].reason
-        assert f"{QUICK} / {name}" in out
+        assert f"{QUICK} / {name}" in report
     twin = {cell.workload: cell.outcome.state for cell in described.cells if cell.mode is not None}
     assert twin["a-no-server"] is State.FAILED
     assert twin["z-good"] is State.OK
