@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
+from rich.console import Console
+
 from interlock.analysis.comparison import tables
 from interlock.report import ending
 from interlock.report import experiment as report
 from interlock.report.html import page
+from interlock.report.opening import NOT_KNOWN, brief
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Times
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 
@@ -66,3 +71,10 @@ def test_every_form_of_the_report_says_both() -> None:
     for text in (report.markdown(experiment, found), page.page(experiment, found, [])):
         assert "--resume" in text
         assert "base 9 s" in text
+
+
+def test_what_is_printed_in_short_says_how_an_experiment_that_was_ended_goes_on() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=160).print(brief(interrupted(), [], NOT_KNOWN))
+    assert f"--resume {interrupted().name}" in stream.getvalue()
+    assert sum("write" in line for line in stream.getvalue().splitlines()) == 1

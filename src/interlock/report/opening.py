@@ -25,6 +25,7 @@ from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
+from interlock.report import ending
 from interlock.report.tables import Section, markdown_table, ratio_text, rich_parts
 from interlock.results.answers import Decision, Pick
 from interlock.results.experiments import Experiment, Values
@@ -33,7 +34,7 @@ from interlock.results.experiments import Experiment, Values
 CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
-MOST_LINES_CHANGED, MOST_LINES_OPEN = 11, 5
+MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 11, 5, 4
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,8 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
         left = [f"{len(rows) - most} more"] if len(rows) > most else []
         left += [f"{others} of modes, studies and versions without support"] if others else []
         parts += [Text(f"and {', '.join(left)}", style="dim")] if left else []
+    # How it goes on, and what was not reached; what is undecided stands above.
+    parts += [Text(line) for line in ending.ended_lines(experiment, [])[:MOST_LINES_ENDED]]
     warnings = f"; {len(experiment.warnings)} warnings" if experiment.warnings else ""
     last = f"{experiment.name}, {experiment.started[:10]}{warnings}: all tables with --full, charts with --html"
     parts += [Text(), Text(last, style="dim")]
