@@ -59,7 +59,8 @@ def test_a_command_without_its_extra_says_the_line_that_installs_it(
 ) -> None:
     for name in MODULES.values():
         monkeypatch.setitem(sys.modules, name, None)
-    words = {"sbom": ["debian-3.13"], "trial": ["."], "fleet": ["-i", "x"], "compare": ["a", "b"]}.get(command, [])
+    needed = {"sbom": ["a"], "trial": ["."], "fleet": ["-i", "x"], "compare": ["a", "b"], "why": ["a", "b/c"]}
+    words = needed.get(command, [])
     with pytest.raises(MissingExtraError) as found:
         app([command, *words], standalone_mode=False)
     assert f"pip install 'interlock[{extra}]'" in found.value.todo

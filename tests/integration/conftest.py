@@ -78,8 +78,8 @@ def project(root: Path, client: Any, tmp_path: Path) -> Path:
     return copy_project(root, tmp_path / "project", [QUICK, PTH, NO_THREADS], [])
 
 
-# Audits, what other files' tests own, and images that are being proved, on either worker.
-ELSEWHERE = ("audit-", "test-", "proof-")
+# Audits, doctors, what other files' tests own, images that are being proved and swaps that are tried, on either worker.
+ELSEWHERE = ("audit-", "doctor-", "test-", "proof-", "swap-")
 
 
 @pytest.fixture
@@ -97,15 +97,17 @@ def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
 
     before = leftovers(client, is_looked_at)
     yield
-    assert leftovers(client, is_looked_at) - before == set()
+    left = leftovers(client, is_looked_at)
+    assert {one: owner for one, owner in left.items() if one not in before} == {}
 
 
-def leftovers(client: Any, is_looked_at: Callable[[str], bool]) -> set[str]:
-    """The ids of all whose owner is looked at: other workers have theirs at the same time."""
+def leftovers(client: Any, is_looked_at: Callable[[str], bool]) -> dict[str, str]:
+    """The owners, by id, of all whose owner is looked at: other workers have theirs at the same time."""
     owned = {"label": OWNER_LABEL}
     found = {
         **{one.id: one.labels for one in client.containers.list(all=True, filters=owned, ignore_removed=True)},
         **{one.id: one.attrs["Labels"] for one in client.networks.list(filters=owned)},
         **{one.id: one.attrs["Labels"] for one in client.volumes.list(filters=owned)},
     }
-    return {one for one, labels in found.items() if is_looked_at(labels[OWNER_LABEL])}
+    owners = {one: labels[OWNER_LABEL] for one, labels in found.items()}
+    return {one: owner for one, owner in owners.items() if is_looked_at(owner)}

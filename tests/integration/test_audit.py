@@ -369,5 +369,5 @@ def test_an_interrupted_audit_leaves_nothing_behind(
             watchdog.cancel()
     assert process.returncode == 130
     assert "interrupted" in said
-    assert leftovers(client, is_of_audits) - before == set()
+    assert leftovers(client, is_of_audits).keys() <= before.keys()
     assert CACHE_VOLUME in {volume.name for volume in client.volumes.list()}

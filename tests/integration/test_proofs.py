@@ -62,3 +62,11 @@ def test_proofs_end_at_sigterm_although_they_are_in_threads(client: Any, quick: 
     assert process.returncode == 128 + signal.SIGTERM
     assert "stopped and removed" in said
     assert of(client, process.pid) == []
+
+
+def test_after_a_build_that_was_ended_its_process_can_ask_anew(client: Any, quick: Built) -> None:
+    proofs.end_all(client)
+    try:
+        assert proofs.ask(client, quick.image_id, ["true"], 60).exit_code == 0
+    finally:
+        proofs.allow()

@@ -224,7 +224,7 @@ class Surroundings(Data):
     seccomp: Literal["default", "unconfined"] = "default"
     interpreter: Literal["image", "tmpfs", "volume"] | None = None
     scratch: Literal["tmpfs", "image"] = "tmpfs"  # the file system of /scratch
-    rights: list[Right] = []  # what the workload asks for
+    rights: tuple[Right, ...] = ()  # what the workload asks for
 
 
 PRODUCTION = Surroundings()

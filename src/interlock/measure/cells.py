@@ -235,7 +235,7 @@ def _surroundings(session: Session, subject: Subject) -> Surroundings:
     What a storage driver keeps in memory is out of sight, and the files of an image's layers are those of other
     containers too: only on a volume can they be put out of the page cache.
     """
-    own = subject.surroundings.model_copy(update={"rights": session.workload.rights})
+    own = subject.surroundings.model_copy(update={"rights": tuple(session.workload.rights)})
     if own.interpreter is None and any(one.cold for one in session.workload.benchmarks):
         return own.model_copy(update={"interpreter": "volume"})
     return own

@@ -93,14 +93,21 @@ def _ours(descriptor: int) -> int:
     status, group = os.fstat(descriptor), _group()
     if status.st_uid in {os.geteuid(), 0} or os.geteuid() == 0:
         if status.st_uid == os.geteuid() or os.geteuid() == 0:
-            if group is not None:
-                os.fchown(descriptor, -1, group)
-            os.fchmod(descriptor, OWNER if group is None else MEMBERS)
+            os.fchmod(descriptor, MEMBERS if group is not None and _given_to(descriptor, group) else OWNER)
         return descriptor
     if group is not None and status.st_gid == group and not status.st_mode & OTHERS:
         return descriptor
     os.close(descriptor)
     raise PermissionError(errno.EPERM, "it is a stranger's")
+
+
+def _given_to(descriptor: int, group: int) -> bool:
+    """Give the file to a group; False in a user's namespace that does not have it."""
+    try:
+        os.fchown(descriptor, -1, group)
+    except OSError:
+        return False
+    return True
 
 
 def _group() -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def build_and_start(
 
     BuildError if it does not build, WorkloadError if it ends with an error. Nothing of it stays.
     """
-    owner = f"swap-{slug(dockerfile.name.lower())}"
+    owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
         shop = Workshop(engine.client, engine.address, owner, Path(folder), logs, trials.find_builder())
         image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)

@@ -54,8 +54,8 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
 
 def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Mapping[str, Any]) -> Container:
     with _starting:
-        if _state["ended"]:
-            raise SystemExit  # of this thread: the process is about to end
+        if _state["ended"] and threading.current_thread() is not threading.main_thread():
+            raise SystemExit  # of a build's thread: what started it has ended
         container = client.containers.create(
             image_id, list(argv), network_mode="none", labels=labels_of(owner()), **rights.of_installation(), **options
         )

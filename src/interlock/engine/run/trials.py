@@ -148,22 +148,23 @@ def _create(services: ServiceNetwork, start: Start) -> Container:
 
 
 def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: float) -> str:
-    """Start a container as its image says and watch it; WorkloadError if it ends with an error meanwhile."""
-    with engine_errors("the engine cannot start it"):
-        container = client.containers.run(
-            image_id, detach=True, labels=labels_of(owner), log_config=LogConfig(type="json-file")
-        )
+    """Start a container as its image says and watch it; WorkloadError if it does not start or ends with an error."""
+    with engine_errors("the engine cannot make a container"):
+        container = client.containers.create(image_id, labels=labels_of(owner), log_config=LogConfig(type="json-file"))
     try:
+        container.start()
         code = int(container.wait(timeout=watched_s)["StatusCode"])
+        said = last_lines(bounds.joined(container.logs(stream=True, follow=False)).decode(errors="replace"))
+    except DockerException as error:  # before RequestException, which the SDK's own errors are too
+        found = f"the engine cannot start it: {engine_words(error)}"
+        raise WorkloadError(found=found, todo="Correct the image's command.") from None
     except RequestException:
         return f"runs after {watched_s:g} s"
-    else:
-        said = last_lines(str(container.logs().decode(errors="replace")))
-        if code:
-            raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
-        return f"ended with 0: {said}"
     finally:
         cells.remove(container)
+    if code:
+        raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
+    return f"ended with 0: {said}"
 
 
 def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
