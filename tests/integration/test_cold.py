@@ -25,7 +25,7 @@ from tests.integration.toys import copy_project, interlock
 
 OWNER = f"test-cold-{os.getpid()}"
 # As a workload with cold benchmarks asks for it: the kernel tells a file's owner alone what of it is in memory.
-ON_VOLUME = Surroundings(interpreter="volume", rights=["root"])
+ON_VOLUME = Surroundings(interpreter="volume", rights=("root",))
 FILES = f"find {PREFIX} ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 # What importing json reads from a disk, in bytes, by the kernel's own account of the process.
 READ = """
@@ -94,7 +94,7 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
 
 
 def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
-    cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=["root"]))
+    cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
     ended = cells.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr

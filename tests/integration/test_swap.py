@@ -174,14 +174,16 @@ def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Run, cli
 
 @pytest.mark.usefixtures("image")
 def test_what_does_not_start_is_not_written(run: Run, client: Any, tmp_path: Path) -> None:
-    file, images = tmp_path / "Dockerfile", len(client.images.list(all=True))
+    file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
     code, _, err = run(file, "--to", NO_THREADS, "--write", "--local", "--try")
     assert code == 6
     assert "python2.6" in err, "the command that the new image does not have"
     assert file.read_text() == DOCKERFILE
-    assert client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}=swap-dockerfile"}) == []
-    assert len(client.images.list(all=True)) == images
+    # Other workers build meanwhile: what is counted is what a swap makes.
+    owned = {"filters": {"label": OWNER_LABEL}, "all": True}
+    left = [*client.containers.list(**owned), *client.images.list(**owned)]
+    assert [one.id for one in left if one.labels[OWNER_LABEL].startswith("swap-")] == []
 
 
 def test_without_paths_the_swapped_file_builds_and_does_not_run(

@@ -22,9 +22,9 @@ def test_a_cell_has_no_right_and_writes_to_memory_alone() -> None:
 
 
 def test_what_a_workload_asks_for_it_has_and_no_capability_with_it() -> None:
-    root = rights.of_cell(Surroundings(rights=["root"]))
+    root = rights.of_cell(Surroundings(rights=("root",)))
     assert (root["user"], root["read_only"], root["cap_drop"]) == (rights.ROOT, True, ["ALL"])
-    writable = rights.of_cell(Surroundings(rights=["writable-root"]))
+    writable = rights.of_cell(Surroundings(rights=("writable-root",)))
     assert (writable["user"], writable["read_only"]) == (rights.USER, False)
 
 

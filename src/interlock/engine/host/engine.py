@@ -139,7 +139,7 @@ class HostNetwork:
         if surroundings.interpreter == "volume":
             surroundings = surroundings.model_copy(update={"interpreter": None})
         # What it may do here is what the user may do.
-        return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": []}))
+        return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": ()}))
 
     def open_limits_sandbox(self) -> cells.HostSandbox:
         return self.workspace.open(None)
