@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import wheelhouse
+from tests.integration.images import Images
 
 PARTS = (
     "pyproject.toml",
@@ -36,7 +38,9 @@ PARTS = (
 MOST_BYTES = 30e6
 DOCKERFILE = "FROM python:3.12-slim\nCMD ['python']\n"
 SOCKET = "/var/run/docker.sock"
-RUN = {"PYTHONPATH": "/env", "PATH": "/env/bin:/usr/local/bin:/usr/bin:/bin", "HOME": "/home", "COLUMNS": "200"}
+RUN = {"PYTHONPATH": "/env", "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home", "COLUMNS": "200"}
+# What the script of the wheel does, whose first line names the Python that installed it.
+INTERLOCK = ["python", "-c", "from interlock.cli.main import main; main()"]
 TOY = wheelhouse.wheel("toy-app", {"toy_app.py": "import json"})
 
 
@@ -67,16 +71,15 @@ def installed(wheel: Path, client: Any, quick: Built, tmp_path_factory: pytest.T
     asked = "import sys; print('%d.%d' % sys.version_info[:2])"
     version = client.containers.run(quick.image_id, ["python", "-c", asked], remove=True).decode().strip()
     only = ["--only-binary", ":all:", "--python-version", version, "-c", str(ROOT / "constraints.txt")]
-    pip("download", *only, "-d", str(house), str(wheel))
+    pip("install", *only, "--no-compile", "--target", str(house), str(wheel))  # the image has no pip
     socket = {SOCKET: {"bind": SOCKET, "mode": "rw"}}
-    labels = {OWNER_LABEL: "tests-package"}
+    labels = {OWNER_LABEL: f"test-package-{os.getpid()}"}
     box = client.containers.run(
         quick.image_id, ["sleep", "600"], detach=True, network_disabled=True, volumes=socket, labels=labels
     )
     try:
-        box.put_archive("/", packed({f"house/{path.name}": path.read_bytes() for path in house.iterdir()}))
-        said = box.exec_run("python -m pip install -q --no-index --find-links /house --target /env interlock")
-        assert said.exit_code == 0, said.output.decode()
+        files = [path for path in house.rglob("*") if path.is_file()]
+        box.put_archive("/", packed({f"env/{path.relative_to(house)}": path.read_bytes() for path in files}))
         yield box
     finally:
         box.remove(force=True)
@@ -93,7 +96,7 @@ def packed(files: dict[str, bytes]) -> bytes:
 
 
 def run(box: Any, *words: str, code: int = 0) -> str:
-    done = box.exec_run(["interlock", *words], environment=RUN, workdir="/srv", demux=True)
+    done = box.exec_run([*INTERLOCK, *words], environment=RUN, workdir="/srv", demux=True)
     said, errors = ((part or b"").decode() for part in done.output)
     assert done.exit_code == code, f"{said}{errors}"
     return said + errors if code else said
@@ -120,16 +123,19 @@ def test_a_swap_is_written_and_taken_back(installed: Any) -> None:
     assert installed.exec_run("cat /srv/Dockerfile").output.decode() == DOCKERFILE
 
 
-def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clone_built(installed: Any) -> None:
+def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clone_built(
+    installed: Any, built: Images
+) -> None:
+    variant = built["cpython-3.13"].variant
     name, wheel = TOY
     installed.put_archive("/srv", packed({"requirements.txt": f"./{name}\n".encode(), name: wheel}))
-    said = installed.exec_run(["interlock", "doctor"], environment=RUN, workdir="/srv").output.decode()
+    said = installed.exec_run([*INTERLOCK, "doctor"], environment=RUN, workdir="/srv").output.decode()
     assert "as it is installed" in said
     assert "/home/.local/share/interlock/results" in said
     assert "engine:" in said
-    words = ["-r", "requirements.txt", "--variants", "debian-3.13", "--json"]
+    words = ["-r", "requirements.txt", "--variants", variant, "--json"]
     (found,) = Audit.model_validate_json(run(installed, "audit", *words)).variants
-    assert found.variant == "debian-3.13"
+    assert found.variant == variant
     assert [one.name for one in found.packages] == ["toy-app"]
 
 
