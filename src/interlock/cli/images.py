@@ -65,7 +65,7 @@ def render(
     paths, known = open_project()
     if not paths.is_clone:
         raise UsageError(file=str(Path.cwd()), found="is in no clone, where generated files are", todo="Run it in one.")
-    texts = {**generated_texts(paths, known), REFERENCE: reference_page()}
+    texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_pictures(paths)}
     stale = store.stale_figures(paths.reference)
     if not check:
         _write_texts(paths, texts)
@@ -193,7 +193,7 @@ def sbom_command(
 
 
 def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
-    """Return every file that is generated from variants/, by its path below the root."""
+    """Return what a build needs and the page of variants, generated from variants/, by their paths below the root."""
     builds = store.latest_builds(paths.reference, "standard")
     page = variants_page.page(known, builds)
     files = generated_files(known, project.read_texts(paths.root))
@@ -201,8 +201,6 @@ def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:
         **files,
         rendering.BAKE_FILE: rendering.bake_file(known),
         variants_page.PATH: page,
-        **schema_texts(),
-        **_pictures(paths),
     }
 
 
