@@ -36,6 +36,6 @@ if command -v dpkg-query > /dev/null; then
 fi
 if ! .venv/bin/nox --version > /dev/null 2>&1; then
     python3 -m venv --clear .venv
-    .venv/bin/python -m pip install -q -c constraints.txt nox
+    .venv/bin/python -m pip install -q --require-hashes --only-binary :all: -r requirements/nox.txt
 fi
 exec .venv/bin/nox "$@"

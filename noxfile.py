@@ -1,10 +1,12 @@
 """`matrix` is the main job, `tests` everything that CI checks. Sessions call the command line and hold no logic."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import nox
 
@@ -55,40 +57,103 @@ def proofs(session: nox.Session) -> None:
 @nox.session
 def torture(session: nox.Session) -> None:
     """Faults and hostile input, many of each, and a table (docs/reliability.md): 40 minutes. Name a file for a part."""
-    install(session, "fleet", "test")
+    install(session, "test")
     session.run("pytest", *(session.posargs or ["tests/torture"]))
+
+
+@nox.session
+def advisories(session: nox.Session) -> None:
+    """Fail if a pinned dependency has a known vulnerability, or nobody answers who would know."""
+    install_locked(session, "advisories")
+    report = Path(session.create_tmp(), "advisories.json").resolve()
+    audited: list[dict[str, Any]] = []
+    for file in files_to_audit():  # one by one: it takes no project in two versions
+        report.unlink(missing_ok=True)
+        asked = ("--requirement", file, "--require-hashes", "--disable-pip", "--progress-spinner", "off")
+        session.run("pip-audit", *asked, "--format", "json", "--output", str(report), success_codes=[0, 1])
+        audited += json.loads(report.read_text())["dependencies"] if report.is_file() else [{"skip_reason": file}]
+    problem = problem_of(audited)
+    if problem:
+        session.error(problem)
+
+
+def files_to_audit() -> list[str]:
+    """Return the files of all that is locked, without those that are parts of the first one."""
+    pinned = {
+        file: {line for line in Path(file).read_text(encoding="utf-8").split() if "==" in line} for file in LOCKED
+    }
+    first, *others = LOCKED
+    return [first, *(file for file in others if not pinned[file] <= pinned[first])]
+
+
+def problem_of(audited: list[dict[str, Any]]) -> str:
+    """Return what is wrong with pip-audit's answer, which ends with 0 also if it could ask about nothing."""
+    vulnerable = sorted({one["name"] for one in audited if one.get("vulns")})
+    unknown = [one for one in audited if "skip_reason" in one]
+    if vulnerable:
+        return f"known vulnerabilities: {', '.join(vulnerable)}"
+    if unknown or not audited:
+        return (
+            f"no advisory service answers for {len(unknown)} of {len(audited)} dependencies: nothing is known of them"
+        )
+    return ""
 
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """What Interlock costs and how far its figures can be trusted: printed, never asserted. Name a file for a part."""
-    install(session, "test", "benchmarks")
+    install(session, "test")
     session.run("pytest", "--benchmark-enable", *(session.posargs or ["tests/benchmarks"]))
 
 
 @nox.session
 def recording(session: nox.Session) -> None:
     """Record docs/recording.sh in a terminal: docs/recording.cast, and as a picture that moves docs/recording.svg."""
-    install(session, "fleet")
-    session.install("asciinema==2.4.0", "termtosvg==1.1.0", "setuptools<81")
-    cast = "docs/recording.cast"
-    session.run("asciinema", "rec", "--overwrite", "--cols=110", "--rows=32", "-i2", "-c", "sh docs/recording.sh", cast)
-    session.run("termtosvg", "render", cast, "docs/recording.svg", "-M", "2000")
+    install(session, "all")
+    install_locked(session, "recording")
+    cast, command = "docs/recording.cast", "sh docs/recording.sh"
+    session.run("asciinema", "rec", "--overwrite", "--cols=110", "--rows=32", "-i3", "-c", command, cast)
+    frames = ("-m", "500", "-M", "4000", "-D", "4000")  # two in a second, and time to read the last one
+    session.run("termtosvg", "render", cast, "docs/recording.svg", *frames, "-t", "window_frame")
+
+
+# Each file of versions and hashes, and what it is of. They have test.txt's versions, but for what records.
+SELF = ("pyproject.toml", "--group", "build", "--extra")
+SAME = ("--constraint", "requirements/test.txt")
+LOCKED = {
+    "requirements/test.txt": (*SELF, "test"),
+    "requirements/all.txt": (*SELF, "all", *SAME),
+    "requirements/host.txt": (*SELF, "measure", "--extra", "sign", *SAME),
+    "requirements/nox.txt": ("--group", "nox", *SAME),
+    "requirements/lock.txt": ("--group", "lock", *SAME),
+    "requirements/advisories.txt": ("--group", "advisories", *SAME),
+    "requirements/recording.txt": ("--group", "recording"),
+    "playbooks/roles/tuning/files/requirements.txt": ("--group", "tuning", *SAME),
+}
 
 
 @nox.session
 def lock(session: nox.Session) -> None:
-    """Write constraints.txt anew: what pyproject.toml asks for, `-- --upgrade` in its newest versions."""
-    session.install("-c", "constraints.txt", "uv")
-    session.run(
-        "uv", "pip", "compile", "pyproject.toml", "--all-extras", "--universal", "--no-annotate", "--quiet",
-        "--custom-compile-command", "nox -s lock", "--output-file", "constraints.txt", *session.posargs,
-    )  # fmt: skip
+    """Write the versions and hashes of what pyproject.toml asks for anew, `-- --upgrade` in its newest versions."""
+    install_locked(session, "lock")
+    for file, asked in LOCKED.items():
+        session.run(
+            "uv", "pip", "compile", *asked, "--universal", "--generate-hashes", "--only-binary", ":all:",
+            "--no-annotate", "--quiet", "--custom-compile-command", "nox -s lock", "--output-file", file,
+            *session.posargs,
+        )  # fmt: skip
 
 
-def install(session: nox.Session, *extras: str) -> None:
-    """Install Interlock in the versions that every host has: docs/decisions/0023-constraints.md."""
-    session.install("-c", "constraints.txt", "-e", f".[{','.join(extras)}]")
+def install(session: nox.Session, use: str) -> None:
+    """Install Interlock in place, with what a use of it needs: docs/decisions/0038-hashes.md."""
+    install_locked(session, use)
+    # What builds it is among the locked, and nothing else is fetched.
+    session.install("--no-deps", "--no-build-isolation", "-e", ".")
+
+
+def install_locked(session: nox.Session, use: str) -> None:
+    """Install the wheels that requirements/USE.txt has the hashes of, and nothing else."""
+    session.install("--require-hashes", "--only-binary", ":all:", "-r", f"requirements/{use}.txt")
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:

@@ -1,8 +1,9 @@
 #!/bin/sh
-# What docs/recording.svg shows: run by `nox -s recording` in a terminal of its own, in a copy of examples/datasette.
+# What docs/recording.svg shows: `nox -s recording` runs it in a terminal of its own, with the images there.
 set -eu
-say() { printf '\033[1m$ %s\033[0m\n' "$*"; sleep 1; "$@"; sleep 2; }
+say() { printf '\033[1m$ %s\033[0m\n' "$*"; sleep 1; "$@"; sleep 4; echo; }
 
-say interlock matrix --quick --no-profile --variants cpython-3.13,cpython-3.14,cpython-3.14t --workloads startup --rounds 3
-say interlock pick --workload startup
-say interlock swap examples/datasette/Dockerfile --to cpython-3.14 --paths --profile standard
+say interlock matrix --quick --no-profile --rounds 3 --variants cpython-3.13,cpython-3.14 --workloads startup
+# That experiment did not measure downloads: the pick is from those that come with Interlock, of release builds.
+say interlock pick --workload download --cpus 1
+say interlock swap examples/httpbin/Dockerfile --to cpython-3.14

@@ -28,8 +28,10 @@ settings.load_profile("interlock")
 EXPERIMENTS = "experiments"
 MEASURING = (
     *(f"tests/integration/test_{name}.py" for name in ("adapters", "archives", "cold", "limits", "matrix")),
-    *(f"tests/integration/test_{name}.py" for name in ("mercurial", "misfortune", "packages", "profiler", "trial")),
-    *("tests/integration/test_why.py", "tests/measure/test_launch.py", "tests/proofs/"),
+    *(f"tests/integration/test_{name}.py" for name in ("mercurial", "misfortune", "package", "packages", "profiler")),
+    *(f"tests/integration/test_{name}.py" for name in ("trial", "why")),
+    "tests/measure/test_launch.py",
+    "tests/proofs/",
 )
 BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"
@@ -72,6 +74,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False  # it would begin with the file that has most tests
     return ByFile(config, log)
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their argument: an archive's hold the second in which it was made, and workers must agree."""
+    return argname if isinstance(val, bytes) else None
 
 
 @pytest.hookimpl(trylast=True)

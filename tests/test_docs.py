@@ -25,3 +25,9 @@ def test_every_linked_file_exists(page: str) -> None:
 def test_every_source_file_that_a_page_names_exists(page: str) -> None:
     named = SOURCE_FILE.findall((ROOT / page).read_text())
     assert [file for file in named if not Path(ROOT, file).exists()] == []
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    titles = {path.name: path.read_text().split(".")[0] for path in sorted((ROOT / "docs/decisions").glob("*.md"))}
+    assert titles == {name: f"# {number}" for number, name in enumerate(titles, 1)}
+    assert [name[:4] for name in titles] == [f"{number:04}" for number in range(1, len(titles) + 1)]

@@ -1,15 +1,22 @@
 """Interlock's errors: what was found, where, and how to fix it; and the exit code that `cli` leaves with."""
 
+from __future__ import annotations
+
 import difflib
+import importlib
 import signal
 from collections.abc import Iterable
 from functools import partial
+from importlib.util import find_spec
+from typing import Any, Self
 
-from interlock.printable import printable
+from interlock.untrusted import printable
 
 # A list of up to this many names helps; a longer one hides the name that is looked for.
 FEW = 12
 LONGEST_QUOTE = 1000
+# Of each part of an error: what was found may be a name of 80,000 characters.
+LONGEST_PART = 6000
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -49,8 +56,12 @@ def _listed(names: list[str]) -> str:
 
 def last_line(printed: str) -> str:
     """Return the last line of what a program printed, which errors quote, without the middle of a very long one."""
-    line = (printed.strip().splitlines() or ["it printed nothing"])[-1]
-    return line if len(line) <= LONGEST_QUOTE else f"{line[: LONGEST_QUOTE // 2]} ... {line[-LONGEST_QUOTE // 2 :]}"
+    return shortened((printed.strip().splitlines() or ["it printed nothing"])[-1], LONGEST_QUOTE)
+
+
+def shortened(text: str, longest: int = LONGEST_PART) -> str:
+    """Return the text, of a very long one without the middle."""
+    return text if len(text) <= longest else f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
 
 
 class InterlockError(Exception):
@@ -59,7 +70,7 @@ class InterlockError(Exception):
     exit_code = 1
 
     def __init__(self, *, found: str, todo: str, file: str = "", key: str = "") -> None:
-        self.file, self.key, self.found, self.todo = map(printable, (file, key, found, todo))
+        self.file, self.key, self.found, self.todo = (shortened(printable(one)) for one in (file, key, found, todo))
         where = ", ".join(filter(None, (self.file, self._key_in_words())))
         super().__init__(f"{where + ': ' if where else ''}{self.found.rstrip('.')}. {self.todo}")
 
@@ -69,7 +80,11 @@ class InterlockError(Exception):
             return "" if self.found.startswith(f"missing option {self.key}") else self.key
         return f"key '{self.key}'" if self.key else ""
 
-    def __reduce__(self) -> tuple[partial["InterlockError"], tuple[()]]:
+    def with_todo(self, more: str) -> Self:
+        """Return the same error with a further sentence of what to do."""
+        return type(self)(file=self.file, key=self.key, found=self.found, todo=f"{self.todo} {more}")
+
+    def __reduce__(self) -> tuple[partial[InterlockError], tuple[()]]:
         """Return how to make the error again in another process."""
         return partial(type(self), found=self.found, todo=self.todo, file=self.file, key=self.key), ()
 
@@ -109,6 +124,12 @@ class RequirementsError(InterlockError):
     exit_code = 3
 
 
+class KeyFileError(InterlockError):
+    """A file has no key that signs, or that verifies signatures."""
+
+    exit_code = 3
+
+
 class EngineError(InterlockError):
     """The container engine does not answer, refuses, or has no room left."""
 
@@ -123,6 +144,10 @@ class RegistryError(InterlockError):
 
 class TagError(RegistryError):
     """The registry answers, but a tag is missing, or is not the image that this engine pushed or pulled."""
+
+
+class SignatureError(TagError):
+    """An image or an archive is not signed with the key that was demanded."""
 
 
 class TracerError(InterlockError):
@@ -199,3 +224,45 @@ class Interrupted(BaseException):
     def __init__(self, number: int = signal.SIGINT) -> None:
         self.exit_code = 128 + number
         super().__init__(number)
+
+
+# Modules without which a command that needs the extra cannot do its work. An extra may bring more.
+EXTRAS = {
+    "measure": ("numpy", "scipy", "pyperf"),
+    "report": ("numpy", "scipy"),
+    "export": ("numpy", "scipy", "pyarrow"),
+    "sbom": ("debsbom",),
+    "sign": ("cryptography",),
+    "fleet": ("numpy", "scipy", "ansible"),
+}
+
+
+class LazyModule:
+    """A module that is imported when something of it is used; MissingExtraError if it is not installed."""
+
+    def __init__(self, name: str, extra: str) -> None:
+        self._name, self._extra = name, extra
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            found = getattr(importlib.import_module(self._name), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != self._name:
+                raise
+            raise missing(f"what was asked for needs {self._name}", self._extra) from None
+        setattr(self, attribute, found)
+        return found
+
+
+def require(extra: str, command: str) -> None:
+    """Raise MissingExtraError if a module of the extra that a command needs is not installed."""
+    for name in EXTRAS[extra]:
+        if find_spec(name) is None:
+            raise missing(f"`interlock {command}` needs {name}", extra)
+
+
+def missing(what: str, extra: str) -> MissingExtraError:
+    """Return the error of something that needs a module of an extra."""
+    return MissingExtraError(
+        found=f"{what}, which is not installed", todo=f"Install it: pip install 'interlock[{extra}]'"
+    )

@@ -131,6 +131,22 @@ def test_a_host_counts_once_with_its_last_experiment() -> None:
     assert row_of(found).before.estimate == pytest.approx(2.0, rel=0.001)
 
 
+def runs(ratio: float, day: int, number: int) -> list[Extract]:
+    """Some experiments of one host, each a little different from the others and each sure of itself."""
+    return [make_extract({OTHER: ratio * (1 + 0.1 * (one % 2))}, day + one) for one in range(number)]
+
+
+def test_several_experiments_of_one_host_are_repetitions_and_their_rounds_are_not() -> None:
+    """By its rounds the last run of each side would show a change of 10 %, which is what runs differ by."""
+    before, after = runs(2.0, 0, 3), runs(2.0, 3, 4)
+    row = row_of(compared(before, after))
+    assert (row.before.rounds, row.after.rounds) == (3, 4)
+    assert row.change.ratio.low < 1 < row.change.ratio.high
+    assert not row.change.verdict.differs
+    assert row_of(compared(before[-1:], after[-1:])).change.verdict.differs
+    assert row_of(compared(before, runs(4.0, 3, 4))).change.verdict == "slower"
+
+
 def test_one_experiment_beside_many_hosts_has_no_interval() -> None:
     """Its rounds do not tell how hosts differ."""
     one = make_extract({OTHER: 3.0}, 2)

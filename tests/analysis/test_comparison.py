@@ -12,14 +12,16 @@ import pytest
 
 from interlock.analysis import comparison as compare
 from interlock.analysis import statistics
-from interlock.analysis.comparison import DetailFigure, Row, Summary, Table, details_of
+from interlock.analysis.comparison import DetailFigure, Row, Summary, Table, counted, details_of
 from interlock.analysis.statistics import relative_error
 from interlock.analysis.verdicts import Comparison
+from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Detail
 from interlock.results.experiments import BenchmarkValues, Outcome, State
 from tests.builders import (
     OK,
+    ROOT,
     make_benchmark,
     make_built,
     make_cell,
@@ -361,6 +363,20 @@ def test_a_limit_is_compared_with_nothing_and_makes_no_difference_harder_to_show
     assert comparison.p == comparison.ratio.p
 
 
+def test_the_noise_of_a_limit_widens_no_interval() -> None:
+    """With limits of a download 24 of 156 rows were undecided in the report, of which 8 had been called decided."""
+    rows = {BASE: by_rounds(1.0), OTHER: by_rounds(1.1)}
+    alone, beside = (
+        compare.tables(
+            make_experiment([BASE, OTHER], workloads={"locks": make_workload()}),
+            {(label, "locks"): {"uncontended": one} for label, one in some.items()},
+            {},
+        )
+        for some in (rows, rows | {"limit+noisy": make_values(*([3.0**number] * 2 for number in range(5)))})
+    )
+    assert [row.to_baseline for row in alone[0].rows] == [row.to_baseline for row in beside[0].rows]
+
+
 def test_without_a_limit_that_has_figures_there_is_no_share() -> None:
     table = table_of({BASE: by_rounds(1), OTHER: by_rounds(2)})
     assert table.limits == ()
@@ -386,3 +402,11 @@ def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_as_far_as_it_is
         BASE: (),
         OTHER: ("built otherwise: -O2 + PGO + LTO beside -O3",),
     }
+
+
+def test_of_every_shipped_workload_something_counts_on_one_cpu_and_on_more() -> None:
+    for workload in catalogs.load(ROOT).workloads.values():
+        for cpus in (1, 2, 64):
+            assert counted(workload.benchmarks, cpus), (workload.name, cpus)
+            curves = [one.scaling.name for one in counted(workload.benchmarks, cpus) if one.scaling]
+            assert len(curves) == len(set(curves)), (workload.name, cpus)

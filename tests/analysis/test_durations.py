@@ -42,12 +42,24 @@ def experiment(name: str, started: str, **changes: Any) -> Experiment:
     return make_experiment(["base", "a"], **{**parts, "workloads": workloads, **changes})
 
 
-def test_a_workload_takes_what_its_cells_took_in_the_latest_experiment_that_was_as_quick() -> None:
+def test_a_workload_takes_what_its_cells_took_in_the_latest_experiment_that_recorded_it_as_quick() -> None:
     times = {"locks": Times(preparing_s=4, measuring_s=10, profiling_s=6)}
-    old, new = experiment("old", "2026-01"), experiment("new", "2026-02", times=times)
-    full = experiment("full", "2026-03", settings=old.settings.model_copy(update={"quick": False}))
-    cut = experiment("cut", "2026-04", ended_by="Ctrl-C")
+    old = experiment("old", "2026-01", times={"write": times["locks"], "locks": Times(measuring_s=900)})
+    new = experiment("new", "2026-02", times=times)
+    full = experiment("full", "2026-03", times=times, settings=old.settings.model_copy(update={"quick": False}))
+    cut = experiment("cut", "2026-04", times=times, ended_by="Ctrl-C")
     found = durations.of_measuring(["locks", "gone"], 5, [full, cut, new, old], quick=True)
     assert (found.seconds, found.sources, found.unknown) == (5 * 20 / 2, ("new",), ("gone",))
-    # Where times are not recorded by workload, the whole experiment's cells say it.
-    assert durations.of_measuring(["write"], 5, [old], quick=True).seconds == 5 * 400 / 4
+    assert durations.of_measuring(["write"], 5, [new, old], quick=True).sources == ("old",)
+
+
+def test_a_budget_ends_what_would_take_longer_or_is_unknown() -> None:
+    known = durations.Estimate("measuring", 900, ("a",))
+    assert known.within(720).words == "measuring at most 12 min"
+    assert known.within(None) == known.within(1000) == known
+    assert durations.Estimate("measuring", 0, (), ("locks",)).within(720).words == "measuring at most 12 min"
+
+
+def test_an_experiment_from_before_times_were_recorded_says_nothing() -> None:
+    found = durations.of_measuring(["write"], 5, [experiment("old", "2026-01")], quick=True)
+    assert (found.seconds, found.sources, found.unknown) == (0, (), ("write",))

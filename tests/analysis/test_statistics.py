@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, ttest_1samp, ttest_ind, ttest_rel
@@ -293,3 +294,26 @@ def test_what_a_group_of_a_block_did_to_its_rows_is_in_no_ratio() -> None:
     assert second.estimate == pytest.approx(1.0, rel=0.03)
     assert first.low > 1.2
     assert first.rounds == 6
+
+
+FREEDOMS = st.floats(0.1, 1e5)
+
+
+@given(FREEDOMS, st.floats(-50, 50))
+def test_probabilities_are_those_of_scipy(freedom: float, t: float) -> None:
+    assert statistics.probability_below(freedom, t) == pytest.approx(float(scipy.special.stdtr(freedom, t)), rel=1e-9)
+
+
+@given(FREEDOMS, st.floats(0.6, 0.9999))
+def test_quantiles_are_those_of_scipy(freedom: float, probability: float) -> None:
+    found = statistics.quantile(freedom, probability)
+    assert found == pytest.approx(float(scipy.special.stdtrit(freedom, probability)), rel=1e-8)
+
+
+def test_without_degrees_of_freedom_there_is_no_quantile() -> None:
+    assert statistics.quantile(1e-6, 0.975) == math.inf
+
+
+@pytest.mark.parametrize(("t", "expected"), [(-math.inf, 0.0), (0.0, 0.5), (math.inf, 1.0)])
+def test_the_ends_and_the_middle_are_exact(t: float, expected: float) -> None:
+    assert statistics.probability_below(7.5, t) == expected

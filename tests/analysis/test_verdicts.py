@@ -16,6 +16,7 @@ from interlock.analysis.verdicts import (
     compare_rows,
     compared,
     looks_of,
+    open_labels,
     p_of_difference,
     undecided_labels,
 )
@@ -71,6 +72,17 @@ def test_the_larger_the_error_the_more_rounds_are_asked_for_and_none_if_it_is_de
     assert many is not None
     assert 0 < few < many
     assert Comparison(BASE, ratio(2.0), 0.0, 1.0).more_rounds is None
+
+
+def test_what_needs_more_rounds_than_are_in_reach_is_not_waited_for() -> None:
+    near, far = (Comparison(BASE, ratio(1.03, error), 1.0, 1.0) for error in (0.011, 0.2))
+    assert near.more_rounds
+    assert far.more_rounds
+    found = {("near", BASE): near, ("far", BASE): far}
+    assert near.more_rounds < 10 < far.more_rounds
+    assert open_labels(found, found, {"near", "far", BASE}, reach=10) == {"near", BASE}
+    assert open_labels(found, found, {"near", "far", BASE}) == {"near", "far", BASE}
+    assert open_labels({}, found, {"far", BASE}, reach=0) == {"far", BASE}, "nothing is known of it yet"
 
 
 def test_a_fixed_number_of_rounds_is_looked_at_once_and_others_as_often_as_they_came_by() -> None:

@@ -83,7 +83,7 @@ def _files(programs: Sequence[Program]) -> dict[str, bytes]:
 def start_containers(client: Any, owner: str, images: dict[str, str], programs: Sequence[Program]) -> dict[str, Any]:
     """A container of each image (an id or a tag) by its name, on the last CPU alone; `cells.clean_up` removes them."""
     if importlib.util.find_spec("pyperformance") is None:
-        pytest.skip("pyperformance is not installed: pip install 'interlock[benchmarks]'")
+        pytest.skip("pyperformance is not installed: pip install 'interlock[test]'")
     first = next(iter(images.values()))
     volume = cells.create_instruments_volume(client, owner, first, _files(programs))
     compile_all = [PYTHON, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", PROGRAMS_AT]

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from interlock.analysis.selection import announced, ranks
+from interlock.analysis.pick.ranking import announced, ranks
 from interlock.analysis.statistics import fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.results.answers import Rank

@@ -75,7 +75,7 @@ def test_the_mode_of_2007_preloads_a_library_that_the_instruments_have() -> None
     library = Path(mode.environment["LD_PRELOAD"])
     assert library.parent == Path(MOUNT)
     assert (ROOT / "dockerfiles/instruments" / library.with_suffix(".c").name).is_file()
-    assert f"-o {library.name} " in (ROOT / "dockerfiles/instruments/Dockerfile").read_text(encoding="utf-8")
+    assert f"-o {library.name} " in (ROOT / "dockerfiles/instruments/make.sh").read_text(encoding="utf-8")
 
 
 def test_each_condition_differs_from_production_in_one_thing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -30,13 +31,13 @@ def test_a_metric_and_its_inverse_multiply_to_the_square_of_the_scale(seconds: f
 
 
 def test_a_metric_without_a_scale_above_zero_is_refused() -> None:
-    with pytest.raises(ValidationError, match="greater than 0"):
+    with pytest.raises(ValidationError, match="greater_than"):
         Metric(label="s", scale=0)
 
 
 @pytest.mark.parametrize(("program", "command"), [("locks.py", ["-c", "pass"]), (None, None)], ids=["both", "neither"])
 def test_a_benchmark_runs_either_its_command_or_the_workloads_program(program: str | None, command: Any) -> None:
-    with pytest.raises(ValidationError, match="benchmark 'turn' needs either"):
+    with pytest.raises(ValidationError, match="'turn'"):
         make_workload(program=program, benchmarks=[make_benchmark("turn", command=command)])
 
 
@@ -192,3 +193,19 @@ def test_a_record_that_says_whether_a_benchmark_ranks_is_read_and_a_file_that_do
 def test_a_right_that_is_none_of_a_cell_is_refused() -> None:
     with pytest.raises(ValidationError, match="rights"):
         make_workload(rights=["SYS_ADMIN"])
+
+
+DOWNLOADS = [one for one in catalogs.load(ROOT).workloads.values() if one.server and one.limits]
+
+
+@pytest.mark.parametrize("workload", DOWNLOADS, ids=lambda one: one.name)
+def test_a_limit_asks_for_the_files_that_the_server_has_and_counts_what_they_hold(workload: Workload) -> None:
+    sizes = {name: int(size) for name, size in workload.server.environment.items()} if workload.server else {}
+    for limit in workload.limits:
+        text = " ".join(limit.command)
+        splices = re.match(r"splice (\d+) ", text)
+        turns = int(splices[1]) if splices else 4 if re.search(r"\?(\[1-4\]|\{1,2,3,4\})", text) else 1
+        many = re.search(r"many/\[000-(\d+)\]", text)
+        assert many is None or int(many[1]) + 1 == sizes["MANY_FILES"], limit.name
+        held = sizes["MANY_FILES"] * sizes["MANY_MIB"] if many else sizes["SINGLE_MIB"]
+        assert limit.unit_count == turns * held, limit.name

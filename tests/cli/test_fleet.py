@@ -20,6 +20,7 @@ from interlock.fleet.running import Run
 from interlock.measure import experiment
 from interlock.results.experiments import Built, EngineName, Outcome, State
 from tests.builders import make_settings
+from tests.signing import make_key
 
 KIND = Kind(name="here", cpu="AMD EPYC", cores=2, kernel="6.12")
 OK = Outcome(state=State.OK)
@@ -123,7 +124,7 @@ def test_what_needs_containers_is_not_built_on_the_hosts_but_still_measured_as_u
     assert run.settings.variables["prefixes_options"] == [QUICKEST]
     assert run.record.settings.variants == ["official-3.13", QUICKEST]
     assert run.record.settings.baseline == QUICKEST
-    assert "needs a container engine" in supplied.built[0].outcome.reason
+    assert supplied.built[0].outcome.state is State.UNAVAILABLE
 
 
 def test_conditions_are_of_containers(
@@ -188,6 +189,51 @@ def test_images_of_a_registry_are_pulled_by_the_engine_that_was_named(
     assert run.settings.variables["interlock_engine"] == "podman"
     assert supplied.write_archive(run.settings.variables) == []
     assert set(engines) == {"connect podman", f"build with the {CLIENTS}podman"}
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A public key of a team's."""
+    return make_key(tmp_path, "team")[1]
+
+
+def test_the_hosts_pull_what_the_key_has_signed(
+    monkeypatch: pytest.MonkeyPatch,
+    engines: Asked,
+    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    registry: list[str | None],
+    key: Path,
+) -> None:
+    registry[0] = "registry.example.org/team"
+    assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS, "--key", str(key)) == 0
+    assert engines
+    assert ordered[0][0].settings.variables["images_key"] == str(key)
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "content", "code"),
+    [
+        (None, [], None, 2),
+        ("registry.example.org/team", ["--engine", "host"], None, 2),
+        ("registry.example.org/team", [], b"no key", 3),
+    ],
+    ids=["no registry", "no containers", "no key"],
+)
+def test_a_key_that_nothing_is_held_to_or_that_is_none_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+    engines: Asked,
+    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    registry: list[str | None],
+    key: Path,
+    place: str | None,
+    options: list[str],
+    content: bytes | None,
+    code: int,
+) -> None:
+    registry[0] = place
+    key.write_bytes(content or key.read_bytes())
+    assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS, *options, "--key", str(key)) == code
+    assert (engines, ordered) == ([], [])
 
 
 @pytest.mark.parametrize(("options", "named"), [([], False), (["--engine", "host"], True)])
@@ -273,7 +319,7 @@ def test_a_record_of_before_there_were_engines_to_choose_means_docker(
     old = json.loads(path.read_text())
     del old["engine"]
     path.write_text(json.dumps(old))
-    assert call(monkeypatch, "--resume", "2026-11-21-a", "--engine", "docker") == 0
+    assert call(monkeypatch, "--resume", str(path.parent), "--engine", "docker") == 0
     assert call(monkeypatch, "--resume", "2026-11-21-a") == 0
     assert [run.settings.variables["interlock_engine"] for run, _ in ordered] == ["", ""]
     assert engines[0] == "connect without a name"

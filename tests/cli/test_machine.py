@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.text import Text
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
 from interlock.cli import machine
+from interlock.cli.options import PlainConsole
 from interlock.engine.host.engine import HostEngine
 from interlock.errors import EngineError, FleetError
 from interlock.fleet import ansible
@@ -145,6 +148,23 @@ def test_what_the_playbook_does_not_mend_still_stands_in_the_way(
     with pytest.raises(EngineError, match=r"full\. Free some\.$"):
         ready(monkeypatch, [ENGINE, DISK], played, agreed=True)
     assert played == ["host.yml", "restore.yml"]
+
+
+@pytest.mark.parametrize("at_a_terminal", [False, True])
+def test_checks_fit_a_terminal_and_are_a_line_each_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, at_a_terminal: bool
+) -> None:
+    said = io.StringIO()
+    console = PlainConsole(file=said, width=60, force_terminal=at_a_terminal, no_color=True)
+    monkeypatch.setattr(machine, "console", console)
+    long = Check("tuning", CheckState.WARNING, "word " * 30, "mend " * 30)
+    machine.print_checks([long, DISK])
+    lines = Text.from_ansi(said.getvalue()).plain.splitlines()
+    if at_a_terminal:
+        assert max(map(len, lines)) <= 60
+        assert sum(line.strip().startswith("->") for line in lines) == 2
+    else:
+        assert [line.split()[0] for line in lines] == ["warning", "problem"]
 
 
 def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:

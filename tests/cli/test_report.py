@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 from interlock.cli import main, report
 from interlock.cli.matrix import resumed_place
 from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
+from interlock.report import overview
 from interlock.report.export import TABLES
 from interlock.results import store
 from tests.analysis.extracts import OTHER, THIRD, write_experiment
@@ -81,10 +83,17 @@ def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> N
     assert "History of 10 experiments" in shown
     assert "image of cpython-3.14t oldoldol -> newnewne" in shown
     assert "▁▁▁▁▁█████" not in shown
-    assert "over 1 experiment: 96 cores" in shown
+    assert shown.splitlines()[-1].endswith(": 2026-11-12-a")
     full = call("history", str(results), "--full").output
     assert "History of 1 experiment\n" in full
     assert "▁▁▁▁▁█████" in full
+
+
+def test_a_history_without_a_change_says_over_what_none_is_shown(results: Path) -> None:
+    lines = call("history", str(results), "--variants", THIRD).output.splitlines()
+    assert re.findall(r"\d+", lines[0].partition("experiments")[0]) == ["1", "10"]
+    assert "2 cores" in lines[1]
+    assert len(lines) == 3
 
 
 def test_a_history_of_some_variants_and_workloads(results: Path) -> None:
@@ -298,6 +307,6 @@ def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_say
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     result = call("report")
     assert result.exit_code == 0
-    assert result.stderr.startswith("shipped  2026-")
+    assert result.stderr.startswith(f"shipped  {overview.EXPERIMENT}:")
     assert result.stdout.splitlines()[0].split()[0] in {"SWITCH", "STAY", "MEASURE"}
     assert len(result.stdout.splitlines()) <= 40

@@ -77,7 +77,9 @@ def test_write_and_revert_leave_the_file_as_it_was(run: Run, file: Path) -> None
     assert file.read_bytes() != before
     assert run(file, "--revert")[0] == 0
     assert file.read_bytes() != before
-    assert run(file, "--revert", "--write")[0] == 0
+    code, _, err = run(file, "--revert", "--write")
+    assert code == 0
+    assert "--revert" not in err
     assert (file.read_bytes(), file.stat().st_mode) == (before, mode)
 
 
@@ -155,6 +157,8 @@ def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
         (["FILE.no", "--to", "cpython-3.14"], 7, "Dockerfile.no"),
         (["FOLDER", "--to", "cpython-3.14", "--stage", "app"], 2, "--stage"),
         (["FILE", "--revert", "--try"], 2, "--try"),
+        (["FILE", "--to", "cpython-3.14", "--key", "team.pub"], 2, "--check"),
+        (["FILE", "--check", "--to", "cpython-3.14", "--key", "nowhere.pub"], 3, "nowhere.pub"),
         (["--to", "cpython-3.14"], 7, "Dockerfile: "),
     ],
 )
@@ -248,3 +252,20 @@ def test_a_whole_repository_is_one_diff_one_check_and_one_revert(run: Run, repos
     assert run(repository, "--revert", "--write")[0] == 0
     assert contents(repository) == {**FILES, **LEFT}
     assert run(repository, "--revert", "--write")[0] == 1
+
+
+def test_a_revert_of_a_folder_takes_back_what_it_can_and_names_the_rest(run: Run, repository: Path) -> None:
+    swapped = [repository / name for name in FILES]
+    assert run(repository, "--to", "cpython-3.14t", "--write", "--local")[0] == 0
+    damaged = repository / "api" / "Dockerfile"
+    damaged.write_text(damaged.read_text().replace("FROM ", "ENV "))
+    kept, left = damaged.read_text(), repository / "api" / ".Dockerfile.interlock-abcdefgh"
+    left.write_text("FROM python:3.12-slim\n")
+    code, _, err = run(repository, "--revert", "--write")
+    assert code == 1
+    assert f"left      {damaged}:1: " in err
+    assert damaged.read_text() == kept
+    assert not left.exists(), "what a killed swap left"
+    assert [path.read_text() for path in swapped if path != damaged] == [
+        text for name, text in FILES.items() if name != "api/Dockerfile"
+    ]

@@ -99,3 +99,9 @@ def test_a_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_and_a_
             assert ownership.remove_dead(tmp_path) == [left]
             assert mine.is_dir()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "interlock-link", "interlock-unmarked"]
+
+
+@pytest.mark.parametrize("pid", ["²", "9" * 5000, "-1", ""])
+def test_whose_process_has_no_number_is_unknown(pid: str) -> None:
+    labels = ownership.labels_of("matrix-1") | {PID: pid}
+    assert ownership.life(labels) is Life.UNKNOWN

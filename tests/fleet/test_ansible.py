@@ -119,7 +119,7 @@ def _commands() -> str:
 def test_the_archive_has_what_pip_and_the_matrix_need_and_no_caches() -> None:
     with tarfile.open(fileobj=io.BytesIO(ansible.pack_project(ROOT))) as tar:
         names = set(tar.getnames())
-    assert {"pyproject.toml", "constraints.txt", "README.md"} <= names
+    assert {"pyproject.toml", "requirements/host.txt", "README.md"} <= names
     assert {"src/interlock/errors.py", "variants/bases.toml", "workloads/locks.py"} <= names
     assert "dockerfiles/instruments/Dockerfile" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith(("results", "tests", ".git"))]
@@ -180,6 +180,8 @@ def test_without_a_registry_there_is_none() -> None:
         ({"a": {"kind": KIND | {"turbo": True}}}, "a: kind.turbo"),
         ({"a": {"kind": KIND}, "b": {"kind": KIND | {"cores": 4}}}, "b: kind"),
         ({"a": {"kind": KIND, "registry": "x"}, "b": {"kind": KIND}}, "registry"),
+        ({"a": {"kind": KIND, "registry": ["x"]}}, "a: registry"),
+        ({"a": {"kind": KIND, "registry": 5}}, "a: registry"),
         ({}, ""),
     ],
 )
@@ -187,6 +189,15 @@ def test_what_is_wrong_is_said_with_its_key(hosts: dict[str, dict[str, Any]], ke
     with pytest.raises(InventoryError) as caught:
         parse(**hosts)
     assert (caught.value.file, caught.value.key) == ("inventory.yml", key)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "{", '{"_meta": []}', '{"_meta": {"hostvars": [1]}}', '{"_meta": {"hostvars": {"a": 1}}}'],
+)
+def test_a_list_that_is_no_inventory_is_refused(text: str) -> None:
+    with pytest.raises(InventoryError):
+        ansible.parse_inventory(Path("inventory.yml"), text)
 
 
 @pytest.mark.parametrize("content", [None, "all: ["])

@@ -49,9 +49,11 @@ HOSTS: dict[str, dict[str, Any]] = {
         "experiment_options": ["--engine", "host"],
     },
     "podman": {"interlock_engine": "podman", **REGISTRY},
+    "signed": {"interlock_engine": "podman", **REGISTRY},
     "unsaid": {"interlock_engine": "", **REGISTRY},
     "misspelt": {"interlock_engine": "dokcer"},
 }
+KEY = "a key"
 CLEANED = "clean --end fleet-abc.ash. by"
 
 
@@ -75,7 +77,11 @@ def stub(root: Path, host: str) -> dict[str, Any]:
     (folder / "interlock").write_text(STUB.format(python=sys.executable, said=str(folder / "said")))
     (folder / "interlock").chmod(stat.S_IRWXU)
     places = {"home": "home", "folder": "", "command": "interlock"}
-    return {**{f"interlock_{name}": str(folder / path) for name, path in places.items()}, **HOSTS[host]}
+    of_host = {f"interlock_{name}": str(folder / path) for name, path in places.items()}
+    if host == "signed":
+        of_host["images_key"] = str(root / "team.pub")
+        (root / "team.pub").write_text(KEY)
+    return {**of_host, **HOSTS[host]}
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +141,14 @@ def test_a_host_with_podman_gets_podman_and_the_images_by_it(run: Run) -> None:
     assert "role podman" in ready
     assert "role engine" not in ready
     assert ready[-2:] == [f"{CLEANED} podman", f"pull --registry example.org/team {QUICKEST} by podman"]
+
+
+def test_a_host_that_pulls_what_a_key_has_signed_gets_the_key_first(run: Run) -> None:
+    ready, _, _ = steps(run.said("signed"))
+    key = run.root / "signed/images.pub"
+    assert key.read_text() == KEY
+    assert ready[-1] == f"pull --registry example.org/team --key {key} {QUICKEST} by podman"
+    assert not (run.root / "podman/images.pub").exists()
 
 
 def test_a_host_of_which_no_engine_is_said_gets_docker(run: Run) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,18 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.engine.build.helpers import ensure_helper
 from interlock.engine.docker import connect
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import cells
+from interlock.engine.run.leftovers import clean_up
+from interlock.engine.symbols import symbols_tag
 from interlock.results.experiments import Built
 from tests.conftest import EXPERIMENTS, group_of
 from tests.integration import shared
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images, make_what_all_share
+from tests.integration.resources import remove_cells
 from tests.integration.toys import copy_project
 
 ENGINE_TESTS = {"integration", "proofs"}
@@ -45,11 +50,13 @@ def options(root: Path) -> BuildOptions:
 
 
 @pytest.fixture(scope="session")
-def client(catalog: Catalog, options: BuildOptions) -> Any:
+def client(catalog: Catalog, options: BuildOptions) -> Iterator[Any]:
     """The engine, which has what all images share."""
     engine = connect()
     make_what_all_share(engine.client, catalog, options)
-    return engine.client
+    yield engine.client
+    for image in engine.client.images.list(filters={"reference": symbols_tag("toy*", "standard")}):
+        engine.client.images.remove(image.id, force=True)
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +77,37 @@ def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory
     for variant in shared.VARIANTS:
         assert built[variant]
     return shared.measure(root, tmp_path_factory.mktemp("measured"))
+
+
+@pytest.fixture(scope="session")
+def instruments_image(client: Any, root: Path, built: Images) -> str:
+    """The image of the launcher and the profilers."""
+    base = built[QUICK].base
+    assert base is not None
+    return ensure_helper(client, root, "instruments", base)
+
+
+@pytest.fixture(scope="module")
+def programs() -> Mapping[str, bytes]:
+    """The programs in the volume of a file's cells: a file that has some defines it anew."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def instruments(
+    client: Any, instruments_image: str, programs: Mapping[str, bytes], request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """The volume of a file's cells, filled once; all that its OWNER has goes with it."""
+    owner = request.module.OWNER
+    yield cells.create_instruments_volume(client, owner, instruments_image, programs)
+    clean_up(client, owner)
+
+
+@pytest.fixture
+def volume(client: Any, instruments: str, nothing_left: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The volume that a file's tests share, which cells only read; what a test starts ends with it."""
+    yield instruments
+    remove_cells(client, request.module.OWNER)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ Argument: how many pairs of threads do the same at once, each pair with locks of
 through a pipe, which is no lock, that it has the lock, and gives it back when the waiter has waited for a while.
 """
 
+import gc
+import io
 import os
 import sys
 import threading
@@ -38,7 +40,7 @@ def wait_for_third(lock):
 
 def hold(lock, told, done):
     for _ in range(ROUNDS):
-        lock.acquire()
+        lock.acquire()  # holds
         os.write(told, b"x")
         time.sleep(HELD_S)
         lock.release()  # wakes
@@ -67,4 +69,10 @@ for one in pairs:
     one.start()
 for one in pairs:
     one.join()
+for _ in range(ROUNDS):
+    gc.collect()  # stops
+sink = io.open(os.devnull, "wb")  # noqa: UP020, SIM115  2.7's own files have no lock, and closing takes it once more
+for _ in range(ROUNDS):
+    sink.write(b"x")  # takes
+sink.close()
 mark(END)

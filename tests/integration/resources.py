@@ -21,7 +21,7 @@ def make_resources(
 ) -> Resources:
     """Everything under this owner, who cleans up after it; what is written goes into the folder."""
     protocol = (ROOT / "workloads/protocol.py").read_bytes()
-    needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, server=True, load=True)
+    needs = Needs(ROOT, [image], {"protocol.py": protocol, **programs}, ["server", "load"])
     return Resources(
         workspace=DockerEngine(client).set_up(owner, needs),
         folder=folder,

@@ -27,7 +27,7 @@ from interlock.results.experiments import Built, State
 from tests.integration import wheelhouse
 from tests.integration.conftest import leftovers
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, Images
-from tests.integration.toys import command, interlock
+from tests.integration.toys import command, copy_project, interlock
 
 Auditing = Callable[..., list[VariantAudit]]
 
@@ -92,6 +92,12 @@ toy-versions>1
 def free_threaded(built: Images) -> Built:
     """The one variant of which the GIL can come back."""
     return built[FREE_THREADED]
+
+
+@pytest.fixture(scope="module")
+def alone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with that variant and without its control, which would be audited with it: an image more, twice."""
+    return copy_project(root, tmp_path_factory.mktemp("alone") / "project", [FREE_THREADED], [])
 
 
 @pytest.fixture(scope="module")
@@ -329,20 +335,23 @@ def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
     assert re.search(r"pip \d+\.\d+ .*22\.2", old.outcome.reason)
 
 
-def test_the_command_is_a_gate_with_a_table_or_json(root: Path, free_threaded: Built, url: str, tmp_path: Path) -> None:
+def test_the_command_is_a_gate_with_a_table_or_json(
+    alone: Path, free_threaded: Built, url: str, tmp_path: Path
+) -> None:
     (tmp_path / "good.txt").write_text(f"--index-url {url}\ntoy-safe\n")
     (tmp_path / "bad.txt").write_text(f"--index-url {url}\ntoy-user\n")
     asked = ["audit", "--variants", free_threaded.variant]
-    good = interlock(root, *asked, "-r", str(tmp_path / "good.txt"))
+    good = interlock(alone, *asked, "-r", str(tmp_path / "good.txt"))
     assert (good.returncode, good.stderr) == (0, "")
     assert "toy-safe 1.0" in good.stdout
-    bad = interlock(root, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
+    bad = interlock(alone, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
     assert bad.returncode == 1
     error = json.loads(bad.stderr)["error"]
     assert error["kind"] == "AuditError"
     assert "toy-switcher 1.0 on cpython-3.13t" in error["message"]
     read = json.loads(bad.stdout)
-    audited = next(one for one in read["variants"] if one["variant"] == FREE_THREADED)
+    (audited,) = read["variants"]
+    assert audited["variant"] == FREE_THREADED
     assert [one["name"] for one in audited["packages"]] == ["toy-switcher", "toy-user"]
 
 
@@ -351,14 +360,14 @@ def is_of_audits(owner: str) -> bool:
 
 
 def test_an_interrupted_audit_leaves_nothing_behind(
-    client: Any, root: Path, free_threaded: Built, tmp_path: Path
+    client: Any, alone: Path, free_threaded: Built, tmp_path: Path
 ) -> None:
     before = leftovers(client, is_of_audits)
     file, data = wheelhouse.source("toy-slow", slow="import time; time.sleep(300)")
     with wheelhouse.index({file: data}) as address:
         (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-slow\n")
         words = command("audit", "-r", str(tmp_path / "r.txt"), "--variants", free_threaded.variant)
-        with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(words, cwd=alone, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             watchdog = threading.Timer(300, process.kill)
             watchdog.start()
             assert process.stdout is not None

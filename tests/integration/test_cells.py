@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Right
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.build.builds import ensure_helper
+from interlock.engine.build.helpers import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import cells
 from interlock.measure import processes
 from interlock.results.experiments import Built, Subject
 from tests.integration.images import NO_THREADS, QUICK, Images
-from tests.integration.resources import remove_cells
 from tests.integration.toys import mode_named
 
 OWNER = f"test-cells-{os.getpid()}"
@@ -32,19 +30,8 @@ MODE_OF = "cpython-2.7"
 
 
 @pytest.fixture(scope="module")
-def instruments(client: Any, root: Path, built: Images) -> Iterator[str]:
-    base = built[QUICK].base
-    assert base is not None
-    image_id = ensure_helper(client, root, "instruments", base)
-    yield cells.create_instruments_volume(client, OWNER, image_id, {"hello.py": b"print('hello from the volume')\n"})
-    leftovers.clean_up(client, OWNER)
-
-
-@pytest.fixture
-def volume(client: Any, instruments: str, nothing_left: None) -> Iterator[str]:
-    """Return the volume that all tests have, which only cells read; what a test starts ends with it."""
-    yield instruments
-    remove_cells(client, OWNER)
+def programs() -> dict[str, bytes]:
+    return {"hello.py": b"print('hello from the volume')\n"}
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:

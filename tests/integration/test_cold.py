@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,11 @@ from docker.errors import NotFound
 
 from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.build.builds import ensure_helper
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import cells
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import Built, State
 from tests.integration.images import NO_THREADS, Images
-from tests.integration.resources import remove_cells
 from tests.integration.toys import copy_project, interlock
 
 OWNER = f"test-cold-{os.getpid()}"
@@ -35,21 +32,6 @@ before = read()
 import json, xml.dom.minidom
 print('read %d' % (read() - before))
 """
-
-
-@pytest.fixture(scope="module")
-def instruments(client: Any, root: Path, built: Images) -> Iterator[str]:
-    base = built[NO_THREADS].base
-    assert base is not None
-    yield cells.create_instruments_volume(client, OWNER, ensure_helper(client, root, "instruments", base), {})
-    leftovers.clean_up(client, OWNER)
-
-
-@pytest.fixture
-def volume(client: Any, instruments: str, nothing_left: None) -> Iterator[str]:
-    """Return the volume that all tests have, which only cells read; what a test starts ends with it."""
-    yield instruments
-    remove_cells(client, OWNER)
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:

@@ -30,8 +30,9 @@ from interlock.catalog.variants import Base
 from interlock.cli import main
 from interlock.engine.build.base import LABEL, local_tag
 from interlock.engine.build.builds import ImageBuilder
-from interlock.engine.build.image import id_of_tag, labelled
+from interlock.engine.build.image import id_of_tag
 from interlock.engine.build.sources import tar_of
+from interlock.engine.build.steps import in_few_steps
 from interlock.engine.client import HASH_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry.api import Api, Entry, RemoteImage, Tagged, index_of, read_image, read_tag
@@ -141,8 +142,9 @@ class Team:
         catalog, options = catalogs.load(self.root), BuildOptions(self.root, self.root / "cache")
         plan = ImageBuilder(self.client, catalog, options, lambda *_: None).plan(catalog.variants[self.variant])
         labels = {HASH_LABEL: plan.content_hash, "interlock.variant": self.variant, "interlock.profile": "standard"}
-        dockerfile = labelled(b"FROM scratch\nCOPY python /bin/\n", {**labels, "test.build": uuid.uuid4().hex})
-        context = tar_of({"Dockerfile": dockerfile, "python": answering(**answers)}, 0o755)
+        labels |= {"test.build": uuid.uuid4().hex}
+        dockerfile = in_few_steps("FROM scratch\nCOPY python /bin/\n", {}, labels, is_shared=False)
+        context = tar_of({"Dockerfile": dockerfile.encode(), "python": answering(**answers)}, 0o755)
         self.client.images.build(fileobj=context, custom_context=True, tag=self.tag, rm=True)
 
     @property
@@ -323,7 +325,19 @@ def test_two_platforms_share_a_tag_by_an_index(team: Team, tmp_path: Path) -> No
     file = tmp_path / "Dockerfile"
     file.write_text("FROM python:3.13-slim\n")
     assert f"+FROM {team.name}@{index.digest}\n" in team.must("swap", str(file), "--to", team.variant)
+    told = {}
+    for asked in ("linux/arm64", "linux/s390x", "$TARGETPLATFORM"):
+        file.write_text(f"FROM --platform={asked} python:3.13-slim\n")
+        done = team.run("swap", str(file), "--to", team.variant)
+        told[asked] = [line for line in done.err.splitlines() if "linux/amd64" in line]
+    assert [asked for asked, lines in told.items() if lines] == ["linux/s390x"]
+    (missing,) = told["linux/s390x"]
+    assert missing.startswith("breaks")
+    assert all(part in missing for part in (f"{file}:1: ", "linux/s390x", "linux/amd64 and linux/arm64"))
     assert "unchanged" in team.push()
+    team.forget()
+    assert "pulled" in team.must("pull", team.variant, "--registry", team.place)
+    assert team.image.id == arm64, "whose files the project has now"
     team.forget()
     for entry, image_id in zip(index.entries, (amd64, arm64), strict=True):
         platform = f"linux/{entry['platform']['architecture']}"

@@ -98,16 +98,16 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
         signal.signal(number, handler)
 
 
-def output_of(client: Any, folder: Path) -> str:
-    """What the container of a built folder prints; no image of it stays, nor of its stages."""
+def output_of(client: Any, folder: Path, *bases: str) -> str:
+    """What the container of a built folder prints; no image of it stays, nor of its stages, which have these bases."""
     before = {image["Id"] for image in client.api.images(all=True)}
-    image, _ = client.images.build(path=str(folder), rm=True, forcerm=True)
     try:
+        image, _ = client.images.build(path=str(folder), rm=True, forcerm=True, network_mode="none")
         return str(client.containers.run(image.id, remove=True, network_mode="none").decode().strip())
     finally:
         for image_id in {image["Id"] for image in client.api.images(filters={"dangling": True})} - before:
             with suppress(APIError):  # of one that another worker has removed meanwhile
-                if is_made_from(client, client.images.get(image_id), OLD):
+                if any(is_made_from(client, client.images.get(image_id), base) for base in bases or (OLD,)):
                     client.images.remove(image_id)
 
 

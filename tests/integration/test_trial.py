@@ -20,8 +20,8 @@ from docker.errors import DockerException
 
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.results.answers import Trial
-from tests.integration.images import NO_THREADS, PTH, QUICK, Images
-from tests.integration.toys import BARE, command, interlock, toy_tarball, toy_variant
+from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
+from tests.integration.toys import command, copy_project, interlock
 
 # The name of an official image as a registry of one's own has it; swap knows it by that.
 OWN_IMAGE = "localhost:5000/trial-test/python:3.13-slim"
@@ -239,32 +239,29 @@ def test_ctrl_c_leaves_nothing(project: Path, service: Path) -> None:
     assert list((project / "results").iterdir()) == []
 
 
-def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(
-    client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On toys: the tests of the 'service' say in CPython's words what switched the GIL on, where it is off."""
-    mirror = tmp_path / "mirror"
-    for name, answers in (("toy-with", {}), ("toy-without", {"gil": "off", "thread_flavour": "free-threaded"})):
-        toy_variant(project, name, f"{name}.tgz", toy_tarball(mirror, f"{name}.tgz", answers=answers), base=BARE)
-    path = project / "variants/toy-without.toml"
-    path.write_text(path.read_text().replace('"pthread"', '"free-threaded"').replace('gil = "on"', 'gil = "off"'))
-    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(mirror))
+# In CPython's words, where the GIL is off: as a service's tests would have them of a package that needs it.
+SWITCHING = """\
+import sys
+if not sys._is_gil_enabled():
+    lock = "The global interpreter lock (GIL) has been enabled"
+    sys.stderr.write(lock + " to load module 'toy._toy', which has not declared that")
+"""
+
+
+@pytest.mark.usefixtures("own_image")
+def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(root: Path, built: Images, tmp_path: Path) -> None:
+    image = built[FREE_THREADED]
+    project = copy_project(root, tmp_path / "project", [FREE_THREADED], [])
     folder = tmp_path / "tests-only"
     folder.mkdir()
-    warning = (
-        "The global interpreter lock (GIL) has been enabled to load module 'toy._toy', which has not declared that"
-    )
-    (folder / "Dockerfile").write_text("FROM localhost/interlock/python:toy-with-bare\nCOPY tests.sh /\n")
-    (folder / "tests.sh").write_text(f'case $(python) in *gil=off*) echo "{warning}" >&2 ;; esac\n')
-    try:
-        built = interlock(project, "build", "toy-with", "toy-without")
-        assert built.returncode == 0, built.stdout + built.stderr
-        done = interlock(
-            project, "trial", str(folder), "--cmd", "sh /tests.sh", "--rounds", "2", "--variants", "toy-without"
-        )
-        assert done.returncode == 0, done.stderr
-        assert "do not switch  toy-without  the GIL came back: module 'toy._toy' switched it on" in done.stdout
-        assert ": do not switch: " in done.stdout
-    finally:
-        for name in ("toy-with", "toy-without"):
-            client.images.remove(f"localhost/interlock/python:{name}-bare", force=True)
+    (folder / "Dockerfile").write_text(f"FROM {OWN_IMAGE}\nCOPY tests.py /\n")
+    (folder / "tests.py").write_text(SWITCHING)
+    done = interlock(
+        project, "trial", str(folder), "--cmd", "python /tests.py", "--rounds", "2", "--profile", "standard",
+        "--variants", image.variant, "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (judged,) = [one for one in found["verdicts"] if one["label"] == FREE_THREADED]
+    assert judged["verdict"] == "do not switch"
+    assert "'toy._toy'" in judged["reason"]

@@ -1,23 +1,21 @@
-"""Stacks at waits and wakes of a program whose sites are known."""
+"""Stacks at waits and wakes of a program whose sites are known, and the acquires of its locks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from interlock.engine.build.builds import ensure_helper
-from interlock.engine.run import cells, leftovers
+from interlock.engine.protocol import StackOptions
+from interlock.engine.run import cells
 from interlock.engine.run.workspace import ContainerSandbox
+from interlock.errors import UnsupportedHereError
 from interlock.measure import processes, profiling
 from interlock.measure.stacks import Interpreter
-from interlock.results.lock_sites import LockSites
-from interlock.results.profiles import Method
+from interlock.results.profiles import Acquisitions, LockSites, Method
 from tests.integration import lock_lines
-from tests.integration.images import FREE_THREADED, QUICK, Images
-from tests.integration.resources import remove_cells
+from tests.integration.images import FREE_THREADED, PTH, QUICK, Images
 
 OWNER = "test-why"
 
@@ -25,35 +23,76 @@ pytestmark = pytest.mark.usefixtures("alone_on_the_machine")
 
 
 @pytest.fixture(scope="module")
-def image_id(client: Any, root: Path, built: Images) -> str:
-    base = built[QUICK].base
-    assert base is not None
-    return ensure_helper(client, root, "instruments", base)
+def programs() -> dict[str, bytes]:
+    return {lock_lines.PROGRAM.name: lock_lines.PROGRAM.read_bytes()}
 
 
-@pytest.fixture(scope="module")
-def volume(client: Any, image_id: str) -> Iterator[str]:
-    program = lock_lines.PROGRAM.read_bytes()
-    yield cells.create_instruments_volume(client, OWNER, image_id, {lock_lines.PROGRAM.name: program})
-    remove_cells(client, OWNER)
-    leftovers.clean_up(client, OWNER)
+@pytest.fixture
+def sandbox(client: Any, built: Images, volume: str, instruments_image: str, variant: str) -> ContainerSandbox:
+    cell = cells.start_cell(client, built[variant].image_id, cells.CellOptions(OWNER, volume, None))
+    return ContainerSandbox(client, cell, OWNER, instruments_image)
 
 
 @pytest.mark.parametrize(("variant", "pairs"), [(QUICK, 1), (QUICK, 8), (FREE_THREADED, 8)])
 def test_each_contended_acquire_comes_back_at_its_line_with_its_waits_and_its_waker(
-    client: Any, built: Images, volume: str, image_id: str, variant: str, pairs: int
+    sandbox: ContainerSandbox, pairs: int
 ) -> None:
-    cell = cells.start_cell(client, built[variant].image_id, cells.CellOptions(OWNER, volume, None))
-    found = lock_sites(ContainerSandbox(client, cell, OWNER, image_id), pairs)
-    lock_lines.assert_exact(found, pairs)
+    lock_lines.assert_exact(lock_sites(sandbox, pairs), pairs)
+
+
+@pytest.mark.parametrize("variant", [FREE_THREADED])
+def test_each_acquire_and_each_pause_is_counted_by_names_that_the_image_does_not_export(
+    sandbox: ContainerSandbox,
+) -> None:
+    found = acquisitions(sandbox, 1)
+    lock_lines.assert_taken(found)
+    lock_lines.assert_acquired(found, 1)
+    lock_lines.assert_stopped(found)
+
+
+@pytest.mark.parametrize(("variant", "has_symbols"), [(QUICK, False), (FREE_THREADED, True)])
+def test_functions_of_the_interpreter_have_names_where_its_symbols_are_here(
+    sandbox: ContainerSandbox, has_symbols: bool
+) -> None:
+    found = lock_sites(sandbox, 1)
+    without = [one for site in found.sites for one in site.c if one.startswith("python")]
+    assert bool(found.no_symbols) is bool(without) is not has_symbols
+
+
+@pytest.mark.parametrize("pairs", [1, 8])
+@pytest.mark.parametrize("variant", [PTH])
+def test_where_a_library_switches_threads_attempts_are_counted_without_their_ends(
+    sandbox: ContainerSandbox, pairs: int
+) -> None:
+    found = acquisitions(sandbox, pairs)
+    lock_lines.assert_attempted(found, pairs)
+    assert not found.ends_seen
+
+
+@pytest.mark.parametrize("variant", [PTH])
+def test_where_it_is_preloaded_onto_another_build_nothing_is_known_of_its_locks(sandbox: ContainerSandbox) -> None:
+    preloaded = replace(Interpreter(sandbox).frames(), attempts=False)
+    with pytest.raises(UnsupportedHereError):
+        preloaded.with_acquires()
 
 
 def lock_sites(sandbox: ContainerSandbox, pairs: int) -> LockSites:
     asked = Interpreter(sandbox)
     options = asked.frames()
+    return profiling.lock_sites_from(_watched(sandbox, options, pairs), profiling.PROGRAM_PHASE, 1, asked, options)
+
+
+def acquisitions(sandbox: ContainerSandbox, pairs: int) -> Acquisitions:
+    asked = Interpreter(sandbox)
+    options = asked.frames().with_acquires()
+    text = _watched(sandbox, options, pairs)
+    return profiling.acquisitions_from(text, profiling.PROGRAM_PHASE, 1, asked, options)
+
+
+def _watched(sandbox: ContainerSandbox, options: StackOptions, pairs: int) -> str:
     program = f"{processes.WORKLOADS}/{lock_lines.PROGRAM.name}"
     with sandbox.count(Method.BPF, options) as counting:
         ended = sandbox.run([processes.LAUNCH, "--", "python", program, str(pairs)], 60)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
-    return profiling.lock_sites_from(counting.text, profiling.PROGRAM_PHASE, 1, asked, options)
+    return counting.text

@@ -197,8 +197,9 @@ def test_the_figure_of_a_block_is_the_mean_of_its_processes() -> None:
     assert by_block([0.0, 2.0], [1, 1]) == [1.0]
 
 
-def test_the_lower_quartile_is_not_moved_by_one_slow_value() -> None:
+def test_the_lower_quantiles_are_not_moved_by_slow_values() -> None:
     assert Estimator.LOWER_QUARTILE.of([1.0, 1.0, 1.0, 9.0]) == 1.0
+    assert Estimator.LOWER_DECILE.of([1.0, 1.0, *[9.0] * 9]) == 1.0
     assert Estimator.MEDIAN.of([1.0, 3.0]) == 2.0
     assert Estimator.LOWER_QUARTILE.of([5.0]) == 5.0
 

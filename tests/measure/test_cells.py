@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from interlock.catalog.variants import Gil, Surroundings
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.measure.cells import NO_PACKAGES, PackageSets, Session, install_required, open_sandbox
+from interlock.measure.cells import (
+    NO_PACKAGES,
+    PackageSets,
+    Phase,
+    Session,
+    Stopwatch,
+    agent_of,
+    install_required,
+    leave_cell,
+    open_cell,
+    open_sandbox,
+)
 from interlock.results.experiments import Outcome, PackageSet, State, Subject
 from tests.builders import (
     METRIC,
@@ -133,3 +145,79 @@ def test_hot_and_cold_read_the_interpreter_from_one_file_system_and_a_condition_
     session = Session(make_resources(workspace=network), measured, network)
     open_sandbox(session, Subject(variant="a", image_id="i", surroundings=Surroundings(interpreter=condition)))
     assert [one.interpreter for one in network.surroundings] == [expected]
+
+
+def test_a_phase_within_another_stops_the_outer_ones_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    clock = Stopwatch()
+    with clock.during(Phase.MEASURING):
+        now_s = 2.0
+        with clock.during(Phase.PREPARING):
+            now_s = 5.0
+        now_s = 6.0
+    now_s = 100.0
+    with clock.during(Phase.PROFILING):
+        now_s = 107.0
+    clock.add(Phase.PREPARING, 0.5)
+    times = clock.times
+    assert (times.preparing_s, times.measuring_s, times.profiling_s) == (3.5, 3.0, 7.0)
+    assert times.total_s == 13.5
+
+
+def test_an_error_stops_the_clock_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    clock = Stopwatch()
+
+    def fail() -> None:
+        nonlocal now_s
+        now_s = 2.0
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"), clock.during(Phase.MEASURING):
+        fail()
+    now_s = 50.0
+    assert clock.times.measuring_s == 2.0
+
+
+SUBJECT = Subject(variant="cpython-2.7", image_id="sha256:1")
+
+
+def test_a_workload_goes_on_in_the_sandboxes_of_the_one_before_with_their_agents() -> None:
+    resources = make_resources()
+    first, second = (Session(resources, make_workload(name), make_network()) for name in ("locks", "startup"))
+    one = open_cell(first, SUBJECT, Stopwatch())
+    agent = agent_of(one)
+    leave_cell(first, one)
+    again = open_cell(second, SUBJECT, Stopwatch())
+    assert again.sandbox is one.sandbox
+    assert agent_of(again) is agent
+    # The baseline and its twin are of one image, and each has a sandbox of its own.
+    assert open_cell(second, SUBJECT, Stopwatch()).sandbox is not one.sandbox
+    # Another image, or other surroundings, are other sandboxes.
+    leave_cell(second, again)
+    other = SUBJECT.model_copy(update={"image_id": "sha256:2"})
+    condition = SUBJECT.model_copy(update={"surroundings": Surroundings(seccomp="unconfined")})
+    assert not any(open_cell(second, found, Stopwatch()).sandbox is one.sandbox for found in (other, condition))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"benchmarks": [make_benchmark(arguments=["--into", "{scratch}/x"])]},
+        {"benchmarks": [make_benchmark(set_up=["x.py"])]},
+        {"benchmarks": [make_benchmark(cold=True)]},
+        {"rights": ["root"]},
+        {"kind": "pyperf", "benchmarks": [], "metric": METRIC},
+        {"server": {"environment": {}}},
+    ],
+)
+def test_what_a_workload_may_leave_in_a_sandbox_no_other_one_finds(changes: dict[str, Any]) -> None:
+    resources = make_resources()
+    own = Session(resources, make_workload("own", **changes), make_network())
+    plain = Session(resources, make_workload("plain"), make_network())
+    for before, after in ((own, plain), (plain, own)):
+        cell = open_cell(before, SUBJECT, Stopwatch())
+        leave_cell(before, cell)
+        assert open_cell(after, SUBJECT, Stopwatch()).sandbox is not cell.sandbox

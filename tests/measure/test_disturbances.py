@@ -88,6 +88,18 @@ def test_a_process_that_ends_while_it_is_read_is_left_out(tmp_path: Path) -> Non
     assert disturbances.sample(tmp_path).processes == {}
 
 
+@pytest.mark.parametrize(
+    "text", ["", "cpu a b c d e f g h i\n", "pswpin x\n", "1 2 3\n\n", "²\n", "9" * 5000, "7 (a) " + "x " * 30]
+)
+def test_what_no_kernel_prints_is_unknown_and_ends_nothing(tmp_path: Path, text: str) -> None:
+    cpu = "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count"
+    for path in ("proc/stat", "proc/vmstat", "proc/7/stat", cpu):
+        write(tmp_path, path, text)
+    found = disturbances.sample(tmp_path)
+    assert (found.total_s, found.swapped_in_pages, found.processes) == (None, None, {})
+    assert not found.throttles
+
+
 def test_where_nothing_can_be_read_nothing_is_known_and_nothing_is_warned_of(tmp_path: Path) -> None:
     before, after = disturbances.sample(tmp_path), disturbances.sample(tmp_path)
     known = {key: value for key, value in vars(after).items() if value is not None}

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from docker.errors import DockerException
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
@@ -16,9 +17,9 @@ from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, UsageError
 from interlock.measure import disturbances, experiment
+from interlock.measure.cells import Stopwatch
 from interlock.measure.experiment import Words
 from interlock.measure.rounds import TimeUsed
-from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import Measured
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State
@@ -71,8 +72,11 @@ def test_without_3_13_the_baseline_is_the_first_variant_that_was_built() -> None
 
 
 def test_a_wanted_baseline_that_was_not_built_is_an_error_with_the_choice() -> None:
-    with pytest.raises(UsageError, match=r"--baseline.*'nogil-3.9' is not among.*cpython-2.7"):
+    with pytest.raises(UsageError) as caught:
         experiment.choose_baseline("nogil-3.9", [image("cpython-2.7"), image("nogil-3.9", GONE)])
+    assert caught.value.key == "--baseline"
+    assert "nogil-3.9" in caught.value.found
+    assert "cpython-2.7" in caught.value.todo
 
 
 def test_with_nothing_built_there_is_nothing_to_measure_and_the_reasons_are_named() -> None:
@@ -251,17 +255,18 @@ class DyingEngine:
 
     name, is_elsewhere = EngineName.HOST, False
 
-    def __init__(self, starts: int) -> None:
+    def __init__(self, starts: int, error: Exception | None = None) -> None:
         self.starts, self.asked = starts, 0
+        self.error = error or EngineError(found="nobody answers", todo="Start it.")
 
     def facts(self) -> dict[str, str]:
         self._require_alive()
         self.asked += 1
-        return {"name": "host"}
+        return {"name": "host", "version": "1", "storage_driver": "none"}
 
     def _require_alive(self) -> None:
         if self.starts < 0:
-            raise EngineError(found="nobody answers", todo="Start it.")
+            raise self.error
 
     def run(self, _sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
         if "--loops" not in argv:
@@ -282,7 +287,8 @@ class DyingEngine:
         return SimpleNamespace(catalog=known)
 
     def clean_up(self, _owner: str) -> None:
-        self._require_alive()
+        if self.starts < 0:
+            raise EngineError(found="nobody answers", todo="Start it.")
 
 
 def small_assignment(results: Path, resumes: Experiment | None = None) -> experiment.Assignment:
@@ -331,6 +337,16 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     assert (found.ended_by, found.unfinished) == ("", [])
     assert (rounds_of("first"), rounds_of("second")) == (3, 3)
     assert sorted(path.name for path in folder.iterdir()) == sorted([found.host["folder"], "experiment.json"])
+
+
+@pytest.mark.parametrize("error", [None, ConnectionRefusedError(111, "refused"), DockerException("gone")])
+def test_the_error_that_ends_an_experiment_says_how_it_goes_on_whatever_else_fails_then(
+    error: Exception | None, tmp_path: Path
+) -> None:
+    with pytest.raises(EngineError) as caught:
+        run_small(DyingEngine(8, error), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    assert f"--resume {folder.name} " in caught.value.todo
 
 
 def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_path: Path) -> None:

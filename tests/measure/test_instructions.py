@@ -101,3 +101,8 @@ def test_half_a_per_cent_is_told_apart(mine: int, theirs: int, expected: Amount)
 def test_what_differs_less_than_counting_again_is_equal() -> None:
     one, other = Instructions(per_unit=1.05, spread=0.04, runs=2), Instructions(per_unit=1, spread=0.02, runs=2)
     assert compare_instructions(one, other)[1] is Amount.EQUAL
+
+
+def test_instructions_without_a_digit_are_none() -> None:
+    with pytest.raises(WorkloadError):
+        instructions.parse_cachegrind("==7== I   refs:      ,,,\n")

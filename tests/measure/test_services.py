@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -84,6 +85,10 @@ def test_no_answer_at_all_is_a_problem() -> None:
         ("", "nothing"),
         ("unable to connect to 172.17.0.4:8001 Connection refused\n", "refused"),
         ("Usage: wrk", "Usage"),
+        (DROPPED.replace("read 2824", "read d2824"), "Transfer"),
+        (DROPPED.replace("read 2824", "read"), "Transfer"),
+        (GOOD.replace("91.93", "9.1.93"), "Transfer"),
+        (GOOD.replace("1.10s", "1..10s"), "Transfer"),
     ],
 )
 def test_what_is_no_output_of_wrk_is_said_with_its_last_line(text: str, last: str) -> None:
@@ -235,3 +240,17 @@ def test_a_service_that_ends_before_it_is_healthy_is_not_waited_for() -> None:
     with pytest.raises(WorkloadError) as found:
         wait_until_healthy(replace(check(0, limit_s=60), require_running=require_running))
     assert found.value is ended
+
+
+@pytest.mark.parametrize("latencies", [{}, {"50": 1.0}, {**LATENCIES, "99": float("inf")}, {**LATENCIES, "50": -1.0}])
+def test_latencies_that_are_missing_or_no_numbers_are_no_figures(latencies: dict[str, float]) -> None:
+    with pytest.raises(WorkloadError):
+        services.parse_fixed_rate(printed(latency_s=latencies))
+
+
+@pytest.mark.parametrize("piece", ["\n", " \n", "1", "Socket errors: "])
+def test_what_a_load_prints_again_and_again_takes_no_time(piece: str) -> None:
+    start = time.process_time()
+    with pytest.raises(WorkloadError):
+        parse_wrk(piece * (200_000 // len(piece)))
+    assert time.process_time() - start < 2

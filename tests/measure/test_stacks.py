@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import types
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from interlock.engine.protocol import Ended
-from interlock.errors import WorkloadError
+from interlock.engine.protocol import Ended, StackOptions
+from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import stacks
 from interlock.measure.stacks import OFFSETS, Interpreter, Work, lock_sites_of
 from interlock.results.profiles import CallCounts, PhaseCounts
@@ -65,6 +67,7 @@ DATA = {
         {"phase": "work", "waiter": "2", "waker": "3", "waits": 1, "ns": 10},
         {"phase": "work", "waiter": "2", "waker": "gone", "waits": 1, "ns": 10},
     ],
+    "with_symbols": [],
 }
 
 
@@ -82,7 +85,86 @@ def test_sites_of_equal_stacks_are_one_and_edges_are_between_sites() -> None:
     assert (found.units, found.ns, found.waited_ns) == (3, 100, 40)
 
 
+@pytest.mark.parametrize("files", [[], ["/usr/local/bin/python3.13"]])
+def test_functions_without_names_have_a_reason_unless_there_are_symbols(files: list[str]) -> None:
+    data = {**DATA, "with_symbols": files}
+    found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    assert bool(found.no_symbols) is not bool(files)
+
+
+def test_acquires_of_equal_stacks_are_one_whose_maxima_are_not_added() -> None:
+    def place(stack: str, phase: str = "work") -> dict[str, Any]:
+        counts = {"acquires": 4, "contended": 3, "parked": 1, "wait_ns": 30, "max_wait_ns": 20}
+        return {"phase": phase, "stack": stack, **counts, "held": 4, "held_ns": 8, "max_held_ns": 5}
+
+    pause = {"phase": "work", "stack": "3", "pauses": 2, "stopping_ns": 3, "ns": 9, "max_ns": 6}
+    data = {
+        **DATA,
+        "probed": ["PyMutex_Lock", "PyMutex_Lock"],
+        "acquires": [place("1"), place("2"), place("3", "end")],
+        "pauses": [pause],
+    }
+    found = stacks.acquisitions_of(data, Work("work", counted(6, 46), 3), lambda _: {(("/app/a.py", 1, "f"), 4): 12})
+    (one,) = found.acquires
+    assert (one.caller, one.acquires, one.contended, one.spun) == ("/app/a.py:12 f", 8, 6, 4)
+    assert (one.wait_ns, one.max_wait_ns, one.held_ns, one.max_held_ns) == (60, 20, 16, 5)
+    assert [(one.caller, one.pauses, one.stopping_ns, one.max_ns) for one in found.pauses] == [
+        ("/app/a.py:12 f", 2, 3, 6)
+    ]
+    assert found.probed == ["PyMutex_Lock"]
+
+
+def test_acquires_are_not_probed_where_a_library_switches_threads() -> None:
+    assert "--probe" in StackOptions([], [], None).with_acquires().arguments()
+    with pytest.raises(UnsupportedHereError):
+        StackOptions([], [], None, switches_threads=True).with_acquires()
+
+
+@pytest.mark.parametrize(
+    ("options", "probed"),
+    [
+        (StackOptions([], [], None), "locks,gil"),
+        (StackOptions([], [], None, has_gil=False), "locks"),
+        (StackOptions([], [], None, switches_threads=True, attempts=True), "attempts"),
+    ],
+)
+def test_what_is_probed_is_what_the_interpreter_has(options: StackOptions, probed: str) -> None:
+    words = options.with_acquires().arguments()
+    assert words[words.index("--probe") + 1] == probed
+    assert "--probe" not in options.arguments()
+
+
 @pytest.mark.parametrize(("calls", "ns"), [(7, 46), (6, 47), (0, 0)])
 def test_sums_that_are_not_the_exact_counts_fail(calls: int, ns: int) -> None:
     with pytest.raises(WorkloadError):
         lock_sites_of(DATA, Work("work", counted(calls, ns), 3), lambda _: {})
+
+
+@pytest.mark.parametrize(
+    "said", ["", "[1]", "{}", '{"offsets": {}, "files": [], "missing": ""}', '{"offsets": 1}', "[" * 20_000]
+)
+def test_an_interpreter_that_says_something_else_of_its_frames_has_none(said: str) -> None:
+    sandbox: Any = SimpleNamespace(run=lambda *_: Ended(0, said, "no", False))
+    found = Interpreter(sandbox).frames()
+    assert (found.offsets, found.files) == (None, [])
+    assert found.no_frames
+    assert Interpreter(sandbox).lines([("/a.py", 1, "f", 4)]) == {}
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {**DATA, "sites": [1]}, {**DATA, "stacks": {"1": {}}}, {**DATA, "edges": [{"phase": "work"}]}]
+)
+def test_stacks_that_are_none_are_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(WorkloadError):
+        lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    with pytest.raises(WorkloadError):
+        stacks.acquisitions_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+
+
+def test_a_function_with_a_name_of_100_kilobytes_is_kept_shortened_and_takes_no_time() -> None:
+    start = time.process_time()
+    long = {"c": ["sem_wait (libc.s" * 6000], "python": [["/app/a.py" * 10_000, "f", 1, 4]]}
+    data = {**DATA, "stacks": dict.fromkeys(DATA["stacks"], long)}
+    found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    assert max(len(one) for site in found.sites for one in (*site.c, *site.python)) < 300
+    assert time.process_time() - start < 2

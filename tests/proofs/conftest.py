@@ -6,13 +6,16 @@ from tests.integration.conftest import (  # noqa: F401
     built,
     catalog,
     client,
+    instruments,
+    instruments_image,
     nothing_left,
     options,
     project,
     pytest_collection_modifyitems,
     quick,
     root,
+    volume,
 )
 from tests.integration.test_base import unreachable  # noqa: F401
-from tests.integration.test_profiler import image_id, instruments, is_in_a_cgroup, truth, volume  # noqa: F401
+from tests.integration.test_profiler import is_in_a_cgroup, programs, truth  # noqa: F401
 from tests.integration.test_registries import bridge, guarded, team, with_base  # noqa: F401

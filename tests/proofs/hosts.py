@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-import tomllib
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from docker.errors import APIError, NotFound
 
 from interlock.engine.build.sources import tar_of
 from interlock.engine.packages.workbench import gather
+from interlock.fleet.ansible import FILES
 from interlock.results.experiments import BaseImage
 from tests.builders import ROOT
 
@@ -32,8 +32,8 @@ RUN apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --
     docker-cli openssh-server {packages}
 RUN mkdir -p /run/sshd && cat /interlock-environment >> /etc/environment
 RUN set -a && . /interlock-environment && \\
-    pip install -q --no-cache-dir --break-system-packages --ignore-installed -c /constraints.txt \\
-    hatchling {requirements}
+    pip install -q --no-cache-dir --break-system-packages --ignore-installed \\
+    --require-hashes --only-binary :all: -r /requirements.txt
 CMD ["/usr/sbin/sshd", "-D", "-e"]
 """
 
@@ -68,15 +68,13 @@ def make_key(folder: Path) -> Key:
 def ready_image(client: Any, base: BaseImage, packages: list[str]) -> str:
     """The id of an image of a host on which all of Debian's packages and of Interlock's requirements are."""
     settings = gather((), ())
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = DOCKERFILE.format(
         base=base.reference,
         packages=" ".join(sorted({*packages, "python3-pip"})),
-        requirements=" ".join(f"'{one}'" for one in project["dependencies"]),
     )
     files = {f"files{place}": path.read_bytes() for place, path in settings.files.items() if path.is_file()}
     lines = [f"{name}='{value}'\n" for name, value in settings.environment.items()]
-    files["files/constraints.txt"] = (ROOT / "constraints.txt").read_bytes()
+    files["files/requirements.txt"] = (ROOT / "requirements/host.txt").read_bytes()
     context = {"Dockerfile": text.encode(), "files/interlock-environment": "".join(lines).encode(), **files}
     network = "host" if settings.host_network else None
     image, _ = client.images.build(
@@ -146,5 +144,6 @@ def copy_code(root: Path, project: Path) -> None:
     """What a host needs of Interlock besides the project's data."""
     for folder in ("src", "playbooks"):
         shutil.copytree(root / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"):
-        shutil.copy(root / file, project)
+    for file in FILES:
+        (project / file).parent.mkdir(exist_ok=True)
+        shutil.copy(root / file, project / file)

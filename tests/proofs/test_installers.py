@@ -1,4 +1,4 @@
-"""Real installers, of PyPI, take the interpreter of the image, whatever a project's .python-version says."""
+"""Real installers, of PyPI: which Python each takes in an image, and what a project's own files do to that."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import ContainerError
 
+from interlock.catalog.project import Catalog
+from interlock.engine.build.contract import ContractState
 from interlock.engine.build.image import read_context, run_build
+from interlock.engine.packages.uv_and_poetry import ask_installers
 from tests.integration.images import Images
 
 # It asks for a Python that no image here has.
@@ -45,6 +49,19 @@ requires-python = ">=3.9"
 package-mode = false
 """,
     "alone/.python-version": "3.8\n",
+    "told/pyproject.toml": """\
+[project]
+name = "told"
+version = "1"
+[tool.hatch.envs.default]
+skip-install = true
+[tool.hatch.envs.other]
+skip-install = true
+python = "3.8"
+""",
+    "told/.python-version": "3.8\n",
+    "fits/Pipfile": '[requires]\npython_version = "3.13"\n',
+    "differs/Pipfile": '[requires]\npython_version = "3.8"\n',
 }
 SAYS = "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
 INSTALL = "pip install -q --root-user-action=ignore --no-index --find-links /wheels"
@@ -68,7 +85,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     download = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "-d", str(folder)]
     subprocess.run([*download, "uv", "flit_core"], check=True)
-    subprocess.run([*download, "--python-version", "3.13", "poetry"], check=True)
+    subprocess.run([*download, "--python-version", "3.13", "poetry", "pdm", "pipenv", "hatch"], check=True)
     return folder
 
 
@@ -79,15 +96,16 @@ def said(client: Any, wheels: Path) -> Iterator[Any]:
     files = {path: text.encode() for path, text in PROJECT.items()}
     files |= {f"wheels/{path}": data for path, data in read_context(wheels).items()}
 
-    def run(image_id: str, command: str, python: str, lines: str) -> list[str]:
+    def run(image_id: str, command: str, python: str, lines: str = "") -> list[str]:
         dockerfile = f"FROM {image_id}\nCOPY . /app\nCOPY wheels /wheels\nWORKDIR /app\nRUN {command}\n"
         log: list[str] = []
         context = {**files, "Dockerfile": dockerfile.encode()}
         image = run_build(client, context, log, lambda _: None, network_mode="none")
         assert image, "".join(log)
         made.append(image)
-        output = client.containers.run(image, [python, "-c", f"{lines}{SAYS}"], remove=True, network_mode="none")
-        return str(output.decode()).split()
+        asked = ["sh", "-c", f'{python} -c "$0"', f"{lines}{SAYS}"]
+        output = client.containers.run(image, asked, remove=True, network_mode="none")
+        return str(output.decode().splitlines()[-1]).split()
 
     yield run
     for image_id in made:
@@ -103,6 +121,50 @@ def test_uv_takes_the_interpreter_of_the_image(built: Images, said: Any, case: s
 
 
 @pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(("lines", "kept"), [("", [True, True]), ("ENV UV_PYTHON=3.8", [False, True])])
+def test_a_check_installs_both_and_asks_which_interpreter_they_take(
+    client: Any, catalog: Catalog, built: Images, lines: str, kept: list[bool]
+) -> None:
+    variant = "cpython-3.14t"  # for 3.13t poetry's packages have no wheels
+    dockerfile = f"FROM {built[variant].image_id}\nLABEL asked=1\n{lines}\n"
+    image = run_build(client, {"Dockerfile": dockerfile.encode()}, [], lambda _: None)
+    assert image
+    try:
+        found = ask_installers(client, catalog.variants[variant], image)
+        assert [one.verdict is ContractState.OK for one in found] == kept
+    finally:
+        client.images.remove(image, force=True)
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_poetry_takes_the_interpreter_of_the_image(built: Images, said: Any) -> None:
     command = f"{INSTALL} poetry && cd alone && POETRY_VIRTUALENVS_IN_PROJECT=1 poetry -n install"
-    assert said(built["cpython-3.13"].image_id, command, "alone/.venv/bin/python", "") == ["13", "False"]
+    assert said(built["cpython-3.13"].image_id, command, "alone/.venv/bin/python") == ["13", "False"]
+
+
+# What takes the image's interpreter, whatever the project says or because it agrees, and what asks for another then.
+TAKES = {
+    "pdm, told to": ("pdm", "cd told && PDM_USE_PYTHON_VERSION=0 pdm run python"),
+    "pipenv, whose file agrees": ("pipenv", "cd fits && pipenv run python"),
+    "hatch": ("hatch", "cd told && hatch run python"),
+}
+ASKS = {
+    "pdm": ("pdm", "cd told && pdm run python"),
+    "pipenv": ("pipenv", "cd differs && pipenv run python"),
+    "hatch": ("hatch", "cd told && hatch run other:python"),
+}
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("case", TAKES)
+def test_what_swap_says_of_installers_is_what_they_do(built: Images, said: Any, case: str) -> None:
+    tool, python = TAKES[case]
+    assert said(built["cpython-3.13"].image_id, f"{INSTALL} {tool}", python) == ["13", "False"]
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("case", ASKS)
+def test_where_swap_warns_of_an_installer_it_looks_for_another_python(built: Images, said: Any, case: str) -> None:
+    tool, python = ASKS[case]
+    with pytest.raises(ContainerError):
+        said(built["cpython-3.13"].image_id, f"{INSTALL} {tool}", python)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import Any
 
 import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.run import cells, workspace
-from interlock.engine.run.workspace import ContainerWorkspace
+from interlock.engine.run.workspace import CGROUPS, HOST_CGROUPS, PROFILER, ContainerWorkspace, profiler_rights
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace
 from interlock.results.profiles import Method
 from tests.integration.images import QUICK, Images
-from tests.integration.test_profiler import OWNER, open_cell, profiled_wakes, run
+from tests.integration.test_profiler import OWNER, START_TRUTH, assert_exact, open_cell, profiled_wakes, run
 from tests.integration.toys import mode_named
 
 WAKING = "cpython-2.7"
 
+pytestmark = pytest.mark.usefixtures("alone_on_the_machine")
+
 
 def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
-    client: Any, catalog: Catalog, built: Images, volume: str, image_id: str
+    client: Any, catalog: Catalog, built: Images, volume: str, instruments_image: str
 ) -> None:
     """The count of 2007, to the call: every import takes the import lock once, and every release wakes."""
     mode = mode_named(catalog, WAKING, "waking-sem-post")
@@ -29,7 +33,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
-        with workspace.counting(client, image_id, OWNER, cell, Method.BPF) as counting:
+        with workspace.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
             run(client, cell, *argv, environment=environment)
             counting.stop()
         phases = profiling.parse_bpf(counting.text)
@@ -65,13 +69,52 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
 
 
 def test_perfs_tracepoints_find_the_futex_calls_per_unit_of_work_that_the_other_probes_find(
-    client: Any, built: Images, volume: str, image_id: str, is_in_a_cgroup: bool
+    client: Any, built: Images, volume: str, instruments_image: str, is_in_a_cgroup: bool
 ) -> None:
     if not is_in_a_cgroup:
         pytest.skip("perf has no cgroup to count by on this machine; tests/integration tests that it says so")
     method = Method.TRACEPOINTS
-    found = profiled_wakes(ContainerWorkspace(client, OWNER, image_id, volume), built[QUICK].image_id, method)
+    found = profiled_wakes(ContainerWorkspace(client, OWNER, instruments_image, volume), built[QUICK].image_id, method)
     assert found.futex_per_unit == pytest.approx(1, abs=0.01)
     assert found.calls_per_unit(["getppid"]) == pytest.approx(1, abs=0.01)
     assert found.method is method
     assert not found.perturbed
+
+
+@pytest.mark.parametrize("left_out", ["", "PERFMON", "BPF"])
+def test_two_capabilities_of_the_kernels_count_exactly_in_place_of_the_administrators(
+    client: Any, built: Images, volume: str, instruments_image: str, left_out: str
+) -> None:
+    """Whether this engine knows them or not: the profiler is started in its container with these rights alone."""
+    rights = profiler_rights(Method.BPF, os.uname().release)[0]
+    assert "SYS_ADMIN" not in rights
+    kept = [f"+{one.lower()}" for one in rights if one != left_out]
+    cell = open_cell(client, built, volume)
+    cell.reload()
+    box = client.containers.run(
+        instruments_image,
+        ["sleep", "300"],
+        entrypoint=[],
+        detach=True,
+        pid_mode="host",
+        network_mode="none",
+        volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
+        tmpfs={"/run": ""},
+    )
+    try:
+        box.reload()
+        entered = ["nsenter", f"--target={box.attrs['State']['Pid']}", "--mount"]
+        without = ["setpriv", "--no-new-privs", "--inh-caps=-all", f"--bounding-set={','.join(['-all', *kept])}"]
+        argv = [PROFILER, "--method", "bpf", "--pid", str(cell.attrs["State"]["Pid"]), "--cgroups", CGROUPS]
+        with subprocess.Popen([*entered, *without, *argv], stdout=subprocess.PIPE, text=True) as profiler:
+            assert profiler.stdout is not None
+            is_ready = profiler.stdout.readline() == "ready\n"
+            if is_ready:
+                run(client, cell, *START_TRUTH)
+            profiler.terminate()
+            said = profiler.stdout.read()
+    finally:
+        box.remove(force=True)
+    assert is_ready is not bool(left_out)
+    if is_ready:
+        assert_exact(said)

@@ -9,7 +9,7 @@ import pytest
 from interlock.catalog.project import SHARED_FILES, Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build import contract
-from interlock.engine.build.builds import interpreter_layer, verify
+from interlock.engine.build.builds import last_layer, verify
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
@@ -30,7 +30,7 @@ def test_a_variant_is_what_its_file_declares_however_often_it_is_built(
     assert image.outcome.state is State.OK, image.outcome.reason
     assert contract.failures(contract.examine(client, variant, image.image_id)) == []
     if variant.kind is SourceKind.SOURCE:
-        assert said[-1] == f"reproducible: {interpreter_layer(client, image.image_id)}"
+        assert said[-1] == f"reproducible: {last_layer(client, image.image_id)}"
 
 
 def made(client: Any, catalog: Catalog, options: BuildOptions, name: str, said: list[str]) -> Built:

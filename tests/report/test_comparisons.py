@@ -210,6 +210,6 @@ def test_a_spoilt_file_is_named_from_another_process_too(folders: list[Path], mo
     for fewest in (100, 2):
         monkeypatch.setattr(comparisons, "MIN_PER_PROCESS", fewest)
         monkeypatch.setattr("os.cpu_count", lambda: 2)
-        with pytest.raises(StoreError, match="not a pyperf file") as caught:
+        with pytest.raises(StoreError) as caught:
             comparisons.read_extracts(folders)
         assert caught.value.file == str(spoilt)

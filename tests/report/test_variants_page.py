@@ -176,7 +176,7 @@ def test_every_sum_is_on_the_page_with_who_published_it_and_which_variants_use_i
     rows = next(rows for head, *rows in tables(plain()) if head[0] == "file")
     for variant in known().variants.values():
         for part in variant.downloads:
-            key = f"`{part.signature.key}`" if part.signature else "-"
+            key = f"`{part.signature.key}`" if part.signature else f"not checked: {part.unsigned}"
             wanted = [part.file, f"`{part.sha256}`", part.sum_from or "unknown", key]
             assert [row for row in rows if row[:4] == wanted and variant.name in row[4].split(", ")], part.file
 

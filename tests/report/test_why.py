@@ -6,9 +6,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from interlock.report.why import difference_section, flame_svg, sections_of, why_cells
-from interlock.results.lock_sites import Edge, LockSites, Site
-from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts
+from interlock.report.why import difference_section, flame_svg, sections_of, summary_text, why_cells
+from interlock.results.profiles import (
+    Acquires,
+    Acquisitions,
+    BenchmarkProfile,
+    Edge,
+    LockSites,
+    Method,
+    Pauses,
+    PhaseCounts,
+    Site,
+)
 
 INSIDE, USER = "/lib/threading.py:355 Condition.wait", "/app/<b>.py:3 f"
 WAIT = Site(
@@ -36,6 +45,21 @@ def test_tables_show_costs_per_unit_with_the_caller_first_and_what_is_inside() -
     assert all(len(row) == len(table.columns) for table in (locks, sites, edges) for row in table.rows)
 
 
+def test_acquires_show_what_spinning_resolved_and_holds_only_where_they_end() -> None:
+    place = Acquires(
+        lock="PyMutex of an object", caller=USER, python=[USER], c=[], acquires=8, contended=4, parked=1,
+        wait_ns=4_000_000, max_wait_ns=3_000_000, held=0, held_ns=0, max_held_ns=0,
+    )  # fmt: skip
+    pause = Pauses(caller=USER, python=[USER], c=[], pauses=2, stopping_ns=2_000_000, ns=6_000_000, max_ns=4_000_000)
+    held = place.model_copy(update={"held": 8, "held_ns": 2_000_000, "max_held_ns": 1_000_000})
+    found = Acquisitions(units=2, ns=1, probed=["PyMutex_Lock"], acquires=[place, held], pauses=[pause])
+    *_, taken, stopped = sections_of("x", FOUND.model_copy(update={"acquisitions": found}), "item")
+    shown = ("PyMutex of an object", "4", "50.0%", "75%", "2", "3")
+    assert taken.rows == ((*shown, "-", "-", "<b>.py:3 f", "-"), (*shown, "1", "1", "<b>.py:3 f", "-"))
+    assert stopped.rows == (("<b>.py:3 f", "1", "1", "3", "4", "-"),)
+    assert all(len(row) == len(table.columns) for table in (taken, stopped) for row in table.rows)
+
+
 def test_a_difference_has_both_costs_of_each_place() -> None:
     section = difference_section("new", "old", FOUND, LockSites(units=1, ns=1, sites=[]), "item")
     assert section.rows == (("new", "GIL in <b>.py f", "-", "-", "4", "2"),)
@@ -50,9 +74,15 @@ def test_a_flame_graph_is_xml_whose_layers_are_as_wide_as_the_image(sites: list[
     assert sum(widths) == (1200 if sites else 0)
 
 
+def test_a_service_that_stands_still_says_so_first() -> None:
+    assert summary_text(FOUND.model_copy(update={"stands_still": "no answer"})).startswith(
+        "it stands still (no answer)"
+    )
+
+
 def test_a_profile_says_why_or_why_not() -> None:
     profile = BenchmarkProfile(
         method=Method.BPF, perturbed=False, units=1, phases={"work": PhaseCounts(total=0, syscalls={})}, counted="work"
     )
-    assert why_cells(profile.model_copy(update={"why": FOUND}))[0] == ("GIL", "75%", "2", "<b>.py:3 f")
-    assert why_cells(profile.model_copy(update={"no_why": "no BTF"})) == [("not known: no BTF", "-", "-", "-")]
+    assert why_cells(profile.model_copy(update={"why": FOUND}))[0] == ("GIL", "75%", "2", "<b>.py:3 f", "<b>.py:3 f")
+    assert why_cells(profile.model_copy(update={"no_why": "no BTF"})) == [("not known: no BTF", "-", "-", "-", "-")]

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.errors import StoreError
-from interlock.measure import resuming
+from interlock.measure import recording
 from interlock.results import journal, store
 from interlock.results.experiments import State, Times
 from interlock.results.journal import KILLED, Journal
-from interlock.results.runs import read_runs
+from interlock.results.store import read_runs
 from tests.builders import ROOT, make_profile, make_workload
 from tests.results.writer import LABELS, begun, entry_of, run_of, value_of
 
@@ -64,7 +64,7 @@ def test_whatever_blocks_a_killed_process_has_written_can_be_reported_and_resume
         for label in LABELS
     }
     assert found.order == {"locks": [list(LABELS)] * 3}
-    assert resuming.remaining(found) == ["locks", "startup"]
+    assert recording.remaining(found) == ["locks", "startup"]
     assert sorted(path.name for path in folder.iterdir()) == ["box", "experiment.json"]
     assert store.read_experiment(folder) == found
 
@@ -74,7 +74,7 @@ def test_an_experiment_that_was_killed_before_a_block_says_so_and_begins_again(t
     write_blocks(folder, 0)
     found = store.read_experiment(folder)
     assert found == begun()
-    assert resuming.remaining(found) == ["locks", "startup"]
+    assert recording.remaining(found) == ["locks", "startup"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
@@ -226,3 +226,17 @@ def kill_once(folder: Path, after_s: float) -> int:
         lines = [first, *process.stdout.read().splitlines()]
     store.read_experiment(folder)
     return int([line for line in lines if line.strip()][-1])
+
+
+@pytest.mark.parametrize("changes", [{"values": []}, {"values": [-1.0]}, {"metadata": {"loops": "x"}}])
+def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path, changes: dict[str, object]) -> None:
+    folder = make_folder(tmp_path / "x")
+    write_blocks(folder, 2)
+    path = folder / store.JOURNAL_FILE
+    *lines, last, end = path.read_text().split("\n")
+    entry = json.loads(last)
+    entry["runs"]["a"]["uncontended"][0] |= changes
+    path.write_text("\n".join([*lines, json.dumps(entry), end]))
+    with pytest.raises(StoreError, match="journal"):
+        store.read_experiment(folder)
+    assert path.is_file()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -12,19 +11,16 @@ from typing import Any
 
 import pyperf
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition
 from interlock.errors import StoreError, UsageError
 from interlock.measure import cells, processes
 from interlock.results import store
-from interlock.results.experiments import BenchmarkValues, BuildRecord, ProgramOutput, Subject
+from interlock.results.experiments import BuildRecord, ProgramOutput, Subject
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
 from tests.builders import (
-    ROOT,
     make_benchmark,
     make_built,
     make_cell,
@@ -135,48 +131,6 @@ def test_experiments_in_a_place_that_is_a_file_are_refused(tmp_path: Path) -> No
         store.new_experiment(tmp_path / "results", "d")
 
 
-GENERATED = {"dockerfiles/a/build.sh": "echo a\n", "dockerfiles/a/Dockerfile": "FROM x\n", "schema.json": "{}\n"}
-
-
-@pytest.fixture
-def generated(tmp_path: Path) -> Path:
-    store.sync(tmp_path, GENERATED)
-    return tmp_path
-
-
-def test_what_was_just_generated_has_not_drifted(generated: Path) -> None:
-    assert store.drift(generated, GENERATED) == []
-
-
-def test_changed_missing_and_left_over_files_have_drifted_and_are_mended(generated: Path) -> None:
-    (generated / "dockerfiles/a/build.sh").write_text("echo b\n", encoding="utf-8")
-    (generated / "schema.json").unlink()
-    (generated / "dockerfiles/a/patches").mkdir()
-    (generated / "dockerfiles/a/patches/old.patch").write_text("", encoding="utf-8")
-    wrong = ["dockerfiles/a/build.sh", "dockerfiles/a/patches/old.patch", "schema.json"]
-    assert store.drift(generated, GENERATED) == wrong
-    store.sync(generated, GENERATED)
-    assert store.drift(generated, GENERATED) == []
-    assert (generated / "dockerfiles/a/build.sh").read_text(encoding="utf-8") == "echo a\n"
-    assert not (generated / "dockerfiles/a/patches/old.patch").exists()
-
-
-def test_the_folder_of_a_variant_that_is_gone_is_left_over(generated: Path) -> None:
-    store.write_atomically(generated / "dockerfiles/gone/build.sh", "")
-    assert store.drift(generated, GENERATED) == ["dockerfiles/gone/build.sh"]
-
-
-def test_a_folder_written_by_hand_is_not_looked_at(generated: Path) -> None:
-    store.write_atomically(generated / "dockerfiles/server/Dockerfile", "FROM x\n")
-    assert store.drift(generated, GENERATED) == []
-
-
-@pytest.mark.parametrize("damage", [b"echo a\r\n", b"\xff\xfe\n"], ids=["other line ends", "not text"])
-def test_a_file_with_other_bytes_has_drifted(generated: Path, damage: bytes) -> None:
-    (generated / "dockerfiles/a/build.sh").write_bytes(damage)
-    assert store.drift(generated, GENERATED) == ["dockerfiles/a/build.sh"]
-
-
 def test_an_experiment_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     experiment = make_experiment()
     store.write_json(tmp_path / "experiment.json", experiment)
@@ -267,7 +221,7 @@ def test_a_cell_without_a_file_has_no_values_and_no_profile(tmp_path: Path) -> N
 def test_a_spoilt_file_of_values_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "locks.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(StoreError, match="not a pyperf file") as caught:
+    with pytest.raises(StoreError) as caught:
         store.read_values(path)
     assert caught.value.file == str(path)
 
@@ -321,6 +275,12 @@ def test_durations_are_read_back_by_profile(tmp_path: Path) -> None:
     store.write_durations(tmp_path, "standard", {"b": 2.5, "a": 1})
     assert store.read_durations(tmp_path, "standard") == {"a": 1.0, "b": 2.5}
     assert store.read_durations(tmp_path, "release") == {}
+
+
+def test_where_durations_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store.write_durations(tmp_path / "file/cache", "standard", {"a": 1})
+    assert store.read_durations(tmp_path / "file/cache", "standard") == {}
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"{", b"[1]", b'{"a": "soon"}', b'{"a": null}', b"\xff\xfe"])
@@ -417,98 +377,6 @@ def test_an_experiment_without_a_name_is_named_by_its_day(tmp_path: Path) -> Non
     assert store.new_folder(tmp_path, None, "2026-11-21").name == "2026-11-21-a"
 
 
-FILES = sorted(path for path in ROOT.glob("results/reference/*/*/*/*.json") if ".profile" not in path.name)
-
-
-def by_pyperf(path: Path) -> dict[str, BenchmarkValues]:
-    suite = pyperf.BenchmarkSuite.load(str(path))
-    return {benchmark.get_name().split(" ", 1)[1]: _values(benchmark) for benchmark in suite.get_benchmarks()}
-
-
-def _values(benchmark: Any) -> BenchmarkValues:
-    runs = [run for run in benchmark.get_runs() if run.values]
-    metadata = [run.get_metadata() for run in runs]
-    return BenchmarkValues(
-        processes=[list(run.values) for run in runs],
-        user_s=[data["interlock_process_user_s"] for data in metadata],
-        sys_s=[data["interlock_process_sys_s"] for data in metadata],
-        units=[data["loops"] * data["inner_loops"] for data in metadata],
-        max_rss_bytes=max(data["mem_max_rss"] for data in metadata),
-        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(metadata[-1].get("interlock_gil_enabled"))),
-    )
-
-
-def test_every_file_of_the_reference_experiments_is_read_as_pyperf_reads_it() -> None:
-    assert len(FILES) > 150
-    for path in FILES:
-        assert store.parse_pyperf(path.read_bytes(), {}) == by_pyperf(path), path
-
-
-COSTS = st.fixed_dictionaries(
-    {
-        "mem_max_rss": st.integers(1, 10**9),
-        "interlock_process_user_s": st.floats(0, 9),
-        "interlock_process_sys_s": st.floats(0, 9),
-    },
-    optional={"interlock_gil_enabled": st.sampled_from(["true", "false"])},
-)
-RUNS = st.lists(st.tuples(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=3), COSTS), min_size=1, max_size=3)
-LOOPS = st.fixed_dictionaries({"loops": st.integers(1, 9), "inner_loops": st.integers(1, 9)})
-SUITE = st.dictionaries(st.sampled_from(["a", "b c", "d"]), st.tuples(LOOPS, RUNS), min_size=1)
-
-
-@settings(max_examples=50, deadline=None)
-@given(SUITE)
-def test_whatever_runs_have_in_common_is_read_as_pyperf_reads_it(
-    tmp_path_factory: pytest.TempPathFactory, suite: dict[str, tuple[dict[str, int], list[Any]]]
-) -> None:
-    """pyperf writes metadata once, with the suite or the benchmark, if all runs of it agree."""
-    benchmarks = []
-    for name, (loops, runs) in suite.items():
-        shared = {"name": f"locks {name}", **loops}
-        benchmarks.append(
-            pyperf.Benchmark(
-                [pyperf.Run(values, metadata={**shared, **costs}, collect_metadata=False) for values, costs in runs]
-            )
-        )
-    path = tmp_path_factory.mktemp("suite") / "locks.json"
-    pyperf.BenchmarkSuite(benchmarks).dump(str(path))
-    assert store.parse_pyperf(path.read_bytes(), {}) == by_pyperf(path)
-
-
-@pytest.mark.parametrize(
-    "text", [b'{"version": "0.9", "benchmarks": [1]}', b'{"version": "1.0", "benchmarks": []}', b'{"version": 1']
-)
-def test_another_format_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match=r"version|benchmark|EOF"):
-        store.parse_pyperf(text, {})
-
-
-def test_what_processes_reported_is_read_if_it_was_asked_for_and_all_of_them_reported_it() -> None:
-    def suite(*reports: dict[str, Any]) -> bytes:
-        shared = {"name": "locks a", "loops": 1, "inner_loops": 1, "mem_max_rss": 1}
-        shared |= {"interlock_process_user_s": 0.5, "interlock_process_sys_s": 0.5}
-        runs = [
-            pyperf.Run([1.0], metadata={**shared, **{f"interlock_{key}": one for key, one in report.items()}})
-            for report in reports
-        ]
-        text = io.StringIO()
-        pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(text)
-        return text.getvalue().encode()
-
-    text = suite(
-        {"same": 3, "own": 1.5, "once": 1, "colour": "red"},
-        {"same": 3, "own": 2, "colour": "red"},
-    )
-    wanted = {"a": ["same", "own", "once", "colour", "process_user_s"], "other": ["own"]}
-    assert store.parse_pyperf(text, wanted)["a"].reported == {
-        "same": [3, 3],
-        "own": [1.5, 2],
-        "process_user_s": [0.5, 0.5],
-    }
-    assert store.parse_pyperf(text, {})["a"].reported == {}
-
-
 @pytest.mark.parametrize(
     "name", ["../../x", "/tmp/x", "é", "", ".", "..", "a/b", "a\n", "-x", "a b", "x" * 300, "\udcff"]
 )
@@ -528,3 +396,35 @@ def test_a_damaged_experiment_stops_nobody_who_wants_those_that_can_be_read(tmp_
         (tmp_path / name).mkdir()
         (tmp_path / name / store.EXPERIMENT_FILE).write_text(text)
     assert len(store.readable_experiments(store.experiments_below(tmp_path))) == 2
+
+
+@pytest.mark.parametrize("name", [None, 7, "startup", ""])
+def test_a_cell_whose_benchmarks_have_no_name_cannot_be_gone_on_with(tmp_path: Path, name: object) -> None:
+    metadata = {"unit": "second", "loops": 1, **({} if name is None else {"name": name})}
+    suite = {"version": "1.0", "benchmarks": [{"metadata": metadata, "runs": [{"values": [1.0]}]}]}
+    (tmp_path / "cell.json").write_text(json.dumps(suite))
+    with pytest.raises(StoreError):
+        store.read_runs(tmp_path / "cell.json")
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a": "x"}', f'{{"a": 1{"0" * 400}}}', "[" * 20_000, "\x00"])
+def test_durations_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "durations-standard.json").write_text(text)
+    assert store.read_durations(tmp_path, "standard") == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"started": "soon"},
+        {"host": {"folder": "box"}},
+        {"host": make_experiment().host | {"memory_bytes": "8 GiB"}},
+        {"host": make_experiment().host | {"engine": {"name": "none", "version": "", "storage_driver": ""}}},
+        {"workloads": {}},
+        {"cells": [make_cell("cpython-3.13", "another")]},
+    ],
+)
+def test_a_record_that_no_reader_can_use_is_refused_where_it_is_read(tmp_path: Path, changes: dict[str, Any]) -> None:
+    store.write_json(tmp_path / store.EXPERIMENT_FILE, make_experiment(**changes))
+    with pytest.raises(StoreError, match=r"experiment\.json"):
+        store.read_experiment(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from interlock.results import store
 from interlock.results.experiments import Experiment, Outcome, State, Times
 from interlock.results.journal import KILLED, Entry, Journal, RunData
-from interlock.results.runs import read_runs
+from interlock.results.store import read_runs
 from tests.builders import OK, make_cell, make_experiment, make_settings, make_workload
 
 NOT_MEASURED = Outcome(state=State.NOT_MEASURED, reason="the end came first")

@@ -70,6 +70,9 @@ def test_what_the_new_image_is_not_is_said(to: NewImage, part: str) -> None:
         ("HEALTHCHECK --interval=3s CMD curl -f http://localhost", "install curl"),
         ("RUN <<E\nset -e\nunzip a\nE", "install unzip"),
         ("RUN a | xz -d", "install xz-utils"),
+        ('CMD ["sh", "-c", "git pull && exec app"]', "install git"),
+        ("RUN bash -c 'curl x'", "install curl"),
+        ("CMD uv run --frozen make", "install build-essential"),
     ],
 )
 def test_a_command_of_the_full_image_is_found_where_it_runs(line: str, needed: str) -> None:
@@ -89,6 +92,14 @@ def test_a_command_of_the_full_image_is_found_where_it_runs(line: str, needed: s
 )
 def test_what_is_installed_or_does_not_run_is_not_missed(lines: str) -> None:
     assert says(f"FROM python:3.13\n{lines}\n", "runs ") == []
+
+
+def test_what_holds_for_several_lines_is_one_warning() -> None:
+    text = "FROM python:3.13\nRUN git a\nRUN git b\nRUN curl x\nCMD git c\n"
+    warnings = by_weight(swapped_dockerfile(text, PLAIN, None, paths=False).warnings)
+    (found,) = [one for one in warnings if "git," in one.text]
+    assert found.line == 2
+    assert found.text.endswith("(and in line 3, 5)")
 
 
 def test_stages_below_run_on_the_swapped_image_too() -> None:
@@ -113,12 +124,67 @@ def heavy(text: str, to: NewImage = PLAIN) -> list[tuple[int, str]]:
         ("CMD exec gunicorn app", "threads"),
         ("COPY wheels /usr/local/lib/python3.13/site-packages/", "site-packages"),
         ("RUN python3 -m venv /opt/venv", "venv"),
+        ('CMD ["python", "-m", "uvicorn", "app:app"]', "threads"),
+        ('CMD ["uv", "run", "gunicorn", "app"]', "threads"),
+        ("COPY --from=unit:1.34.1-python3.13 /usr/sbin/x /usr/sbin/", "libpython"),
     ],
 )
 def test_what_needs_a_part_that_the_new_image_lacks_is_told_with_the_way_out(line: str, difference: str) -> None:
     lacks = replace(PLAIN, differences={difference: "is not there"}, ways_out={difference: "cpython-3.13-other"})
     assert says(f"FROM python:3.13-slim\n{line}\n", "is not there; use cpython-3.13-other", lacks) == [2]
     assert says(f"FROM python:3.13-slim\n{line}\n", "is not there", PLAIN) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["ENV PYTHONPATH=/venv/lib/python3.13/site-packages", "COPY x /usr/local/lib/python3.13/dist-packages/"]
+)
+def test_packages_elsewhere_do_not_need_the_official_layout(line: str) -> None:
+    debian = replace(PLAIN, differences={"site-packages": "dist-packages"})
+    assert heavy(f"FROM python:3.13-slim\n{line}\n", debian) == []
+
+
+@pytest.mark.parametrize("line", ["RUN pytest tests/unit --junit unit", "RUN echo unit: ok", "RUN pip install pyuwsgi"])
+def test_what_is_only_called_like_a_server_embeds_nothing(line: str) -> None:
+    lacks = replace(PLAIN, differences={"libpython": "one binary"})
+    assert heavy(f"FROM python:3.13-slim\n{line}\n", lacks) == []
+
+
+def test_of_a_free_threaded_builds_folder_the_paths_tell() -> None:
+    text = "FROM python:3.14-slim\nCOPY x /usr/local/lib/python3.14/site-packages/\n"
+    differing = replace(FREE, differences={"site-packages": "lib/pythonX.Yt"})
+    assert [line for line, weight in heavy(text, differing) if weight is Weight.BREAKS] == []
+
+
+def test_what_one_instruction_misses_is_one_warning() -> None:
+    text = "FROM python:3.13\nRUN git clone x && make -C x && gcc y\n"
+    assert says(text, "runs gcc and make and git, which the new image does not have: install build-ess") == [2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("FROM rust AS a\nFROM python:3.12-slim\nCOPY --from=a /wheels /wheels\n", [3]),
+        ("FROM manylinux AS a\nFROM python:3.12-slim\nCOPY --from=a /out/x-1.0-cp312-cp312-linux_x86_64.whl /\n", [3]),
+        ("FROM node AS a\nFROM python:3.12-slim\nCOPY --from=a /dist /packages\n", []),
+        ("FROM rust AS a\nFROM python:3.13-slim\nCOPY --from=a /wheels /wheels\n", []),
+    ],
+)
+def test_packages_of_an_image_that_does_not_show_its_python_are_told(lines: str, told: list[int]) -> None:
+    assert says(lines, "whether they are for python3.13 is not known") == told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("ENV PATH=/opt/conda/bin:$PATH", True),
+        ('ENV LANG=C PATH="/root/miniforge3/bin:${PATH}"', True),
+        ("ENV PATH /root/.pyenv/shims:$PATH", True),
+        ("ENV PATH=/app/.venv/bin:$PATH", False),
+        ("ENV PATH=$PATH:/opt/conda/bin", False),
+    ],
+)
+def test_another_python_that_path_has_first_is_told(line: str, told: bool) -> None:
+    assert heavy(f"FROM python:3.13-slim\n{line}\n") == ([(2, Weight.BREAKS)] if told else [])
 
 
 def test_a_library_of_the_interpreters_is_missed_where_another_base_takes_it() -> None:
@@ -182,6 +248,7 @@ def test_an_architecture_that_the_new_image_is_not_for_is_told(text: str, expect
         ("RUN uv sync --managed-python", Weight.BREAKS),
         ("RUN poetry env use 3.13", Weight.MAY_BREAK),
         ("RUN conda create -n x python=3.13", Weight.MAY_BREAK),
+        ("RUN conda env create -f environment.yml", Weight.MAY_BREAK),
         ("COPY pyproject.toml uv.lock .python-version ./", Weight.KNOW),
     ],
 )
@@ -190,11 +257,53 @@ def test_who_takes_another_python_than_the_images_is_told(line: str, weight: Wei
     assert [(one.line, one.weight) for one in found] == [(2, weight)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'CMD ["conda", "run", "-n", "app", "python", "-m", "app"]',
+        "RUN . /opt/conda/etc/profile.d/conda.sh && conda activate app && python -m app",
+        'SHELL ["micromamba", "run", "-n", "app", "/bin/bash", "-c"]',
+        "CMD exec /opt/conda/envs/app/bin/python -m app",
+        "RUN /opt/miniconda3/bin/pip install x",
+    ],
+)
+def test_another_python_that_a_command_runs_is_told(line: str) -> None:
+    assert heavy(f"FROM python:3.13-slim\n{line}\n") == [(2, Weight.BREAKS)]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("RUN pip install pdm && pdm install", True),
+        ("RUN python3 -m pdm sync --prod", True),
+        ("RUN PDM=1\nRUN <<E\npdm --no-lock install\nE", True),
+        ("RUN pipenv install --system --deploy", True),
+        ('CMD ["/usr/local/bin/hatch", "run", "serve"]', True),
+        ("RUN pip install pdm pipenv hatch", False),
+        ("RUN echo pdm install", False),
+        ("ENV PDM_USE_PYTHON_VERSION=0\nRUN pdm install", False),
+        ("ENV HATCH_PYTHON=self\nRUN hatch run x", False),
+        ("RUN poetry install", False),
+    ],
+)
+def test_who_takes_the_python_that_a_file_of_the_project_names_is_told(line: str, told: bool) -> None:
+    """Where the Python becomes another one; for the same one nothing changes."""
+    assert any("another Python where" in said or "ends where" in said for _, said in said_of(line, "3.12")) == told
+    assert heavy(f"FROM python:3.13-slim\n{line}\n") == []
+
+
+def said_of(lines: str, old: str) -> list[tuple[int, str]]:
+    return said(f"FROM python:{old}-slim\n{lines}\n")
+
+
 def test_an_old_uv_does_not_know_free_threaded_builds() -> None:
     text = "FROM python:3.14-slim\nCOPY --from=ghcr.io/astral-sh/uv:{} /uv /bin/\n"
     assert says(text.format("0.4.2"), "does not know python3", FREE) == [2]
     assert says(text.format("0.8.0"), "does not know python3", FREE) == []
     assert says(text.format("0.4.2"), "does not know") == []
+    builder = "FROM ghcr.io/astral-sh/uv:{}-python3.14-trixie-slim\n"
+    assert says(builder.format("0.4.2"), "does not know python3", FREE) == [1]
+    assert says(builder.format("0.8"), "does not know python3", FREE) == []
 
 
 @pytest.mark.parametrize(
@@ -220,6 +329,26 @@ def test_files_that_leave_for_a_python_that_stays_are_told(end: str, weight: Wei
 )
 def test_files_that_no_other_python_loads_are_not_told(end: str) -> None:
     assert [line for line, _ in heavy(f"FROM python:3.13-slim AS a\n{end}")] == []
+
+
+@pytest.mark.parametrize(
+    ("base", "told"),
+    [
+        ("debian:bookworm-slim", True),
+        ("node:22-bullseye", True),
+        ("ubuntu:24.04", True),
+        ("alpine:3.20", True),
+        ("nginx:1.27-alpine", True),
+        ("debian:trixie-slim", False),
+        ("ubuntu:25.04", False),
+        ("debian:stable", False),
+    ],
+)
+def test_an_interpreter_that_is_copied_whole_needs_libraries_of_its_release(base: str, told: bool) -> None:
+    text = "FROM python:3.13-slim AS py\nFROM {}\nCOPY --from=py {}\nRUN ls\n"
+    whole = text.format(base, "/usr/local /usr/local")
+    assert heavy(whole) == ([(3, Weight.BREAKS)] if told else [])
+    assert heavy(text.format(base, "/app/static /srv")) == []
 
 
 def test_uv_alone_may_be_copied_from_anywhere() -> None:
@@ -258,6 +387,7 @@ def test_files_of_a_python_that_stays_are_told() -> None:
     )
     assert says(text, "does not load in python3.13") == [4, 6, 7]
     assert says(text, "stage 'uv', which stays bitnami/python:3.12") == [4, 7]
+    assert says(text, "swap that stage too (--stage uv)") == [4, 7]
 
 
 def test_files_of_a_python_that_is_swapped_too_are_not() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from interlock.swap import paths
+from interlock.swap.dockerfile import parse_instructions, read_dockerfile
 from interlock.swap.edits import reverted, swapped_dockerfile
 from interlock.swap.image_names import NewImage
 from interlock.swap.paths import FoundVersion
@@ -39,6 +43,7 @@ def left(body: str, to: NewImage = FREE) -> list[FoundVersion]:
         ("RUN pip install /w/a-1-cp312-cp312-linux_x86_64.whl", "cp312-cp312", "cp314-cp314t"),
         ("RUN uv venv --python 3.12", "3.12", "3.14t"),
         ("ENV UV_PYTHON=3.12", "3.12", "3.14t"),
+        ("RUN uv sync -p 3.12", "3.12", "3.14t"),
         ("RUN <<E\npython3.12\nE", "python3.12", "python3.14t"),
         ("ONBUILD RUN python3.12", "python3.12", "python3.14t"),
         ("HEALTHCHECK CMD python3.12 x", "python3.12", "python3.14t"),
@@ -54,6 +59,8 @@ def test_a_version_becomes_what_it_is_called_in_the_new_image(body: str, old: st
         "RUN python3.11 -V",
         "RUN python3 -V",
         "RUN /usr/bin/python3.12 -V",
+        "RUN /opt/conda/envs/app/bin/python3.12 x",
+        "COPY x /root/.pyenv/versions/3.12.4/lib/python3.12/",
         "RUN ls /usr/lib/python3.12 /usr/share/python3.12",
         "RUN apt-get update && apt-get install -y python3.12 libpython3.12 \\\n  python3.12-dev",
         "RUN <<E\napt-get install -y python3.12\nE",
@@ -198,3 +205,12 @@ def test_the_default_of_an_arg_is_a_path_unless_it_names_an_image() -> None:
     assert [path.old for path in result.paths] == ["python3.12", "python3.12"]
     assert "A=x.example/uv:python3.12 P=/lib/python3.14t Q=python3.14t\n" in result.text
     assert reverted(result.text) == text
+
+
+def test_of_a_word_that_is_longer_than_any_path_a_part_is_read() -> None:
+    start = time.process_time()
+    read = read_dockerfile("FROM python:3.12-slim\nRUN " + "GE=a/python3.12/bookw" * 20_000)
+    found = paths.version_tokens(read, read.stages[0], parse_instructions(read.text)[1])
+    assert len(found) == 20_000
+    assert max(len(one.word) for one in found) <= 2 * paths.LONGEST_PATH
+    assert time.process_time() - start < 2

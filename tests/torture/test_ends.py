@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,23 +25,23 @@ from interlock.results.experiments import Experiment
 from tests.builders import ROOT, make_cell, make_experiment, make_settings, make_workload
 from tests.results.test_journal import expected, kill_once, measured
 from tests.results.writer import run_of
+from tests.torture.experiments import (
+    ENDS,
+    INTERLOCK,
+    LIMIT_S,
+    MATRIX,
+    Record,
+    count,
+    kept_and_resumed,
+    usual_duration_s,
+    values_of,
+)
 
-Record = Callable[[str, object], None]
-ENDS = "a completed block survives any end"
 START = "a start works in any surroundings"
 READ = "a file that cannot be read is named, and the others are read"
 TIMES = int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12"))
 KILLS = int(os.environ.get("INTERLOCK_TORTURE_KILLS", "100"))
 NAME = "tried"
-INTERLOCK = [sys.executable, "-c", "from interlock.cli.main import main; main()"]
-# Long enough to be ended anywhere, short enough to be begun often.
-MATRIX = ["matrix", "--variants", "cpython-3.13", "--workloads", "startup", "--rounds", "4", "--no-profile", "--quick"]
-LIMIT_S = 300
-
-
-def count(record: Record, promise: str, tried: int, lost: int) -> None:
-    for name, value in (("promise", promise), ("tried", tried), ("survived", tried - lost), ("lost", lost)):
-        record(name, value)
 
 
 def test_blocks_of_a_writer_that_is_killed_at_random_moments(record_property: Record, tmp_path: Path) -> None:
@@ -55,29 +54,9 @@ def test_blocks_of_a_writer_that_is_killed_at_random_moments(record_property: Re
     assert lost == 0
 
 
-def interlock(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*INTERLOCK, *words],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-
-
 @pytest.fixture(scope="module")
 def usual_s(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """How long an experiment takes that nothing ends, once its image is built."""
-    results = str(tmp_path_factory.mktemp("usual"))
-    durations = []
-    for name in ("first", "second"):
-        start_s = time.monotonic()
-        done = interlock(*MATRIX, "--name", name, "--results", results)
-        assert done.returncode == 0, done.stderr
-        durations.append(time.monotonic() - start_s)
-    return durations[-1]
+    return usual_duration_s(tmp_path_factory.mktemp("usual"))
 
 
 @pytest.fixture
@@ -89,45 +68,6 @@ def results(tmp_path: Path) -> Iterator[Path]:
     for owner in {one.labels[OWNER_LABEL] for one in client.containers.list(all=True, filters=owned)}:
         if owner.startswith(f"{NAME}-"):
             clean_up(client, owner)
-
-
-def complete_blocks(folder: Path) -> int:
-    """How many blocks the journal has that a killed process has left."""
-    path = folder / store.JOURNAL_FILE
-    return max(path.read_bytes().count(b"\n") - 1, 0) if path.is_file() else 0
-
-
-def values_of(folder: Path) -> set[float]:
-    if not (folder / store.EXPERIMENT_FILE).is_file():
-        return set()
-    found = store.read_cell_values(folder, store.read_experiment(folder))
-    return {value for cell in found.values() for one in cell.values() for some in one.processes for value in some}
-
-
-def kept_and_resumed(folder: Path, name: str) -> str:
-    """What is wrong with an experiment after its end; empty if nothing is."""
-    if not (folder / store.EXPERIMENT_FILE).is_file():
-        # Nothing was measured: the name is free.
-        done = interlock(*MATRIX, "--name", name, "--results", str(folder.parent))
-        return "" if done.returncode == 0 else f"begun again: {done.stderr}"
-    blocks = complete_blocks(folder)
-    described = store.read_experiment(folder)
-    before = values_of(folder)
-    # Blocks of round 0 have no values.
-    benchmarks = len(described.workloads["startup"].benchmarks)
-    if blocks > benchmarks and not before:
-        return f"{blocks} blocks and no value"
-    reported = interlock("report", str(folder))
-    if reported.returncode != 0:
-        return f"report: {reported.stderr}"
-    if described.ended_by:
-        resumed = interlock("matrix", "--resume", name, "--results", str(folder.parent))
-        if resumed.returncode != 0:
-            return f"resume: {resumed.stderr}"
-    now = store.read_experiment(folder)
-    if now.ended_by or now.unfinished or not before <= values_of(folder):
-        return f"resumed: {now.ended_by} {now.unfinished}, values lost: {len(before - values_of(folder))}"
-    return ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -179,10 +119,19 @@ def test_a_matrix_whose_disk_is_full(kilobytes: int, record_property: Record, re
     assert wrong == ""
 
 
+FULL_CACHE = """
+export XDG_CACHE_HOME="$(mktemp -d)"
+mount -t tmpfs -o size=16k none "$XDG_CACHE_HOME" || exit 99
+cat /dev/zero >"$XDG_CACHE_HOME/filler" 2>/dev/null
+"$@"; code=$?
+umount "$XDG_CACHE_HOME" && rmdir "$XDG_CACHE_HOME"
+exit $code
+"""
 SURROUNDINGS: dict[str, tuple[str, Mapping[str, str | None]]] = {
     "no HOME": ('exec "$@"', {"HOME": None}),
     "a HOME that is not there": ('exec "$@"', {"HOME": "/nonexistent/home"}),
     "a HOME that cannot be written": ('exec "$@"', {"HOME": "/proc"}),
+    "a cache on a full disk": (f"exec unshare -m sh -c '{FULL_CACHE}' sh \"$@\"", {}),
     "LANG=C": ('exec "$@"', {"LANG": "C", "LC_ALL": "C"}),
     "umask 077": ('umask 077; exec "$@"', {}),
     "no input": ('exec "$@" <&-', {}),

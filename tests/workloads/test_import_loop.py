@@ -44,8 +44,8 @@ def test_zero_loops_import_nothing(report: Report, where: str) -> None:
 def test_another_object_under_the_name_os_is_an_error(run_program: Run, where: str) -> None:
     done = run_program("import_loop.py", "--where", where, *ONCE, sabotage=SWAPPED_OS)
     assert done.returncode == 1
-    assert "expected the name os bound to <module 'os'" in done.stderr
-    assert "found 'an impostor'" in done.stderr
+    assert "<module 'os'" in done.stderr
+    assert "'an impostor'" in done.stderr
 
 
 def test_the_place_of_the_import_must_be_given(
@@ -77,14 +77,14 @@ def test_imports_that_a_thread_left_out_are_an_error(
     import_loop = module("import_loop")
     real = import_loop.import_in_thread
     monkeypatch.setattr(import_loop, "import_in_thread", lambda place, repeats, ended: real(place, repeats[1:], ended))
-    with pytest.raises(Exception, match="expected 100 imports, found 98"):
+    with pytest.raises(Exception, match=r"\b100\b.*\b98\b"):
         import_loop.time_imports_at_once(protocol.Threads(), 2, "function", 100)
 
 
 def test_another_object_in_one_of_the_threads_is_an_error(run_program: Run) -> None:
     done = run_program("import_loop.py", "--where", "function", "--threads", "2", *ONCE, sabotage=SWAPPED_OS)
     assert done.returncode == 1
-    assert "found 'an impostor'" in done.stderr
+    assert "'an impostor'" in done.stderr
 
 
 def test_threads_that_cannot_be_had_are_unsupported(report: Report) -> None:

@@ -239,7 +239,7 @@ def test_more_counts_than_were_made_or_none_at_all_are_an_error(
     for total in (0, 1001):
         monkeypatch.setattr(shared.Counter, "total", total)
         monkeypatch.setattr(shared, "count_without_lock", lambda counter, repeats: None)
-        with pytest.raises(Exception, match=f"expected a count of 1 to 1000, found {total}"):
+        with pytest.raises(Exception, match=rf"\b1\b.*\b1000\b.*\b{total}\b"):
             work.timed(1)
 
 

@@ -42,6 +42,7 @@ static void start(const struct target *target) {
         bpf_program__set_autoload(program->progs.interlock_task, false);
 #ifdef WITH_STACKS
     prepare_stacks(program, target);
+    choose_acquires(program, target);
 #endif
     if (syscalls__load(program) != 0)
         give_up("the kernel refuses the BPF program: %s", strerror(errno));
@@ -53,6 +54,9 @@ static void start(const struct target *target) {
         give_up("the cell's cgroup cannot be watched: %s", strerror(errno));
     if (syscalls__attach(program) != 0)
         give_up("the BPF program cannot be attached: %s", strerror(errno));
+#ifdef WITH_STACKS
+    attach_acquires(program, target);
+#endif
 }
 
 /* A slot of a per-CPU map, its 64-bit fields added up over the CPUs; those whose bit is set in `maxima` are maxima. */
@@ -218,18 +222,23 @@ static __u64 missed(void) {
 static void print(void) {
     const struct lost *lost = &program->bss->lost;
     syscalls__detach(program);
+#ifdef WITH_STACKS
+    detach_acquires();
+#endif
     printf("{\"schema_version\": 1, \"method\": \"bpf\", \"filter\": \"%s\", \"tasks_counted\": %s, ",
            program->rodata->by_namespace ? "pid namespace" : "cgroup",
            bpf_program__fd(program->progs.interlock_task) >= 0 ? "true" : "false");
     printf("\"lost\": {\"open_calls\": %llu, \"errors\": %llu, \"locks\": %llu, \"unknown_numbers\": %llu, "
-           "\"stacks\": %llu, \"sites\": %llu, \"edges\": %llu, \"codes\": %llu, \"missed\": %llu}, \"phases\": {",
+           "\"stacks\": %llu, \"sites\": %llu, \"edges\": %llu, \"codes\": %llu, "
+           "\"acquires\": %llu, \"pauses\": %llu, \"missed\": %llu}, \"phases\": {",
            lost->open_calls, lost->errors, lost->locks, lost->unknown_numbers, lost->stacks, lost->sites, lost->edges,
-           lost->codes, missed());
+           lost->codes, lost->acquires, lost->pauses, missed());
     for (unsigned phase = STARTUP; phase < SHOWN_PHASES; phase++)
         print_phase(phase);
     putchar('}');
 #ifdef WITH_STACKS
     print_stacks(program, phase_names, SHOWN_PHASES);
+    print_acquires(program, phase_names, SHOWN_PHASES);
 #endif
     printf("}\n");
 }

@@ -355,44 +355,106 @@ static bool find_shift(Elf *elf, __u64 *shift) {
     return false;
 }
 
-static void parse(struct builder *builder, Elf *elf) {
+static void parse_all_symbols(struct builder *builder, Elf *elf) {
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB))
+            parse_symbols(builder, elf, section, &header);
+    }
+}
+
+static void parse_unwinding(struct builder *builder, Elf *elf) {
     size_t names;
     Elf_Scn *section = NULL;
-    if (!find_shift(elf, &builder->shift) || elf_getshdrstrndx(elf, &names))
+    if (elf_getshdrstrndx(elf, &names))
         return;
     while ((section = elf_nextscn(elf, section))) {
         GElf_Shdr header;
-        if (!gelf_getshdr(section, &header))
+        if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
             continue;
         const char *name = elf_strptr(elf, names, header.sh_name);
-        if (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB)
-            parse_symbols(builder, elf, section, &header);
-        else if (name && strcmp(name, ".eh_frame") == 0 && header.sh_type != SHT_NOBITS)
+        if (name && strcmp(name, ".eh_frame") == 0)
             parse_eh_frame(builder, elf_getdata(section, NULL), header.sh_addr);
     }
+}
+
+/* Fills `path` with where the symbols of a file are; false if it has no build id. */
+static bool find_symbols(Elf *elf, const char *directory, char *path, size_t room) {
+    Elf_Scn *section = NULL;
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(section, &header) || header.sh_type != SHT_NOTE)
+            continue;
+        Elf_Data *data = elf_getdata(section, NULL);
+        GElf_Nhdr note;
+        size_t name, id, next = 0;
+        while (data && (next = gelf_getnote(data, next, &note, &name, &id))) {
+            const unsigned char *bytes = (const unsigned char *)data->d_buf;
+            if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || memcmp(bytes + name, "GNU", 4) != 0)
+                continue;
+            size_t length = snprintf(path, room, "%s/.build-id/", directory);
+            for (size_t index = 0; index < note.n_descsz && length < room; index++)
+                length += snprintf(path + length, room - length, index == 0 ? "%02x/" : "%02x", bytes[id + index]);
+            return length < room && (size_t)snprintf(path + length, room - length, ".debug") < room - length;
+        }
+    }
+    return false;
+}
+
+/* Opens a file with libelf; the caller ends both. NULL if it is none. */
+static Elf *open_elf(const char *path, int *descriptor) {
+    *descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (*descriptor < 0)
+        return NULL;
+    elf_version(EV_CURRENT);
+    Elf *elf = elf_begin(*descriptor, ELF_C_READ, NULL);
+    if (elf && elf_kind(elf) == ELF_K_ELF)
+        return elf;
+    elf_end(elf);
+    close(*descriptor);
+    return NULL;
+}
+
+/* What the file does not export has its name in a file of its own, at the same addresses. */
+static void add_symbols(struct builder *builder, Elf *elf, const char *directory) {
+    char path[PATH_MAX];
+    int descriptor;
+    Elf *symbols = find_symbols(elf, directory, path, sizeof path) ? open_elf(path, &descriptor) : NULL;
+    if (!symbols)
+        return;
+    parse_all_symbols(builder, symbols);
+    builder->file->has_symbols = true;
+    elf_end(symbols);
+    close(descriptor);
+}
+
+static void parse(struct builder *builder, Elf *elf, const char *symbols) {
+    if (!find_shift(elf, &builder->shift))
+        return;
+    parse_all_symbols(builder, elf);
+    parse_unwinding(builder, elf);
+    if (symbols)
+        add_symbols(builder, elf, symbols);
     sort_rows(builder->file);
     qsort(builder->file->functions, builder->file->function_count, sizeof *builder->file->functions, by_start);
 }
 
-bool read_elf_file(const char *root, const char *path, struct elf_file *file) {
+bool read_elf_file(const char *root, const char *path, const char *symbols, struct elf_file *file) {
     char whole[PATH_MAX];
     struct stat info;
+    int descriptor;
     *file = (struct elf_file){0};
     snprintf(file->path, sizeof file->path, "%s", path);
     snprintf(whole, sizeof whole, "%s%s", root, path);
-    int descriptor = open(whole, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0 || fstat(descriptor, &info) != 0) {
-        if (descriptor >= 0)
-            close(descriptor);
+    Elf *elf = open_elf(whole, &descriptor);
+    if (!elf)
         return false;
+    if (fstat(descriptor, &info) == 0) {
+        file->inode = info.st_ino;
+        parse(&(struct builder){.file = file}, elf, symbols);
     }
-    file->inode = info.st_ino;
-    elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(descriptor, ELF_C_READ, NULL);
-    if (elf && elf_kind(elf) == ELF_K_ELF)
-        parse(&(struct builder){.file = file}, elf);
-    if (elf)
-        elf_end(elf);
+    elf_end(elf);
     close(descriptor);
     return file->row_count > 0;
 }
@@ -422,4 +484,21 @@ const struct function *function_at(const struct elf_file *file, __u32 place) {
         return unnamed && unnamed->start != one->start ? unnamed : one;
     }
     return unnamed;
+}
+
+static bool is_named(const struct function *function, const char *name) {
+    size_t length = strlen(name);
+    const char *own = function->name;
+    if (!own || strncmp(own, name, length) != 0)
+        return false;
+    return !own[length] || (own[length] == '.' && !strstr(own, ".cold") && !strstr(own, ".part"));
+}
+
+const struct function *next_function(const struct elf_file *file, const char *name, const struct function *previous) {
+    const struct function *one = previous ? previous + 1 : file->functions, *end = file->functions + file->function_count;
+    for (; one < end; one++)
+        /* What is exported is in both tables. */
+        if (is_named(one, name) && (!previous || one->start != previous->start))
+            return one;
+    return NULL;
 }

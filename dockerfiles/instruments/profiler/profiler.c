@@ -25,7 +25,7 @@ void give_up(const char *format, ...) {
 
 static _Noreturn void usage(void) {
     fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY]"
-          " [--stacks CALL,... [--frames OFFSET,...] [--file ELF]...]\n", stderr);
+          " [--stacks CALL,... [--frames OFFSET,...] [--file ELF]... [--symbols DIRECTORY] [--probe locks|locks,gil|attempts]]\n", stderr);
     exit(EXIT_USAGE);
 }
 
@@ -34,6 +34,14 @@ static const struct method *parse_method(const char *name) {
         if (name && strcmp(name, methods[index]->name) == 0)
             return methods[index];
     usage();
+}
+
+static void parse_probe(const char *value, struct target *wanted) {
+    wanted->gil = strcmp(value, "locks,gil") == 0;
+    wanted->acquires = wanted->gil || strcmp(value, "locks") == 0;
+    wanted->attempts = strcmp(value, "attempts") == 0;
+    if (!wanted->acquires && !wanted->attempts)
+        usage();
 }
 
 static void refuse_beside_others(const struct target *target) {
@@ -64,6 +72,10 @@ int main(int count, char **arguments) {
             wanted.stacks = arguments[index + 1];
         else if (strcmp(arguments[index], "--frames") == 0 && value)
             wanted.frames = value;
+        else if (strcmp(arguments[index], "--probe") == 0 && value)
+            parse_probe(value, &wanted);
+        else if (strcmp(arguments[index], "--symbols") == 0 && value)
+            wanted.symbols = value;
         else if (strcmp(arguments[index], "--file") == 0 && value)
             wanted.files[wanted.file_count++] = value;
         else
@@ -85,6 +97,10 @@ int main(int count, char **arguments) {
     target.frames = wanted.frames;
     target.files = wanted.files;
     target.file_count = wanted.file_count;
+    target.symbols = wanted.symbols;
+    target.acquires = wanted.acquires;
+    target.gil = wanted.gil;
+    target.attempts = wanted.attempts;
     refuse_beside_others(&target);
     method->start(&target);
     puts("ready");

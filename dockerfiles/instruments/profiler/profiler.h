@@ -16,6 +16,9 @@ struct target {
     const char *frames; /* where the interpreter keeps its frames (stacks.h), or NULL */
     const char **files; /* ELF files that may be on a stack, as the cell sees them */
     unsigned file_count;
+    const char *symbols; /* the directory with their symbols by build id, or NULL */
+    bool acquires, gil; /* whether the functions that take locks and stop all threads are probed, and those of the GIL */
+    bool attempts;      /* or the beginnings of those that take locks alone */
 };
 
 /* A way to count: start, and print after the end. Both end the program with a reason on stderr if they cannot. */

@@ -154,11 +154,7 @@ static __always_inline void note_beginning(struct walk *walk) {
     __s32 number = walk->place.number;
     if (!offsets.list_file || (number != offsets.list_file && number != offsets.running_file))
         return;
-    struct beginnings none = {}, *known = bpf_map_lookup_elem(&beginnings, &walk->memory);
-    if (!known) {
-        bpf_map_update_elem(&beginnings, &walk->memory, &none, BPF_NOEXIST);
-        known = bpf_map_lookup_elem(&beginnings, &walk->memory);
-    }
+    struct beginnings none = {}, *known = kept_at(&beginnings, &walk->memory, &none);
     if (known && number == offsets.list_file)
         known->list = walk->place.start;
     if (known && number == offsets.running_file)
@@ -223,13 +219,19 @@ static __always_inline bool is_code(__u64 object) {
     return name[0] == 'c' && name[1] == 'o' && name[2] == 'd' && name[3] == 'e' && !name[4];
 }
 
+/* What tells functions apart: one may lie where another one was, with the same first line, as those of modules do. */
+static __always_inline __u64 identity_of(__u64 object) {
+    return (object * 0x100000001b3ULL ^ read_word(object + offsets.filename)) * 0x100000001b3ULL ^
+           read_word(object + offsets.name);
+}
+
 /* Keeps a function's file and name the first time; false if it is none. */
-static __noinline bool keep_code(__u64 object, __u32 first_line) {
+static __noinline bool keep_code(__u64 object, __u64 identity, __u32 first_line) {
     __u32 zero = 0;
     struct walk *walk = bpf_map_lookup_elem(&walks, &zero);
     if (!walk)
         return false;
-    struct code_key key = {.code = object, .process = walk->stack.process, .first_line = first_line};
+    struct code_key key = {.code = identity, .process = walk->stack.process, .first_line = first_line};
     if (bpf_map_lookup_elem(&codes, &key))
         return true;
     if (!is_code(object))
@@ -263,12 +265,13 @@ static long take_python_frame(__u32 index, void *unused) {
         return 1;
     __u64 code = read_word(walk->frame + offsets.code) & ~7ULL;
     __u32 first_line = read_half(code + offsets.first_line);
+    __u64 identity = identity_of(code);
     /* Between two runs of the interpreter's loop there are frames without code. */
-    if (keep_code(code, first_line)) {
+    if (keep_code(code, identity, first_line)) {
         __u32 slot = walk->stack.python_frames;
         if (slot >= PYTHON_FRAMES)
             return 1;
-        walk->stack.python[slot].code = code;
+        walk->stack.python[slot].code = identity;
         walk->stack.python[slot].first_line = first_line;
         walk->stack.python[slot].instruction = instruction_of(walk->frame, code);
         walk->stack.python_frames = slot + 1;
@@ -354,11 +357,7 @@ static __noinline __u64 take_stack(__u64 registers) {
 
 static __always_inline struct site_counts *site_of(const struct open_call *call) {
     struct site_key key = {.stack = call->stack, .phase = call->phase, .number = call->number, .operation = call->operation};
-    struct site_counts none = {}, *site = bpf_map_lookup_elem(&sites, &key);
-    if (!site) {
-        bpf_map_update_elem(&sites, &key, &none, BPF_NOEXIST);
-        site = bpf_map_lookup_elem(&sites, &key);
-    }
+    struct site_counts none = {}, *site = kept_at(&sites, &key, &none);
     if (!site)
         __sync_fetch_and_add(&lost.sites, 1);
     return site;
@@ -393,11 +392,7 @@ static __always_inline void count_edge(const struct open_call *call, __u32 proce
     if (!waker)
         return;
     struct edge_key key = {.waiter = call->stack, .waker = *waker, .phase = call->phase};
-    struct edge_counts none = {}, *edge = bpf_map_lookup_elem(&edges, &key);
-    if (!edge) {
-        bpf_map_update_elem(&edges, &key, &none, BPF_NOEXIST);
-        edge = bpf_map_lookup_elem(&edges, &key);
-    }
+    struct edge_counts none = {}, *edge = kept_at(&edges, &key, &none);
     if (!edge) {
         __sync_fetch_and_add(&lost.edges, 1);
         return;

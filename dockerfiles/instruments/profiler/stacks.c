@@ -22,7 +22,7 @@ static void read_files(const struct target *target) {
     snprintf(root, sizeof root, "/proc/%d/root", target->pid);
     file_count = target->file_count < MAX_FILES ? target->file_count : MAX_FILES;
     for (unsigned index = 0; index < file_count; index++)
-        if (read_elf_file(root, target->files[index], &files[index]))
+        if (read_elf_file(root, target->files[index], target->symbols, &files[index]))
             row_total += files[index].row_count;
 }
 
@@ -83,6 +83,11 @@ void fill_stacks(struct syscalls *program) {
     munmap(rows, size);
 }
 
+const struct elf_file *stack_files(unsigned *count) {
+    *count = file_count;
+    return files;
+}
+
 static void print_text(const char *text) {
     putchar('"');
     for (; *text; text++)
@@ -95,7 +100,7 @@ static void print_text(const char *text) {
     putchar('"');
 }
 
-/* "function (file)", or "file+0xstart" for a function without a name. */
+/* "function (file)", of a function's part too, or "file+0xstart" for one without a name. */
 static void print_function(__u64 packed) {
     unsigned index = (packed >> PLACE_BITS) - 1;
     __u32 place = packed & ((1ULL << PLACE_BITS) - 1);
@@ -108,7 +113,7 @@ static void print_function(__u64 packed) {
     const char *slash = strrchr(file->path, '/'), *name = slash ? slash + 1 : file->path;
     const struct function *function = function_at(file, place);
     if (function && function->name)
-        snprintf(text, sizeof text, "%s (%s)", function->name, name);
+        snprintf(text, sizeof text, "%.*s (%s)", (int)strcspn(function->name, "."), function->name, name);
     else
         snprintf(text, sizeof text, "%s+0x%x", name, function ? function->start : place);
     print_text(text);
@@ -184,5 +189,13 @@ void print_stacks(const struct syscalls *program, const char *const *phases, uns
     print_sites(program, phases, phase_count);
     printf("], \"edges\": [");
     print_edges(program, phases, phase_count);
+    printf("], \"with_symbols\": [");
+    comma = "";
+    for (const struct elf_file *file = files; file < files + file_count; file++)
+        if (file->has_symbols) {
+            printf("%s", comma);
+            print_text(file->path);
+            comma = ", ";
+        }
     putchar(']');
 }

@@ -13,6 +13,7 @@ enum {
     MAX_CODES = 16384,
     MAX_WAKERS = 65536,
     MAX_PLACES = 65536,
+    MAX_HOLDERS = 65536,
     MAX_FILES = 1024,
     FILE_NAME = 160,
     CODE_NAME = 96,
@@ -61,7 +62,7 @@ struct stack {
 };
 
 struct code_key {
-    __u64 code;
+    __u64 code; /* tells it from all others of the process: no address */
     __u32 process, first_line;
 };
 
@@ -91,6 +92,24 @@ struct edge_counts {
 struct waker_key {
     __u64 address;
     __u32 process, reserved;
+};
+
+/* What is known of a function that takes or gives back a lock: that it has no result, and always takes it; that nobody
+ * sees when the lock is given back; and that the lock is not its first argument, but one that the thread has at most once
+ * (the GIL). */
+enum { ALWAYS_TAKES = 1, GIVEN_BACK_UNSEEN = 2, OF_THE_THREAD = 4 };
+
+struct place_key {
+    __u64 stack;
+    __u32 phase, reserved;
+};
+
+struct acquire_counts {
+    __u64 acquires, contended, parked, wait_ns, max_wait_ns, held, held_ns, max_held_ns;
+};
+
+struct pause_counts {
+    __u64 pauses, stopping_ns, ns, max_ns;
 };
 
 #endif

@@ -84,6 +84,16 @@ struct {
     __type(value, __u32);
 } cell SEC(".maps");
 
+/* The value at a key, which is this one if there was none; NULL if the map is full. */
+static __always_inline void *kept_at(void *map, const void *key, const void *first) {
+    void *value = bpf_map_lookup_elem(map, key);
+    if (value)
+        return value;
+    /* Another CPU may have put one there in between: then that one is used. */
+    bpf_map_update_elem(map, key, first, BPF_NOEXIST);
+    return bpf_map_lookup_elem(map, key);
+}
+
 static __always_inline bool is_watched(void) {
     if (!by_namespace)
         return bpf_current_task_under_cgroup(&cell, 0) == 1;
@@ -151,6 +161,7 @@ static __always_inline bool wakes_in(__u32 operation) {
 /* Compiled twice: stacks need kernels that describe their types, and counting does not. */
 #ifdef WITH_STACKS
 #include "stacks.bpf.h"
+#include "acquires.bpf.h"
 #endif
 
 SEC("raw_tp/sys_enter")
@@ -189,6 +200,8 @@ int interlock_enter(struct bpf_raw_tracepoint_args *event) {
             futex->calls++;
     }
 #ifdef WITH_STACKS
+    if (number == FUTEX && waits_in(call.operation))
+        note_parking(thread);
     if (is_stacked(number))
         open_site(&call, process, event->args[0]);
 #endif
@@ -213,12 +226,7 @@ static __always_inline void count_wait(const struct open_call *call, __u32 proce
     if (bucket)
         ++*bucket;
     struct lock_key key = {.address = call->address, .process = process, .phase = call->phase};
-    struct lock_counts none = {}, *lock = bpf_map_lookup_elem(&locks, &key);
-    if (!lock) {
-        /* Another CPU may have put it there in between: then that one is used. */
-        bpf_map_update_elem(&locks, &key, &none, BPF_NOEXIST);
-        lock = bpf_map_lookup_elem(&locks, &key);
-    }
+    struct lock_counts none = {}, *lock = kept_at(&locks, &key, &none);
     if (!lock) {
         __sync_fetch_and_add(&lost.locks, 1);
         return;
@@ -297,6 +305,10 @@ int interlock_end(void *unused) {
         return 0;
     __u32 thread = bpf_get_current_pid_tgid();
     bpf_map_delete_elem(&open_calls, &thread);
+#ifdef WITH_STACKS
+    forget_acquires(thread);
+    bpf_map_delete_elem(&open_pauses, &thread);
+#endif
     return 0;
 }
 

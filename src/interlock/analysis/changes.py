@@ -28,7 +28,7 @@ from interlock.analysis.comparison import BenchmarkKey
 from interlock.analysis.statistics import Ratio, change_of, grouped_by_shape, ratio_over
 from interlock.analysis.verdicts import Comparison, compared
 from interlock.catalog.workloads import Benchmark
-from interlock.extras import LazyModule
+from interlock.errors import LazyModule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,7 @@ class ExperimentGroup:
     """Experiments of one cohort that are compared as one side.
 
     With one experiment on each side their ratios are compared as their rounds gave them. If either side has several,
-    each experiment counts as one value, since hosts differ by more than rounds do.
+    each experiment counts as one value, since hosts, and runs on one host, differ by more than rounds do.
     """
 
     name: str
@@ -78,6 +78,10 @@ class ExperimentGroup:
         """Return a label's time in seconds; only for a group of one experiment, since hosts' times are not averaged."""
         (measured,) = self.of(key)
         return measured.seconds[label]
+
+    @property
+    def hosts(self) -> set[str]:
+        return {one.host for one in self.extracts}
 
     def images(self, label: str) -> set[str]:
         return {one.image(label) for one in self.extracts}
@@ -128,13 +132,13 @@ class CohortChanges:
 
 def changes_between(before: tuple[str, Sequence[Extract]], after: tuple[str, Sequence[Extract]]) -> list[CohortChanges]:
     """Return the changes of each cohort that both sides have; raise KindError if there is none."""
-    sides = [by_cohort(_latest(extracts)) for _, extracts in (before, after)]
+    sides = [by_cohort(extracts) for _, extracts in (before, after)]
     cohorts = [cohort for cohort in sides[0] if cohort in sides[1]]
     if not cohorts:
         check_comparable(f"{before[0]} and {after[0]}", next(iter(sides[0])), next(iter(sides[1])))
     found = []
     for cohort in cohorts:
-        old, new = (tuple(side[cohort]) for side in sides)
+        old, new = (tuple(_repetitions(side[cohort])) for side in sides)
         by_round = len(old) == len(new) == 1
         found.append(
             _cohort_changes(ExperimentGroup(before[0], old, by_round), ExperimentGroup(after[0], new, by_round))
@@ -142,10 +146,11 @@ def changes_between(before: tuple[str, Sequence[Extract]], after: tuple[str, Seq
     return found
 
 
-def _latest(extracts: Iterable[Extract]) -> list[Extract]:
-    """Return the latest experiment of each host."""
+def _repetitions(extracts: Iterable[Extract]) -> list[Extract]:
+    """Return what counts once each: of several hosts the latest experiment of each, of one host all of its."""
     ordered = sorted(extracts, key=lambda one: one.started)
-    return list({(one.cohort, one.host): one for one in ordered}.values())
+    latest = {one.host: one for one in ordered}
+    return ordered if len(latest) == 1 else list(latest.values())
 
 
 def _cohort_changes(before: ExperimentGroup, after: ExperimentGroup) -> CohortChanges:

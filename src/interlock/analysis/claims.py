@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interlock.analysis.statistics import Interval, Ratio
+from interlock.analysis.comparison import fitted_rows
+from interlock.analysis.statistics import BlockFigure, Interval, Ratio
 from interlock.analysis.verdicts import LOOKS, MARGIN, Comparison, Verdict, compare_rows
 from interlock.catalog.claims import Bound, Claim, ClaimMetric
 from interlock.catalog.types import split_label
@@ -208,7 +209,7 @@ def _unless_ok(what: str, outcome: Outcome) -> _Judgement | None:
 
 def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     """Return the comparison of the two sides, by the rule and with the rows of the workload's table."""
-    rows: dict[str, list[float]] = {}
+    rows: dict[str, Sequence[BlockFigure]] = {}
     for side in subjects_of(claim):
         found = _rows(claim.metric, side, evidence.values)
         if not found.get(str(side)):
@@ -222,19 +223,18 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure of 0 has no ratio")
 
 
-def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values) -> dict[str, list[float]]:
-    """Return the figures of all rows of a side's table, by subject, one for each process."""
+def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values) -> dict[str, Sequence[BlockFigure]]:
+    """Return the figures of all rows of a side's table, by subject."""
     return {
-        str(replace(side, label=label)): _by_block(metric, cell[side.benchmark])
-        for (label, workload), cell in values.items()
-        if workload == side.workload and side.benchmark in cell
+        str(replace(side, label=label)): _by_block(metric, one)
+        for label, one in fitted_rows(values, side.workload, side.benchmark).items()
     }
 
 
-def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> list[float]:
-    """Return one figure for each block; CPU time is of the whole process and is divided by all its work."""
+def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[BlockFigure]:
+    """Return a figure for each block; CPU time is of the whole process and is divided by all its work."""
     if metric is ClaimMetric.TIME:
-        return values.figures
+        return values.turns
     cpu = [(user or TICK_S, system or TICK_S) for user, system in zip(values.user_s, values.sys_s, strict=True)]
     if metric is ClaimMetric.SYS_SHARE:
         return by_block([system / (user + system) for user, system in cpu], values.blocks)

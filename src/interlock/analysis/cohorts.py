@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from interlock.analysis.comparison import BenchmarkKey, Table
+from interlock.analysis.comparison import BenchmarkKey, Table, counted
 from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_over
 from interlock.analysis.verdicts import Comparison, Verdict, compared
-from interlock.catalog.counted_benchmarks import counted
 from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import KindError

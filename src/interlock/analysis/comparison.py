@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from interlock.analysis.statistics import BlockFigure, Interval, Ratio, mean_by_group, ratio_of, relative_error
+from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
-from interlock.catalog.counted_benchmarks import counted
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Detail, Workload
@@ -154,13 +153,11 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
     """Compare each label with the baseline and its control, where these are the same once; and the baseline's twin."""
     experiment = recorded.experiment
     baseline, adaptive = experiment.settings.baseline, experiment.settings.looks
-    figures: dict[BenchmarkKey, dict[str, Sequence[BlockFigure]]] = {}
-    for (label, workload), cell in recorded.values.items():
-        for benchmark, one in cell.items():
-            figures.setdefault((workload, benchmark), {})[label] = one.turns
     comparisons: dict[ComparedPair, Comparison] = {}
     twins: dict[BenchmarkKey, Ratio] = {}
-    for key, rows in figures.items():
+    keys = {(workload, benchmark): None for (_, workload), cell in recorded.values.items() for benchmark in cell}
+    for key in keys:
+        rows = {label: one.turns for label, one in fitted_rows(recorded.values, *key).items()}
         pairs = compared_pairs(rows, baseline, experiment.controls)
         found = compare_rows(rows, pairs, baseline, adaptive=adaptive, margin=experiment.workloads[key[0]].margin)
         comparisons |= {(*key, *pair): one for pair, one in found.items()}
@@ -169,15 +166,27 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
     return _Comparisons(comparisons, twins)
 
 
+def fitted_rows(values: Values, workload: str, benchmark: str) -> dict[str, BenchmarkValues]:
+    """Return the rows that a table is fitted by, by label.
+
+    A limit is none of them: it runs no interpreter, and its noise would widen the intervals of those that do.
+    """
+    return {
+        label: cell[benchmark]
+        for (label, of), cell in values.items()
+        if of == workload and benchmark in cell and split_label(label)[0] != LIMIT
+    }
+
+
 def compared_pairs(labels: Iterable[str], baseline: str, controls: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what is compared in a table: each label with the baseline and its control; the twin and limits with none.
+    """Return what is compared in a table: each label with the baseline and its control, the twin with none.
 
     `controls` are by variant.
     """
     found = [
         (label, other)
         for label in labels
-        if label != label_of(baseline, TWIN) and split_label(label)[0] != LIMIT
+        if label != label_of(baseline, TWIN)
         for other in (baseline, control_of(label, controls))
         if other is not None and other != label
     ]
@@ -324,3 +333,31 @@ def _summary(label: str, compared: Sequence[tuple[str, Comparison]], benchmarks:
         undecided=verdicts[Verdict.UNDECIDED],
         missing=benchmarks - verdicts.total(),
     )
+
+
+def counted(benchmarks: Sequence[Benchmark], cpus: int, workers: int | None = None) -> list[Benchmark]:
+    """Return the benchmarks that count where a program has this many CPUs, of each curve one.
+
+    Of a curve it is the one with as many workers as CPUs, or as `workers` says: the fewest that use all, else the most.
+    Workers that wait need no CPU: the most. With more CPUs than one, what counts for one stands in where nothing counts
+    for more.
+    """
+    fits = {"any", "one"} if cpus == 1 else {"any", "more"}
+    counting = [one for one in benchmarks if one.counts_for in fits]
+    counting = counting or [one for one in benchmarks if one.counts_for == "one"]
+    curves: dict[str, list[Benchmark]] = {}
+    for one in counting:
+        if one.scaling:
+            curves.setdefault(one.scaling.name, []).append(one)
+    chosen = {name: _of_curve(group, cpus, workers) for name, group in curves.items()}
+    return [one for one in counting if one.scaling is None or chosen[one.scaling.name] is one]
+
+
+def _of_curve(group: Sequence[Benchmark], cpus: int, workers: int | None) -> Benchmark | None:
+    by_workers = {one.scaling.workers: one for one in group if one.scaling}
+    if workers is None and any(one.scaling.wait for one in group if one.scaling):
+        return by_workers[max(by_workers)]
+    wanted = workers or cpus
+    if wanted == 1:  # more workers have more CPUs than one
+        return by_workers.get(1)
+    return by_workers[min((one for one in by_workers if one >= wanted), default=max(by_workers))]

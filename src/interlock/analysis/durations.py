@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from interlock.results.experiments import BuildRecord, Experiment, duration_text
 
@@ -16,10 +16,18 @@ class Estimate:
     seconds: float
     sources: tuple[str, ...]
     unknown: tuple[str, ...] = ()
+    budget_s: float | None = None  # which it does not exceed
+
+    def within(self, budget_s: float | None) -> Estimate:
+        """Return what it takes where a budget ends it."""
+        ends_it = budget_s is not None and (self.unknown or self.seconds > budget_s)
+        return replace(self, budget_s=budget_s if ends_it else None)
 
     @property
     def words(self) -> str:
         """Return it as a sentence's part: 'measuring about 80 min (as in 2026-11-21-b), unknown for write'."""
+        if self.budget_s is not None:
+            return f"{self.what} at most {duration_text(self.budget_s)}"
         known = f" about {duration_text(self.seconds)} (as in {', '.join(self.sources)})" if self.sources else ""
         separator = "," if known else ""
         unknown = f"{separator} unknown for {', '.join(self.unknown)}" if self.unknown else ""
@@ -45,12 +53,13 @@ def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: Bui
 def of_measuring(workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool) -> Estimate:
     """Return how long these workloads take with this many cells each, with profiles and all that comes before.
 
-    A workload's cell takes what it did in the latest experiment that has it and was as quick.
+    A workload's cell takes what it did in the latest experiment that recorded it and was as quick. Experiments from
+    before times were recorded by workload took values otherwise, and their time says nothing of these.
     """
     latest: dict[str, Experiment] = {}
     for one in sorted(experiments, key=lambda one: one.started):
         if one.settings.quick is quick and not one.ended_by:
-            latest |= dict.fromkeys(one.settings.workloads, one)
+            latest |= dict.fromkeys(one.times, one)
     taken = {name: latest[name] for name in workloads if name in latest}
     total_s = sum(cells * _cell_s(one, name) for name, one in taken.items())
     sources = dict.fromkeys(one.name for one in taken.values())
@@ -58,8 +67,5 @@ def of_measuring(workloads: Sequence[str], cells: int, experiments: Sequence[Exp
 
 
 def _cell_s(experiment: Experiment, workload: str) -> float:
-    """Return what a cell of the workload took; where that is not recorded, what one of the whole experiment did."""
-    times = experiment.times.get(workload)
-    if times is None:
-        return experiment.duration_s / max(1, len(experiment.cells))
-    return times.total_s / max(1, sum(cell.workload == workload for cell in experiment.cells))
+    """Return what a cell of the workload took."""
+    return experiment.times[workload].total_s / max(1, sum(cell.workload == workload for cell in experiment.cells))

@@ -1,12 +1,14 @@
-"""What waits cost by lock and by caller's line, and how two interpreters differ. Pure."""
+"""Locks: their names, by rules that are data, what waits for them cost, and how two interpreters differ. Pure."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock.results.lock_sites import LockSites, Site
+from interlock.results.profiles import UNNAMED, LockSites, Site
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,115 @@ def differences(before: LockSites, after: LockSites) -> list[Difference]:
     first, second = costs_by(before, place_of), costs_by(after, place_of)
     found = [Difference(place, first.get(place), second.get(place)) for place in {**first, **second}]
     return sorted(found, key=lambda one: -one.changed_ns)
+
+
+BETWEEN = " < "
+# Files of the library in which locks and queues are made of locks: what is asked is who called them.
+INSIDE = re.compile(
+    r"(?:^|/)(?:threading|queue|Queue|_threading_local|weakref|_weakrefset|contextlib|selectors|socket|subprocess|"
+    r"concurrent/futures/\w+|multiprocessing/\w+|asyncio/\w+|logging/\w+|importlib/\w+)\.py:\d+ |^<frozen importlib"
+)
+STARTS = re.compile(r"threading\.py:\d+ (?:Thread\.)?(?:_*bootstrap(?:_inner)?|run)$")
+LOOP = re.compile(r"_?PyEval_EvalFrame(?:Default|Ex)\b")
+LOOP_IN = re.compile(rf"\b{LOOP.pattern}")
+WHOLE = 16  # functions that the profiler takes at most: a stack of so many may go on
+CONDITION, PARKING = re.compile(r"pthread_cond_\w+ "), re.compile(r"_PyParkingLot_(?:Park|Unpark)\b|sched_yield ")
+TAKES_GIL, LOCKS_MUTEX = "GIL function", "PyMutex function"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A lock's name, and what is searched in the chain of a stack and in its Python frames (`file:line name < ...`)."""
+
+    name: str
+    c: str = ""
+    python: str = ""
+
+
+LIBC = r"^(?:(?:[^<]*\(libc[^<]*|libc\S*) < )*"
+LEADING = r"^(?:threading:\d+ \S+ < )*"
+LOCKING = r"PyThread_\w+_lock|sem_|_PyParkingLot|_PyMutex_|PyMutex f"
+ATTACH = r"_PyParkingLot_Park \S+ < (?:python\S+ < )?PyEval_(?:Restore|Acquire)Thread"
+STARTING = LEADING + r"threading:\d+ (?:\w*Thread\.)?_*(?:start|join|bootstrap_inner|shutdown|stop|delete)\b"
+IMPORTING = LEADING + r"<frozen importlib\._bootstrap>:\d+ (?:_ModuleLock|_get_module_lock|_BlockingOn|acquire|release)"
+RULES = (
+    # Each of its threads begins in its trampoline, which is no waiting.
+    Rule("pth scheduler", c=r"(?:\b|__)pth_(?!spawn_trampoline)|(?:^|< )libpth|\(libpthread\.so\.2\d"),
+    Rule("malloc arena", c=LIBC + r"(?:malloc|free|calloc|realloc|memalign|malloc_trim)\b"),
+    Rule("stop-the-world", c=r"StopTheWorld|StartTheWorld|stop_the_world|_PyThreadState_Suspend|tstate_wait_attach"),
+    Rule("GIL", c=TAKES_GIL + r"|\btake_gil|\bdrop_gil"),
+    Rule("GIL", c=r"PyThread_(?:acquire|release)_lock\w* \S+ < PyEval_"),
+    # Where link-time optimisation has put the GIL's functions into those that call them.
+    Rule("GIL", c=r"pthread_cond_\w+ \(libc[^<]*< (?!PyThread_)\S+ \((?:lib)?python"),
+    Rule("GIL", c=LIBC + r"PyEval_(?:Save|Restore|Acquire|Release)Thread\b"),
+    Rule("stop-the-world", c=ATTACH),
+    Rule("thread start/end", c=r"pthread_(?:create|join)|PyThread_(?:start_new|join|detach)_"),
+    Rule("dynamic linker", c=r"\bdl(?:open|sym|close)\b|ld-linux"),
+    Rule("import lock", c=r"PyImport_(?:Acquire|Release)Lock"),
+    # Until 3.2 every import takes it, in functions that are compiled into this one.
+    Rule("import lock", c=r"PyThread_(?:acquire|release)_lock\w* \S+ < PyImport_ImportModuleLevel"),
+    Rule("one-time initialisation", c=r"\bpthread_once\b"),
+    Rule("import lock", python=IMPORTING),
+    Rule("thread start/end", python=STARTING),
+    Rule("idle worker of a pool", python=r"^(?:(?:threading|queue):\d+ \S+ < )*thread:\d+ _worker\b"),
+    Rule("queue.Queue's condition", python=r"^threading:\d+ (?:_?Condition\.)?(?:wait|notify)\b.* < [qQ]ueue:"),
+    Rule("queue.Queue.mutex", c=LOCKING, python=LEADING + r"[qQ]ueue:"),
+    Rule("thread start/end", c=r"PyEvent_Wait|_PyParkingLot_UnparkAll"),
+    Rule("PyMutex of an object", c=r"CriticalSection|\bPyMutex_(?:Lock|Unlock)\b"),
+)  # fmt: skip
+# A lock that Python code takes or gives back.
+PYTHON_LOCK = re.compile(r"PyThread_\w*lock|_PyMutex_|_PyParkingLot|_PySemaphore|\bsem_|PyMutex function")
+FRAME = re.compile(r"(?:[^ ]*/)?([^/ ]+?)(?:\.py)?:(\d+) (.*)")
+
+
+def up_to_loop(c: Sequence[str]) -> list[str]:
+    """Return the functions from the call up to the interpreter's loop, which is the last one."""
+    for index, function in enumerate(c):
+        if LOOP.match(function):
+            return list(c[: index + 1])
+    return list(c)
+
+
+def roles(stacks: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Return what unnamed functions of the interpreter do, by what they call."""
+    found: dict[str, str] = {}
+    for c in stacks:
+        for inner, outer in itertools.pairwise(c):
+            if not outer.startswith(("python", "libpython")):
+                continue
+            if CONDITION.match(inner):
+                found[outer] = TAKES_GIL
+            elif PARKING.match(inner):
+                found.setdefault(outer, LOCKS_MUTEX)
+    return found
+
+
+def _short(frame: str) -> str:
+    """Return a frame as rules see it: the file without folder and ending."""
+    found = None if frame.startswith("<") else FRAME.fullmatch(frame)
+    return f"{found[1]}:{found[2]} {found[3]}" if found else frame
+
+
+def caller_of(python: Sequence[str]) -> str:
+    """Return the innermost frame of the caller's own code: not inside threading.py, queue.py and the like.
+
+    A stack that is inside them throughout has its outermost frame below the thread's start; one without frames nothing.
+    """
+    for frame in python:
+        if not INSIDE.search(frame):
+            return frame
+    inside = [frame for frame in python if not STARTS.search(frame)] or python
+    return inside[-1] if inside else ""
+
+
+def lock_name(c: Sequence[str], python: Sequence[str], known_roles: Mapping[str, str]) -> str:
+    """Return the name of the lock that a call from this stack is for; UNNAMED if no rule knows it."""
+    chain = BETWEEN.join(known_roles.get(function, function) for function in c)
+    frames = BETWEEN.join(map(_short, python))
+    for rule in RULES:
+        if re.search(rule.c, chain) and re.search(rule.python, frames):
+            return rule.name
+    if not python and PYTHON_LOCK.search(chain) and not LOOP_IN.search(chain) and len(c) < WHOLE:
+        return "thread start/end"  # no frame yet, or none any more
+    caller = caller_of(python)
+    return f"lock of {_short(caller)}" if caller and PYTHON_LOCK.search(chain) else UNNAMED

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from interlock.analysis.comparison import Row, Table
 from interlock.analysis.statistics import Interval, ratio_over
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.extras import LazyModule
+from interlock.errors import LazyModule
 from interlock.results.experiments import Experiment
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from interlock.analysis import student
+from interlock.analysis import statistics
 from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 from interlock.results.profiles import Instructions
 
@@ -97,7 +97,7 @@ def p_of_difference(ratio: Ratio, margin: float) -> float:
     """
     if not math.isfinite(ratio.error):
         return 1.0
-    return student.probability_below(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error)
+    return statistics.probability_below(ratio.freedom, -(math.log1p(margin) - abs(ratio.log)) / ratio.error)
 
 
 class Amount(StrEnum):
@@ -155,14 +155,23 @@ def last_look(
     )
 
 
-def open_labels(found: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str]) -> set[str]:
-    """Return the labels of the pairs that are not decided; a pair of which a label is missing is not waited for."""
+def open_labels(
+    found: Mapping[Pair, Comparison], pairs: Iterable[Pair], labels: Container[str], *, reach: float = math.inf
+) -> set[str]:
+    """Return the labels of the pairs that are not decided and may be, in about `reach` more rounds.
+
+    A pair of which a label is missing is not waited for.
+    """
     return {
         label
         for pair in pairs
-        if all(label in labels for label in pair) and (pair not in found or found[pair].verdict is Verdict.UNDECIDED)
+        if all(label in labels for label in pair) and (pair not in found or _is_near(found[pair], reach))
         for label in pair
     }
+
+
+def _is_near(found: Comparison, reach: float) -> bool:
+    return found.verdict is Verdict.UNDECIDED and (found.more_rounds or 0) <= reach
 
 
 def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:

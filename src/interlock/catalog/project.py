@@ -5,16 +5,16 @@ Every file is validated and every reference resolved; an error names file and ke
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from platformdirs import user_cache_path, user_data_path
 from pydantic import BaseModel, ValidationError
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OWN, OwnFile, lay, own_files, own_folder
 from interlock.catalog.types import LIMIT, TWIN, Data, split_label
@@ -201,7 +201,7 @@ def read_texts(root: Path) -> Texts:
 
 
 def _text(path: Path) -> str:
-    return bounds.read_text(path)
+    return untrusted.read_text(path)
 
 
 def _texts(folder: Path) -> dict[str, str]:
@@ -259,7 +259,7 @@ def _name(root: Path, path: Path) -> str:
 def _read_toml(root: Path, path: Path) -> dict[str, Any]:
     name = _name(root, path)
     try:
-        return tomllib.loads(bounds.read_text(path))
+        return tomllib.loads(untrusted.read_text(path))
     except FileNotFoundError:
         raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
     except (OSError, ValueError, RecursionError) as error:  # too long, other bytes, a number of 5,000 digits
@@ -450,9 +450,14 @@ def _outside_a_clone(here: Path, cache: Path) -> ProjectPaths:
 
 def data_folder() -> Path:
     """Return the user's data folder of Interlock, where results lie outside a clone."""
-    return user_data_path("interlock")
+    return _user_folder("XDG_DATA_HOME", "~/.local/share")
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder of Interlock (XDG base directory specification)."""
-    return user_cache_path("interlock")
+    """Return the user's cache folder of Interlock."""
+    return _user_folder("XDG_CACHE_HOME", "~/.cache")
+
+
+def _user_folder(variable: str, usual: str) -> Path:
+    """Return Interlock's folder in one of the XDG base directory specification."""
+    return Path(os.environ.get(variable) or usual).expanduser() / "interlock"

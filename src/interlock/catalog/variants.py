@@ -54,6 +54,9 @@ class Download(Data):
         "or pip/NAME==VERSION."
     )
     signature: Signature | None = Field(default=None, description="Signature to check besides the SHA-256.")
+    unsigned: Text | None = Field(
+        default=None, description="Why no signature is checked: who made one and what is missing, or that none is made."
+    )
 
 
 class Source(Download):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,24 +9,30 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog import project
 from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.options import Release, Variants, console, open_project
+from interlock.cli.options import Key, Release, SigningKeyFile, Variants, console, open_project
 from interlock.engine.docker import connect
 from interlock.engine.registry import archives
+from interlock.engine.registry.keys import read_public_key, read_signing_key
 from interlock.errors import StoreError, UsageError, missing_option
+from interlock.results import store
 from interlock.results.experiments import Built, State
 
 ArchiveFile = Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write.", dir_okay=False)]
 
 
-def save_command(file: ArchiveFile, variants: Variants = None, release: Release = False) -> None:
+def save_command(
+    file: ArchiveFile, variants: Variants = None, release: Release = False, key: SigningKeyFile = None
+) -> None:
     """Save built variants in one archive.
 
-    The archive also has the base. `interlock load` reads it, and asks for the sum that is printed here.
+    The archive also has the base. `interlock load` reads it, and asks for the sum that is printed here, or for the
+    signature that --key writes beside it.
     """
+    signer = read_signing_key(key) if key else None
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     write_generated(paths, known)
@@ -38,6 +43,9 @@ def save_command(file: ArchiveFile, variants: Variants = None, release: Release 
     with progress.open_display(as_json=False) as display:
         transfers = progress.TransferProgress(display, "save", 1)
         found = archives.save(containers.client, tags, file, lambda step: transfers(file.name, step))
+    if signer is not None:
+        store.write_atomically(archives.signature_file(file), archives.signature_text(found, signer))
+        console.print(Text(f"sign    {archives.signature_file(file)}"), soft_wrap=True)
     console.print(Text(f"save    {len(tags)} images, {file.stat().st_size / 1e6:.0f} MB: {file}"), soft_wrap=True)
     console.print(Text(f"load it with: interlock load --sha256 {found} {file.name}"), soft_wrap=True)
 
@@ -49,6 +57,7 @@ def load_command(
     sha256: Annotated[
         str, typer.Option("--sha256", metavar="SUM", help="The archive's SHA-256, as `interlock save` printed it.")
     ] = "",
+    key: Key = None,
     missing: Annotated[
         Path | None,
         typer.Option(
@@ -58,8 +67,8 @@ def load_command(
 ) -> None:
     """Load images from an archive.
 
-    Whoever writes an archive chooses what is in it, so take its sum from whom you trust. The images that measure are
-    built here.
+    Whoever writes an archive chooses what is in it, so take its sum from whom you trust, or with --key its signature
+    (FILE.sig). The images that measure are built here.
     """
     if (file is None) == (missing is None):
         given = "neither" if file is None else "both"
@@ -68,11 +77,11 @@ def load_command(
         for tag in archives.missing(connect().client, _read_image_ids(missing)):
             sys.stdout.write(f"{tag}\n")
     elif file is not None:
-        if not sha256:
-            raise missing_option(
-                "--sha256", "Give the sum that `interlock save` printed where the archive was written."
-            )
-        for tag in archives.load(connect().client, file, sha256):
+        if not sha256 and key is None:
+            todo = "Give the sum that `interlock save` printed where the archive was written, or --key."
+            raise missing_option("--sha256", todo)
+        signer = read_public_key(key) if key else None
+        for tag in archives.load(connect().client, file, sha256, signer):
             console.print(Text(f"load    {tag}"), soft_wrap=True)
 
 
@@ -95,7 +104,7 @@ def tags_to_send(built: list[Built]) -> list[str]:
 def _read_image_ids(path: Path) -> dict[str, str]:
     """Read the file of --missing; StoreError if it is not JSON of ids by tag."""
     try:
-        found = json.loads(bounds.read_text(path))
+        found = untrusted.parse_json(untrusted.read_text(path))
         return {str(tag): str(image_id) for tag, image_id in found.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise StoreError(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog import project
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE
@@ -47,7 +47,7 @@ def audit_command(
     """
     if not requirement:
         raise missing_option("--requirement", "Give a file: interlock audit -r requirements.txt")
-    files = requirements.read(requirement, bounds.read_text, Path.exists)
+    files = requirements.read(requirement, untrusted.read_text, Path.exists)
     requested = replace(files, modules=split_names(imports) or [])
     paths, known = open_project()
     chosen = split_names(variants) and project.select_names(known.variants, split_names(variants), "variant")

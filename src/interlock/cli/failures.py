@@ -14,7 +14,7 @@ from interlock import __version__
 from interlock.catalog.project import cache_folder
 from interlock.engine.client import engine_failure
 from interlock.errors import InterlockError, UnexpectedError, last_line
-from interlock.printable import printable
+from interlock.untrusted import printable
 
 # Logs that are kept; the oldest go first.
 KEPT = 20

@@ -21,16 +21,18 @@ from interlock.analysis import cohorts
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.archives import tags_to_send
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
-from interlock.cli.matrix import MatrixRequest, read_request, resumed_request
-from interlock.cli.options import MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
+from interlock.cli.matrix import MatrixRequest, read_request, resumed_place, resumed_request
+from interlock.cli.options import Key, MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.engine.registry import archives
+from interlock.engine.registry.keys import read_public_key
 from interlock.errors import FleetError, InterlockError, UsageError
 from interlock.fleet import ansible, dispatch
 from interlock.fleet.ansible import Inventory
 from interlock.fleet.record import (
+    FLEET_FILE,
     FleetRecord,
     HostRecord,
     Shard,
@@ -59,6 +61,7 @@ class FleetBuilds:
     built: list[Built]
     identities: dict[str, str]
     as_root: bool = False
+    key: Path | None = None  # that must have signed what hosts pull
 
     def engine_variable(self) -> dict[str, str]:
         """Return the playbooks' variables for the engine, empty if none was named."""
@@ -74,7 +77,7 @@ class FleetBuilds:
         if self.engine is EngineName.HOST:
             return {**named, "prefixes_options": options}
         if hosts.registry:
-            return {**named, "images_options": options}
+            return {**named, "images_options": options, **({"images_key": str(self.key.resolve())} if self.key else {})}
         there = paths.cache / "fleet"
         return {**named, **{name: str(there / f"{record.token}.{kind}") for name, kind in SENT.items()}}
 
@@ -118,9 +121,10 @@ def fleet_command(
     bandwidth: Annotated[
         float | None, typer.Option(metavar="MB", help="Limit of the transfer to each host, MB/s (default: none).")
     ] = None,
+    key: Key = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show which host would measure what; change nothing.")] = False,
     resume: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of an experiment of a fleet to complete.")
+        str | None, typer.Option(metavar="NAME", help="Name or folder of an experiment of a fleet to complete.")
     ] = None,
     results: Results = None,
 ) -> None:
@@ -128,6 +132,7 @@ def fleet_command(
 
     Prepares the hosts, shares the workloads among hosts of a kind, then fetches and compares the results.
     """
+    resume, results = resumed_place(resume, results, FLEET_FILE)
     store.require_name(resume, "--resume")
     paths, known = open_project()
     if not paths.is_clone:
@@ -139,17 +144,29 @@ def fleet_command(
     if before is not None:
         request, engine = resumed_request(request, before.settings), _resumed_engine(before, engine)
     request.require_possible(engine)
+    if key is not None:
+        _require_pulled(hosts, engine)
+        read_public_key(key)
     limits = Limits(forks, deadline, bandwidth)
     if plan:
         _show_plan(paths, into, hosts, request, known, limits, before, engine, each)
         return
     write_generated(paths, known)
     builds = prepare_builds(paths, known, request.variants, release=request.release, engine=engine)
-    builds = replace(builds, as_root=options.as_root)
+    builds = replace(builds, as_root=options.as_root, key=key)
     folder = into / (resume or before.name) if before else store.new_experiment(into, datetime.date.today().isoformat())
     record = _record(before, folder.name, into, request, builds, hosts, known, each)
     variables = _variables(paths, record, hosts, limits, builds)
     _measure(Run(_run_settings(paths, folder, hosts, record, limits, variables), record), builds)
+
+
+def _require_pulled(hosts: Inventory, engine: EngineName | None) -> None:
+    """Raise UsageError if the hosts pull nothing that a key could have signed."""
+    if engine is EngineName.HOST or not hosts.registry:
+        found = "is given, but the hosts build for themselves"
+        if engine is not EngineName.HOST:
+            found = f"is given, but {hosts.path} names no registry: the hosts get the images from here, by their sum"
+        raise UsageError(key="--key", found=found, todo="Nothing is pulled: leave it out.")
 
 
 def _variables(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -21,7 +22,19 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
 from interlock.cli.main import REFERENCE, reference_page
-from interlock.cli.options import AsRoot, Engine, Profile, Release, Variants, console, open_project, profile_name
+from interlock.cli.options import (
+    AsRoot,
+    Engine,
+    Installers,
+    Key,
+    Profile,
+    Release,
+    SigningKeyFile,
+    Variants,
+    console,
+    open_project,
+    profile_name,
+)
 from interlock.engine import protocol
 from interlock.engine.build import contract, sbom
 from interlock.engine.build.builds import BuildRun, build_command, write_record
@@ -30,20 +43,16 @@ from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.build.sbom import read_contents
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.host.engine import HostEngine
+from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry import names as registries
 from interlock.engine.registry import transfer
+from interlock.engine.registry.keys import SigningKey, read_public_key, read_signing_key
 from interlock.engine.registry.names import Registry, parse_registry
-from interlock.errors import (
-    BuildError,
-    DriftError,
-    EngineError,
-    InterlockError,
-    TagError,
-    UsageError,
-)
+from interlock.engine.registry.provenance import statement
+from interlock.errors import BuildError, DriftError, EngineError, InterlockError, TagError, UsageError
 from interlock.report import variants_page
-from interlock.results import store
+from interlock.results import generated, store
 from interlock.results.experiments import Built, EngineName, State
 from interlock.results.output import schema_texts
 
@@ -72,7 +81,7 @@ def render(
         for folder, made_of in stale.items():
             _write_figures(folder, made_of)
         return
-    drifted = store.drift(paths.root, texts)
+    drifted = generated.drift(paths.root, texts)
     drifted += [str((folder / store.FIGURES_FILE).relative_to(paths.root)) for folder in stale]
     for path in drifted:
         console.print(Text(f"differs: {path}"))
@@ -100,6 +109,7 @@ def build(
         str | None,
         typer.Option(metavar="HOST/NAMESPACE", help="Pull images from this registry instead of building them."),
     ] = None,
+    key: Key = None,
     engine: Engine = None,
     as_root: AsRoot = False,
     record: Annotated[
@@ -114,7 +124,10 @@ def build(
     paths, known = open_project()
     names = project.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
-    registry = registries.parse_registry(cache_from, "--cache-from") if cache_from else None
+    if key is not None and not cache_from:
+        raise UsageError(key="--key", found="is given without --cache-from", todo="Nothing is pulled: leave it out.")
+    signer = read_public_key(key) if key else None
+    registry = registries.parse_registry(cache_from, "--cache-from", signer) if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, release, force, registry), verifies=verify)
     run = BuildRun(build_command(names, everything, options.profile, force), options.profile)
@@ -132,6 +145,9 @@ def build(
         )
     console.print(table)
     fail_on_failed_builds(built)
+    if not release and any(known.variants[name].release for name in names):
+        line = "note    standard builds, for studying; pick, trial, swap, push and pull take those of `build --release`"
+        console.print(Text(line, style="dim"), soft_wrap=True)
 
 
 def _build_state(image: Built) -> str:
@@ -141,7 +157,7 @@ def _build_state(image: Built) -> str:
     return "unchanged" if image.reused else image.outcome.state.value
 
 
-def check(variants: Variants = None, release: Release = False) -> None:
+def check(variants: Variants = None, release: Release = False, installers: Installers = False) -> None:
     """Check that images can replace python:X-slim.
 
     Exits with 5 if an image differs in a way that its variant's file does not declare.
@@ -153,7 +169,8 @@ def check(variants: Variants = None, release: Release = False) -> None:
     for image in containers.look_up(known, names, build_options(paths, release)):
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
-            results[image.variant] = examine(containers.client, known.variants[image.variant], image.image_id)
+            asked = (containers.client, known.variants[image.variant], image.image_id)
+            results[image.variant] = examine(*asked) + (ask_installers(*asked) if installers else [])
         else:
             missing.append(image)
             console.print(Text(f"skip    {image.variant}: {image.outcome.state.value} ({image.outcome.reason})"))
@@ -169,7 +186,7 @@ def _unchecked(missing: list[Built], *, named: bool) -> BuildError:
     if not named:
         return BuildError(found="no variant is built", todo="Build one: interlock build VARIANT")
     found = f"not checked: {first.outcome.reason}"
-    return BuildError(key=first.variant, found=found, todo=f"Run `interlock build {first.variant}`.")
+    return BuildError(key=first.variant, found=found, todo=f"Run `{build_line(first)}`.")
 
 
 def sbom_command(
@@ -183,7 +200,7 @@ def sbom_command(
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths, release))
     if image.outcome.state is not State.OK:
-        raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `interlock build {variant}`.")
+        raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
     contents = read_contents(containers.client, image.tag)
     text = json.dumps(sbom.document(known.variants[variant], project.read_texts(paths.root), contents), indent=1) + "\n"
     if output is None:
@@ -222,7 +239,7 @@ def write_generated(paths: ProjectPaths, known: Catalog) -> None:
 
 
 def _write_texts(paths: ProjectPaths, texts: dict[str, str]) -> None:
-    for path in store.sync(paths.root, texts):
+    for path in generated.sync(paths.root, texts):
         console.print(Text(f"render  {path}"))
 
 
@@ -232,6 +249,17 @@ def build_options(
     """Return how to build: with `force` without any cache, with a registry by pulling what it has."""
     rebuild = str(time.time_ns()) if force else ""
     return BuildOptions(paths.root, paths.cache, profile_name(release), rebuild, registry, pulls_only)
+
+
+def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
+    """Return each profile with the variants that are to have it; without a wish each has its own for production."""
+    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
+    return [(one, [name for name in names if profiles[name] == one]) for one in dict.fromkeys(profiles.values())]
+
+
+def build_line(image: Built) -> str:
+    """Return the command that builds what is missing."""
+    return build_command([image.variant], False, image.profile, False)
 
 
 def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], options: BuildOptions) -> list[Built]:
@@ -281,35 +309,43 @@ def fail_on_failed_builds(built: list[Built]) -> None:
             raise BuildError(
                 key=image.variant,
                 found=image.outcome.reason,
-                todo=f"Correct it, then run: interlock build {image.variant}",
+                todo=f"Correct it, then run: {build_line(image)}",
             )
 
 
 def push_command(
     registry: RegistryOption,
     variants: Variants = None,
-    release: Release = False,
+    profile: Profile = None,
     force: Annotated[
         bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
     ] = False,
+    key: SigningKeyFile = None,
 ) -> None:
     """Push built variants to a registry.
 
-    Images of a variant for several platforms share its tag.
+    Images of a variant for several platforms share its tag. With --key each is signed, and what it was made of stated.
     """
     team = parse_registry(registry, "--registry")
+    signer = read_signing_key(key) if key else None
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
-    found = containers.look_up(known, names, build_options(paths, release))
+    found = [
+        image
+        for one, mine in by_profile(known, names, profile)
+        for image in containers.look_up(known, mine, build_options(paths, one == "release"))
+    ]
     ready = _require_built(found, named=bool(variants))
+    stating = signer and _signing(signer, containers, known, ready, paths)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
         with_own_base = {one.base.reference: one for one in ready if one.base}.values()
-        notes = {transfer.push_base(containers.client, one, team, transfers) for one in with_own_base}
+        notes = {transfer.push_base(containers.client, one, team, transfers, signer) for one in with_own_base}
 
         def move(one: Built) -> Row:
-            pushed = transfer.push(containers.client, one, team, transfers, force=force)
+            how = transfer.PushOptions(force, stating(one) if stating else None)
+            pushed = transfer.push(containers.client, one, team, transfers, how)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
@@ -318,23 +354,41 @@ def push_command(
     _show_moved(rows, failed)
 
 
-def pull_command(registry: RegistryOption, variants: Variants = None, profile: Profile = None) -> None:
+def _signing(
+    key: SigningKey, containers: DockerEngine, known: Catalog, ready: Sequence[Built], paths: ProjectPaths
+) -> Callable[[Built], transfer.Signing]:
+    """Return what gives the signing of a built image: its plan says what it was made of."""
+    plans = [
+        plan
+        for one in ready
+        for plan in containers.plans(
+            known, [one.variant], build_options(paths, one.profile == "release"), lambda *_: None
+        )
+    ]
+    by_hash = {plan.content_hash: plan for plan in plans if isinstance(plan, ImagePlan)}
+
+    def signing(one: Built) -> transfer.Signing:
+        labels = containers.client.images.get(one.tag).labels
+        return transfer.Signing(key, partial(statement, by_hash[one.content_hash], labels, paths.root))
+
+    return signing
+
+
+def pull_command(registry: RegistryOption, variants: Variants = None, profile: Profile = None, key: Key = None) -> None:
     """Pull variants from a registry.
 
     Only images that match this project's files are taken, and each is tested as if it had been built here.
     """
-    team = parse_registry(registry, "--registry")
+    team = parse_registry(registry, "--registry", read_public_key(key) if key else None)
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     write_generated(paths, known)
-    profiles = {name: known.variants[name].profile_for(profile) for name in names}
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
         plans: list[ImagePlan] = []
-        for one in dict.fromkeys(profiles.values()):
+        for one, mine in by_profile(known, names, profile):
             options = build_options(paths, one == "release", registry=team, pulls_only=True)
-            mine = [name for name in names if profiles[name] == one]
             plans += _plans(containers, known, mine, options, transfers, named=bool(variants))
 
         def move(plan: ImagePlan) -> Row | None:
@@ -437,5 +491,5 @@ def _report_missing(missing: Sequence[Built], named: bool) -> None:
     """Print a line for each missing image; BuildError for the first if variants were named."""
     for one in missing:
         if named:
-            raise BuildError(key=one.variant, found=one.outcome.reason, todo=f"Run `interlock build {one.variant}`.")
+            raise BuildError(key=one.variant, found=one.outcome.reason, todo=f"Run `{build_line(one)}`.")
         console.print(Text(f"skip    {one.variant}: {one.outcome.reason}"), soft_wrap=True)

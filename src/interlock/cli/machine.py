@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from interlock import __version__
@@ -32,6 +33,7 @@ KEPT = {
     Life.LIVING: "it is still at work",
     Life.UNKNOWN: "made elsewhere or by an older version; to remove it: interlock clean {}",
 }
+STYLES = {CheckState.OK: "", CheckState.WARNING: "yellow", CheckState.PROBLEM: "bold red"}
 NAMES = "Give the name of its folder in results/, or the start of it."
 
 
@@ -116,7 +118,16 @@ def _engines(named: EngineName | None) -> list[protocol.Engine]:
 
 
 def print_checks(checks: list[doctor.Check]) -> None:
-    """Print a line for each check of the doctor."""
+    """Print each check of the doctor: a line, or on a terminal a paragraph with its fix below."""
+    if console.is_terminal:
+        table = Table.grid(padding=(0, 2))
+        for check in checks:
+            words = Text(f"{check.subject}: {check.found}")
+            table.add_row(Text(check.state.value, style=STYLES[check.state]), words)
+            if check.fix:
+                table.add_row("", Text(f"-> {check.fix}", style="dim"))
+        console.print(table)
+        return
     for check in checks:
         fix = f"  -> {check.fix}" if check.fix else ""
         console.print(Text(f"{check.state.value:8} {check.subject}: {check.found}{fix}"), soft_wrap=True)

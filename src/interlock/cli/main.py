@@ -20,12 +20,11 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from interlock import __version__
-from interlock.errors import InterlockError, Interrupted
-from interlock.extras import require
-from interlock.printable import forget_terminal
+from interlock.errors import InterlockError, Interrupted, require
+from interlock.untrusted import forget_terminal
 
 if TYPE_CHECKING:
-    from typer._click import Context
+    from typer._click import Context, Parameter
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,14 @@ class LazyGroup(TyperGroup):
         self.commands = {
             name: TyperCommand(name, help=entry.help, rich_help_panel=entry.panel) for name, entry in COMMANDS.items()
         }
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """Return the options; of a switch that is not given Typer would load pydantic to convert None."""
+        found = super().get_params(ctx)
+        for one in found:
+            if isinstance(one, TyperOption) and one.is_flag and one.default is None:
+                one.default = False
+        return found
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, TyperCommand | None, list[str]]:
         """Return the command that the words name, with its options, and the words that are left for it."""
@@ -209,9 +216,9 @@ REFERENCE_HEAD = """\
 <!-- Written by `interlock render`; do not edit. -->
 # Commands
 
-`interlock COMMAND --help` (or `-h`) shows the same in a terminal. `interlock --install-completion` makes your shell
-complete commands and options. With `--json` an error is JSON too, on standard error, with its kind, file, key and
-exit code.
+Every command with its arguments and options. `interlock COMMAND --help` (or `-h`) shows the same in a terminal.
+`interlock --install-completion` makes your shell complete commands and options. With `--json` an error is JSON too, on
+standard error, with its kind, file, key and exit code.
 """
 
 

@@ -27,17 +27,20 @@ from interlock.cli.options import (
     split_names,
     takes_matrix_options,
 )
+from interlock.cli.progress import DecidedRows
 from interlock.cli.report import write_report
-from interlock.cli.streaming import DecidedRows
 from interlock.engine.machine import facts
-from interlock.engine.protocol import Engine
+from interlock.engine.protocol import INSTRUMENTS, Engine
 from interlock.errors import UsageError, WorkloadError, nearest
-from interlock.measure import experiment, resuming
+from interlock.measure import experiment, recording
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import Assignment, Words
 from interlock.report.experiment import failed_cells
 from interlock.results import journal, store
 from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
+
+# README's first command, the core set with --quick, is to end in half an hour, builds included.
+QUICK_CORE_S = 12 * 60.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,12 @@ class MatrixRequest:
     def variants(self) -> list[str]:
         """Return the variants that have to be built."""
         return list(dict.fromkeys(split_label(label)[0] for label in self.labels))
+
+    @property
+    def usual_budget_s(self) -> float | None:
+        """Return the budget that the core set has with --quick unless another one, or rounds, are asked for."""
+        is_core = self.words == Words(CORE, CORE)
+        return QUICK_CORE_S if self.quick and is_core and self.rounds is None else None
 
     def require_possible(self, engine: EngineName | None) -> None:
         """Raise UsageError for an option that the named engine does not support."""
@@ -162,9 +171,14 @@ def engine_of(experiment: Experiment) -> EngineName:
     return EngineName(experiment.host["engine"].get("name", EngineName.DOCKER))
 
 
-def resumed_place(named: str | None, results: Path | None) -> tuple[str | None, Path | None]:
-    """Return the name of the experiment to go on with and the folder of results, from its name or its folder."""
-    if named is not None and (Path(named) / store.EXPERIMENT_FILE).is_file():
+def resumed_place(
+    named: str | None, results: Path | None, record: str = store.EXPERIMENT_FILE
+) -> tuple[str | None, Path | None]:
+    """Return the name of the experiment to go on with and the folder of results, from its name or its folder.
+
+    `record` is the file that its folder has.
+    """
+    if named is not None and (Path(named) / record).is_file():
         folder = Path(named).resolve()
         return folder.name, folder.parent
     return named, results
@@ -179,8 +193,8 @@ def read_resumed(results: Path, name: str, options: MatrixOptions, asked: Matrix
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})
     require_no_contradiction(options, asked, began)
-    resuming.require_same_host(began, facts())
-    names = resuming.remaining(began)
+    recording.require_same_host(began, facts())
+    names = recording.remaining(began)
     kept = [one for one in began.settings.workloads if one not in names]
     again = [one for one in names if one in began.unfinished]
     parts = {"kept": kept, "further rounds of": again, "anew": [one for one in names if one not in again]}
@@ -197,7 +211,10 @@ def matrix(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="End with what is known after this long of measuring: 90s, 10m, 1h."),
+        typer.Option(
+            metavar="TIME",
+            help="End with what is known after this long of measuring: 90s, 10m, 1h (the core set with --quick: 12m).",
+        ),
     ] = None,
     resume: Annotated[
         str | None,
@@ -215,19 +232,23 @@ def matrix(
     resume, results = resumed_place(resume, results)
     store.require_name(resume, "--resume")
     paths, known = open_project()
-    ending, into = Ending(parse_duration(budget, "--budget") if budget else None), results or paths.results
+    into, budget_s = results or paths.results, parse_duration(budget, "--budget") if budget else None
     request, engine, began = read_request(known, options), options.engine, None
     if resume:
         if name:
             raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
         began = read_resumed(into, resume, options, request)
         request, engine = resumed_request(request, began.settings), engine_of(began)
-        request = replace(request, workloads=resuming.remaining(began))
+        request = replace(request, workloads=recording.remaining(began))
     request.require_possible(engine)
+    # An experiment that is resumed has ended in time once.
+    ending = Ending(budget_s or (None if began else request.usual_budget_s))
     with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
         write_generated(paths, known)
-        print_estimate(machine, paths, known, request)
-        built = build_variants(machine, known, request.variants, build_options(paths, request.release))
+        print_estimate(machine, paths, known, request, ending.budget_s)
+        helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]
+        how = replace(build_options(paths, request.release), helpers=helpers)
+        built = build_variants(machine, known, request.variants, how)
         if began:
             assignment = _resumed_assignment(paths, known, into, built, began)
         else:
@@ -246,8 +267,8 @@ def _resumed_assignment(
     paths: ProjectPaths, known: Catalog, into: Path, built: list[Built], began: Experiment
 ) -> Assignment:
     """Return the rest of an experiment; UsageError if it is of other images or workloads now."""
-    resuming.require_same_images(began, built)
-    resuming.require_same_workloads(began, known.workloads)
+    recording.require_same_images(began, built)
+    recording.require_same_workloads(began, known.workloads)
     return Assignment(known, paths.root, into, began.images, began.settings, began.command, resumes=began)
 
 
@@ -261,7 +282,9 @@ def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
     return folder
 
 
-def print_estimate(machine: Engine, paths: ProjectPaths, known: Catalog, request: MatrixRequest) -> None:
+def print_estimate(
+    machine: Engine, paths: ProjectPaths, known: Catalog, request: MatrixRequest, budget_s: float | None = None
+) -> None:
     """Print how long it will take, as far as earlier builds and experiments tell."""
     options = build_options(paths, request.release)
     there = machine.look_up(known, request.variants, options)
@@ -273,7 +296,7 @@ def print_estimate(machine: Engine, paths: ProjectPaths, known: Catalog, request
     building = durations.of_builds(missing, usual_s, recorded)
     measuring = durations.of_measuring(
         request.workloads, cells, store.readable_experiments(folders), quick=request.quick
-    )
+    ).within(budget_s)
     size = f"{cells} rows of {len(request.workloads)} workloads"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)
 

@@ -17,16 +17,16 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from interlock.errors import StoreError, UsageError
-from interlock.extras import LazyModule
-from interlock.printable import printable
+from interlock.errors import LazyModule, StoreError, UsageError
 from interlock.results.engines import EngineName
+from interlock.untrusted import printable
 
 if TYPE_CHECKING:
     from interlock.catalog import project
-    from interlock.results import store
+    from interlock.results import packed, store
 else:  # what --help need not wait for
     project, store = LazyModule("interlock.catalog.project", ""), LazyModule("interlock.results.store", "")
+    packed = LazyModule("interlock.results.packed", "")
 
 
 class ProfileName(StrEnum):
@@ -55,6 +55,10 @@ Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate 
 Release = Annotated[
     bool, typer.Option("--release", help="Use the profile 'release' (PGO and LTO) instead of 'standard'.")
 ]
+Installers = Annotated[
+    bool,
+    typer.Option("--installers", help="Also install uv and poetry in each image and ask which interpreter they take."),
+]
 # Of the commands whose images go into production. `Release` is of those that build and measure.
 Profile = Annotated[
     ProfileName | None,
@@ -75,6 +79,14 @@ OneExperiment = Annotated[
         metavar="EXPERIMENT",
         help="Name or folder of an experiment (default: your latest, else a shipped one).",
     ),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Public key (PEM) that must have signed it.", dir_okay=False),
+]
+SigningKeyFile = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Private key (PEM, ECDSA P-256) to sign it with.", dir_okay=False),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show everything, not what fits forty lines.")]
 
@@ -138,7 +150,7 @@ UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 def parse_duration(text: str, option: str) -> float:
     """Return the seconds of 90s, 10m or 1h; UsageError for anything else, with the option that has it."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh])", text)
     seconds = float(found[1]) * UNITS_S[found[2]] if found else 0.0
     if not seconds:
         raise UsageError(key=option, found=f"'{text}' is no duration", todo="Write it as 90s, 10m or 1h.")
@@ -189,20 +201,13 @@ def experiment_folder(name: str | None, results: Path | None) -> Path:
     try:
         return store.latest_experiment(results or paths.results)
     except StoreError:
-        shipped = paths.reference
-        # A package has the figures for picks alone: its experiments have no values to report.
-        if results is not None or not any(shipped.glob("*/*/*/*.json")):
+        from interlock.report.overview import EXPERIMENT  # noqa: PLC0415  what reports have is loaded for them alone
+
+        shipped = paths.reference / EXPERIMENT
+        if results is not None or not packed.has_values(shipped):
             raise
-    found = max(store.experiments_in(shipped), key=_usual_and_late)
-    notes.print(Text(f"shipped  {found.name}: you have no results of your own yet; `interlock matrix` measures them"))
-    return found
-
-
-def _usual_and_late(folder: Path) -> tuple[bool, str]:
-    from interlock.catalog.types import DEFAULT_BASELINE  # noqa: PLC0415
-
-    experiment = store.read_experiment(folder)
-    return experiment.settings.baseline == DEFAULT_BASELINE, experiment.started
+    notes.print(Text(f"shipped  {EXPERIMENT}: you have no results of your own yet; `interlock matrix` measures them"))
+    return packed.with_values(shipped, paths.cache)
 
 
 def named_folder(name: str, results: Path | None) -> Path:
@@ -212,9 +217,12 @@ def named_folder(name: str, results: Path | None) -> Path:
     paths = project.ProjectPaths.find()
     under = results or paths.results
     shipped = under / "reference" if results else paths.reference
-    for folder in (under / name, shipped / name):
-        if folder.is_dir():
-            return folder
+    folder = next((one for one in (under / name, shipped / name) if one.is_dir()), None)
+    if folder is not None and folder == shipped / name and not paths.is_clone and not packed.has_values(folder):
+        found = "comes with Interlock for picks alone: its raw values are not in the package"
+        raise UsageError(key=name, found=found, todo="Name another one, or run this in a clone, which has them.")
+    if folder is not None:
+        return packed.with_values(folder, paths.cache)
     raise UsageError(
         key=name,
         found=f"is neither a folder nor a name in {under} or {shipped}",

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.analysis.pick import advice
 from interlock.analysis.pick.advice import ImageHere, ThisMachine
 from interlock.analysis.pick.criteria import (
@@ -46,8 +46,7 @@ from interlock.engine.registry.names import find_tagged
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
-from interlock.results.answers import Decision, Pick, VariantAudit
-from interlock.results.figures import RecordedFigures
+from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit
 
 
 def run(
@@ -116,7 +115,8 @@ def _check_baseline(known: Catalog, baseline: str | None) -> None:
 
 def _print(picked: Pick, *, why: bool) -> None:
     first, second = pick.first_lines(picked)
-    console.print(Text(first, style="bold"), soft_wrap=True)
+    # A terminal would break words; the second line has a command, which is copied whole.
+    console.print(Text(first, style="bold"), soft_wrap=not console.is_terminal)
     console.print(Text(second), soft_wrap=True)
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
@@ -214,7 +214,7 @@ class RequirementsTest:
 
 
 def _text(path: Path) -> str:
-    return bounds.read_text(path)
+    return untrusted.read_text(path)
 
 
 def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | None]:

@@ -33,8 +33,7 @@ from interlock.cli.options import (
     named_folder,
     split_names,
 )
-from interlock.errors import UsageError, nearest
-from interlock.extras import missing
+from interlock.errors import UsageError, missing, nearest
 from interlock.report import claims as findings
 from interlock.report import comparisons
 from interlock.report import experiment as report
@@ -100,9 +99,8 @@ def history_command(
     else:
         changed = [one for one in found if comparisons.number_of_changes(one)]
         _print_documents([comparisons.history_document(one, full=False) for one in changed], markdown)
-        for one in found:
-            if one not in changed:
-                console.print(Text(comparisons.unchanged_line(one)), soft_wrap=True)
+        for line in comparisons.unchanged_lines([one for one in found if one not in changed]):
+            console.print(Text(line))
 
 
 def show_hosts(folder: Path, markdown: bool) -> None:
@@ -241,6 +239,9 @@ def report_command(
     Summarises each kind of host if the folder has several experiments.
     """
     folder = experiment_folder(experiment, results)
+    if (folder / store.TRIAL_FILE).is_file():
+        _show_trial(folder, as_markdown=markdown, is_page=html or charts is not None)
+        return
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
@@ -259,6 +260,22 @@ def report_command(
     elif not written:
         loaded = load_experiment(folder)
         console.print(report.terminal(*loaded[:2]) if full else brief(*loaded))
+
+
+def _show_trial(folder: Path, *, as_markdown: bool, is_page: bool) -> None:
+    """Print a trial, and write its report if something ended it before that."""
+    from interlock.cli.trial import write_report  # noqa: PLC0415  nothing else that reports needs an engine's client
+    from interlock.results.answers import Trial  # noqa: PLC0415
+    from interlock.trial import tables  # noqa: PLC0415
+
+    if is_page:
+        raise UsageError(key="--html", found=f"{folder} is a trial, which has no page", todo="Leave it out.")
+    tried = store.read_json(folder / store.TRIAL_FILE, Trial)
+    write_report(folder, tried)
+    if as_markdown:
+        sys.stdout.write(tables.markdown(tried))
+    else:
+        console.print(tables.terminal(tried))
 
 
 def claims_command(

@@ -16,28 +16,33 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
-from interlock.cli.images import build_options
-from interlock.cli.options import PlainConsole, Profile
+from interlock.cli.images import build_line, build_options
+from interlock.cli.options import Key, PlainConsole, Profile
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
+from interlock.engine.registry.keys import PublicKey, read_public_key
 from interlock.engine.registry.names import HUB, Registry, find_tagged
+from interlock.engine.registry.signatures import Place, require_signed
 from interlock.errors import (
     BuildError,
     EngineError,
     RegistryError,
+    SignatureError,
     StoreError,
     SwapError,
     UsageError,
     missing_option,
     nearest,
 )
-from interlock.printable import printable
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
+from interlock.swap.edits import SWAP_COMMENT
+from interlock.swap.files import Plan, PlannedFile, plan, remove_temporaries
 from interlock.swap.image_names import ImageLine, NewImage, is_local, new_image, parse_name
-from interlock.swap.repository import Plan, PlannedFile, plan
-from interlock.trial.starting import build_and_start
+from interlock.swap.writing import replace_files
+from interlock.trial.builds import build_and_start
+from interlock.untrusted import printable
 
 # A diff goes to standard output alone, so that `patch` can read it.
 notes = PlainConsole(stderr=True)
@@ -79,21 +84,27 @@ def swap_command(
         bool, typer.Option("--local", help="Write a name that only this machine has, if no registry has the image.")
     ] = False,
     profile: Profile = None,
+    key: Key = None,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
-    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI.
+    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI (with --key each image
+    must be signed).
     """
+    if key is not None and not check_only:
+        raise UsageError(key="--key", found="is given without --check", todo="Add --check, or leave it out.")
     _check_options(to, write, revert, check_only, paths, try_it)
     place = _place(file)
     if place.is_dir() and stage is not None:
         raise UsageError(
             key="--stage", found=f"names a stage of one file, and {place} is a folder", todo="Give the file."
         )
+    if write:
+        remove_temporaries(place)
     if revert:
-        _apply(place, _reverted(place, stage), write, lambda _: None)
+        _revert(place, stage, write)
     elif check_only:
-        _check(place, to, stage, profile)
+        _check(place, to, stage, profile, read_public_key(key) if key else None)
     else:
         image, caveats = _resolve(str(to), profile)
 
@@ -108,7 +119,7 @@ def swap_command(
             if try_it:
                 _try(made)
 
-        _apply(place, plan(place, swapped), write, ready)
+        _apply(place, plan(place, swapped), write, ready, f"`interlock swap {place} --revert --write` reverts it.")
 
 
 def _unpushed_error(image: NewImage) -> SwapError:
@@ -142,33 +153,44 @@ def _place(file: Path | None) -> Path:
     return path
 
 
-def _reverted(place: Path, stage: str | None) -> Plan:
-    made = plan(place, lambda path, text: PlannedFile(path, text, files.reverted_file(str(path), text, stage)))
-    if not made.changed:
+def _revert(place: Path, stage: str | None, write: bool) -> None:
+    """Take back the swaps of a file or of a folder's files; SwapError if one cannot be, after the others are."""
+
+    def reverted(path: Path, text: str) -> PlannedFile:
+        return PlannedFile(path, text, files.reverted_file(str(path), text, stage))
+
+    made = plan(place, reverted, SWAP_COMMENT)
+    if not made.changed and not made.left:
         raise SwapError(
             file=str(place), found="no line has a comment 'interlock: was'", todo="Nothing has to be reverted."
         )
-    return made
+    _apply(place, made, write, lambda _: None)
+    if made.left:
+        raise SwapError(
+            file=str(place),
+            found=f"{len(made.left)} files with a swap's comments cannot be reverted",
+            todo="Mend what is said of each above, and repeat the command.",
+        )
 
 
-def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], None]) -> None:
-    """Show the diff of all files, then what `ready` says, and write them with --write."""
+def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], None], then: str = "") -> None:
+    """Show the diff of all files, then what `ready` says, and write them with --write; `then` is how it goes on."""
     for one in made.changed:
         _print_diff(one.path, one.before, one.after)
     ready(made)
     for error in made.left:
         notes.print(Text(f"left      {error}"), soft_wrap=True)
     if not made.changed:
-        what = "has that image already" if made.files else "names no Python image that could be swapped"
-        notes.print(Text(f"{place}: {what}."), soft_wrap=True)
+        if not made.left:
+            what = "has that image already" if made.files else "names no Python image that could be swapped"
+            notes.print(Text(f"{place}: {what}."), soft_wrap=True)
         return
     if not write:
         notes.print("Not written; --write applies it.", highlight=False)
         return
-    for one in made.changed:
-        files.replace_file(one.path, one.after)
+    replace_files(made.changed)
     many = f" ({len(made.changed)} files)" if place.is_dir() else ""
-    notes.print(Text(f"Written: {place}{many}. `interlock swap {place} --revert --write` reverts it."), soft_wrap=True)
+    notes.print(Text(f"Written: {place}{many}. {then}".rstrip()), soft_wrap=True)
 
 
 def _try(made: Plan) -> None:
@@ -214,7 +236,8 @@ def _print_caveats(made: Plan, caveats: Sequence[Caveat]) -> None:
 
 
 def _print_caveat(one: Caveat, where: str) -> None:
-    notes.print(Text(f"{one.weight:<9} {where}{one.text}", style=STYLES[one.weight]), soft_wrap=True)
+    said = Text(f"{one.weight:<9} {where}{one.text}", style=STYLES[one.weight])
+    notes.print(said, soft_wrap=not notes.is_terminal)
 
 
 @dataclass(frozen=True)
@@ -301,12 +324,14 @@ def _built(target: _Target) -> tuple[Built | None, list[Caveat]]:
     here = find_tagged(containers.client, named)
     release = target.profile == "release"
     if here is None:
-        todo = f"interlock build {target.name}{' --release' if release else ''}"
-        return None, [Caveat(0, f"{target.tag} is not built here: `{todo}`", Weight.KNOW)]
+        standard = target.known.variants[target.name].image_tag("standard")
+        studied = named.model_copy(update={"profile": "standard", "tag": standard})
+        other = "; its standard build is: --profile standard" if find_tagged(containers.client, studied) else ""
+        return None, [Caveat(0, f"{target.tag} is not built here: `{build_line(named)}`{other}", Weight.KNOW)]
     (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
     caveats = []
     if current.outcome.state is not State.OK:
-        caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `interlock build {target.name}`")
+        caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `{build_line(named)}`")
     if here.digest is not None:
         caveats += _why_others_may_not_find(containers, here.digest)
     return here, [Caveat(0, text) for text in caveats]
@@ -320,8 +345,8 @@ def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]
     return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
 
 
-def _check(place: Path, to: str | None, stage: str | None, profile: str | None) -> None:
-    """Print every line whose image is not the expected one; SwapError if there is one."""
+def _check(place: Path, to: str | None, stage: str | None, profile: str | None, key: PublicKey | None) -> None:
+    """Print every line whose image is not the expected one, or not signed by the key; SwapError if there is one."""
     expected = _target(to, profile).tag if to else None
     found: dict[Path, Sequence[ImageLine]] = {}
     swapped: dict[Path, set[int]] = {}
@@ -355,8 +380,37 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None) 
             found=f"{len(problems)} of {len(lines)} image lines have another image",
             todo=f"Update them: interlock swap {place} --to {variant} --write",
         )
+    if key is not None:
+        _require_signed(place, lines, digests, key)
     images = ", ".join(dict.fromkeys(one.image for _, one in lines))
     notes.print(Text(f"{place}: {images}: up to date."), soft_wrap=True)
+
+
+def _require_signed(
+    place: Path, lines: Sequence[tuple[Path, ImageLine]], digests: Mapping[str, str | None], key: PublicKey
+) -> None:
+    """Print every line whose image this key has not signed; SwapError if there is one."""
+    unsigned = []
+    client = connect().client
+    for path, one in lines:
+        name = parse_name(one.image)
+        digest = name.digest or digests.get(files.name_with_tag(one.image))
+        if is_local(name) or not digest:
+            unsigned.append(f"{path}:{one.line}: {one.image} is in no registry, where its signature would be")
+            continue
+        try:
+            registry = Registry(name.registry or HUB[0], "")
+            require_signed(Place(Api(client, registry), registry.host, name.repository, digest), key)
+        except SignatureError as error:
+            unsigned.append(f"{path}:{one.line}: {error}")
+    for said in unsigned:
+        notes.print(Text(said), soft_wrap=True)
+    if unsigned:
+        raise SwapError(
+            file=str(place),
+            found=f"{len(unsigned)} of {len(lines)} image lines have an image that is not signed by this key",
+            todo="Sign them where they are built: `interlock push --key FILE`.",
+        )
 
 
 def _digests(images: Sequence[str]) -> dict[str, str | None]:

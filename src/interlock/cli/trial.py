@@ -17,7 +17,7 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.images import build_options, fail_on_failed_builds
+from interlock.cli.images import build_options, by_profile, fail_on_failed_builds
 from interlock.cli.options import (
     Json,
     Profile,
@@ -33,10 +33,11 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.run.trials import DOCKERFILE, Recipe, require_memory, require_network
 from interlock.errors import UsageError, nearest
 from interlock.measure.ending import exit_code_of
+from interlock.report.why import flame_svg
 from interlock.results import store
 from interlock.results.answers import Trial, TrialSettings
 from interlock.results.experiments import Built, Outcome, State
-from interlock.swap import files
+from interlock.swap.writing import read_file
 from interlock.trial import options as trial_options
 from interlock.trial import tables
 from interlock.trial.builds import Copy, PlannedCandidate, copy_for
@@ -215,20 +216,29 @@ def _plan_candidates(
     labels = _labels(containers, paths, known, chosen, wanted)
     names = list(dict.fromkeys(split_label(label)[0] for label in labels))
     file = str(recipe.dockerfile)
-    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
-    copies = {name: copy_for(text, known.variants[name], profiles[name], settings.stage, file) for name in names}
-    built = _built(containers, paths, known, profiles, display)
+    variants = [known.variants[name] for name in names]
+    copies = {one.name: copy_for(text, one, one.profile_for(wanted), settings.stage, file) for one in variants}
+    built = _built(containers, paths, known, names, wanted, display)
     return [_planned(known, label, built, copies) for label in labels], built
 
 
 def _write_result(folder: Path, tried: Trial, as_json: bool) -> None:
     """Write the report beside trial.json, and print the result."""
-    store.write_atomically(folder / REPORT_FILE, tables.markdown(tried))
+    write_report(folder, tried)
     if as_json:
         sys.stdout.write(tables.as_json(tried) + "\n")
     else:
         console.print(tables.terminal(tried))
         console.print(f"\nFull report: {folder / REPORT_FILE}", highlight=False, soft_wrap=True)
+
+
+def write_report(folder: Path, tried: Trial) -> None:
+    """Write the report and the flame graphs beside trial.json."""
+    store.write_atomically(folder / REPORT_FILE, tables.markdown(tried))
+    for label, found in tables.explained(tried).items():
+        store.write_atomically(
+            folder / f"why-{label}.svg", flame_svg(f"{label}: time in calls that wait or wake", found)
+        )
 
 
 def _recipe(context: Path, file: Path | None, options: tuple[str, ...]) -> tuple[Recipe, str]:
@@ -242,7 +252,7 @@ def _recipe(context: Path, file: Path | None, options: tuple[str, ...]) -> tuple
     path = next((one for one in places if one.is_file()), None)
     if path is None:
         raise UsageError(file=str(places[0]), found="no such file", todo="Give your Dockerfile with --file.")
-    return Recipe(context, path, options), files.read_file(path)
+    return Recipe(context, path, options), read_file(path)
 
 
 def _docker_options(build_args: list[str] | None, secrets: list[str] | None, target: str | None) -> tuple[str, ...]:
@@ -261,7 +271,7 @@ def _labels(
         usual = trial_options.usual_variants(known.variants)
         found = [
             one
-            for profile, names in _by_profile({name: known.variants[name].profile_for(wanted) for name in usual})
+            for profile, names in by_profile(known, usual, wanted)
             for one in containers.look_up(known, names, build_options(paths, profile == "release"))
         ]
         ready = [one.variant for one in found if one.outcome.state is State.OK]
@@ -284,21 +294,17 @@ def _built(
     containers: DockerEngine,
     paths: ProjectPaths,
     known: Catalog,
-    profiles: Mapping[str, str],
+    names: list[str],
+    wanted: str | None,
     display: progress.Display,
 ) -> dict[str, Built]:
     """Return the images of the variants, each in its profile, and build those that are missing."""
-    on_step = progress.BuildProgress(display, len(profiles), {})
+    on_step = progress.BuildProgress(display, len(names), {})
     return {
         one.variant: one
-        for profile, names in _by_profile(profiles)
-        for one in containers.build(known, names, build_options(paths, profile == "release"), on_step)
+        for profile, some in by_profile(known, names, wanted)
+        for one in containers.build(known, some, build_options(paths, profile == "release"), on_step)
     }
-
-
-def _by_profile(profiles: Mapping[str, str]) -> list[tuple[str, list[str]]]:
-    """Return each profile with the variants that are to have it."""
-    return [(one, [name for name, its in profiles.items() if its == one]) for one in dict.fromkeys(profiles.values())]
 
 
 def _planned(known: Catalog, label: str, built: Mapping[str, Built], copies: Mapping[str, Copy]) -> PlannedCandidate:
@@ -337,5 +343,6 @@ def _repeat(
     ]
     words = [word for name, value in options if value is not None for word in (name, str(value))]
     words += [] if settings.profiled else ["--no-syscalls"]
+    words += ["--why"] if settings.why else []
     words += ["--profile", "standard"] if settings.profile == "standard" else []
     return shlex.join(["interlock", "trial", settings.context, *words])

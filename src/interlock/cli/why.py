@@ -16,15 +16,14 @@ from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
 from interlock.cli.machine import ready_machine
 from interlock.cli.options import Engine, Json, Release, Results, console, open_project, profile_name
-from interlock.errors import UsageError, nearest
-from interlock.measure.experiment import Assignment
-from interlock.measure.explaining import explain
+from interlock.errors import UnsupportedHereError, UsageError, nearest
+from interlock.measure.experiment import Assignment, explain
 from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store
-from interlock.results.experiments import Settings
-from interlock.results.lock_sites import LockSites
+from interlock.results.experiments import EngineName, Settings
 from interlock.results.output import Explained
+from interlock.results.profiles import LockSites
 
 
 def why_command(
@@ -38,6 +37,13 @@ def why_command(
     flame: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a flame graph of the first variant (SVG).")
     ] = None,
+    acquires: Annotated[
+        bool,
+        typer.Option(
+            "--acquires",
+            help="Probe each taking of a lock too, in one more run: spinning, holds, pauses of all threads.",
+        ),
+    ] = False,
     as_json: Json = False,
     release: Release = False,
     engine: Engine = None,
@@ -47,11 +53,13 @@ def why_command(
 
     Nothing is timed: stacks of all calls that wait or wake are taken under BPF, in any image, stripped or not.
     """
+    _require_containers(engine)
     paths, known = open_project()
     workload, name = _benchmark(known, benchmark)
     labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
     with ready_machine(paths, known, True, agreed=False, engine=engine) as machine:
+        _require_containers(machine.name)
         built = build_variants(machine, known, variants, build_options(paths, release))
         fail_on_failed_builds(built)
         settings = Settings(
@@ -67,7 +75,7 @@ def why_command(
         )
         assignment = Assignment(known, paths.root, results or paths.results, built, settings, "interlock why")
         with progress.open_display(as_json) as display:
-            found = explain(machine, assignment, name, progress.MeasureProgress(display, 1))
+            found = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
     unit = known.workloads[workload].unit
     for label, one in found.items():
         store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", one)
@@ -79,6 +87,16 @@ def why_command(
         typer.echo(Explained(variants=found).model_dump_json(indent=1))
         return
     _show(found, labels, unit)
+
+
+def _require_containers(engine: EngineName | None) -> None:
+    """Raise UnsupportedHereError for this machine as the engine, before anything is built."""
+    if engine is EngineName.HOST:
+        raise UnsupportedHereError(
+            key="--engine",
+            found="stacks are taken by a profiler in a container beside the variant's, and 'host' has none",
+            todo="Choose docker or podman; `interlock doctor` says what they lack.",
+        )
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:

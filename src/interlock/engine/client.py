@@ -213,8 +213,16 @@ def engine_errors(what: str, key: str = "") -> Iterator[None]:
     """Raise EngineError, beginning with `what` went wrong, for every failure of the engine within the block."""
     try:
         yield
-    except (DockerException, RequestException) as error:
-        raise EngineError(key=key, found=f"{what}: {engine_words(error)}", todo=SEE_LOG) from None
+    except (DockerException, *NETWORK) as error:
+        words = engine_words(error) if isinstance(error, DockerException) else _last_cause(str(error))
+        raise EngineError(key=key, found=f"{what}: {words}", todo=SEE_LOG) from None
+
+
+def require_answer(client: DockerClient) -> None:
+    """Raise EngineError if the engine is gone, or going: one that is being stopped answers on old connections."""
+    with engine_errors("the container engine failed meanwhile"):
+        client.api.close()
+        client.ping()
 
 
 def engine_failure(error: BaseException) -> EngineError | None:
@@ -237,6 +245,11 @@ def engine_failure(error: BaseException) -> EngineError | None:
 def no_space(message: str) -> bool:
     """Whether a message says that the engine's disk is full, in the engine's words or in curl's."""
     return "no space left on device" in message.lower() or "curl: (23)" in message
+
+
+def step_removed(log: str) -> bool:
+    """Whether a build failed because somebody removed the image of a step while it was built upon (moby's message)."""
+    return "failed to set parent" in log or "unknown parent image ID" in log
 
 
 def put_tag(image: Image, name: str) -> None:

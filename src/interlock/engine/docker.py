@@ -17,20 +17,21 @@ from interlock.catalog.variants import Base
 from interlock.engine import client as connection
 from interlock.engine.build import builds
 from interlock.engine.build.base import ensure_base, find_base
-from interlock.engine.build.builds import ImageBuilder, ensure_helper, find_helper
+from interlock.engine.build.builds import ImageBuilder
+from interlock.engine.build.helpers import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, Installer
-from interlock.engine.protocol import BuildOptions, Needs, OnStep
-from interlock.engine.run import cells, leftovers, proofs, rights, trials
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions, Needs, OnStep
+from interlock.engine.run import cells, leftovers, proofs, trials
+from interlock.engine.run.rights import without_rights
 from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
 from interlock.results.answers import TrialSettings
 from interlock.results.experiments import BaseImage, Built, EngineName, State
 
-INSTRUMENTS, HELPERS = "instruments", ("server", "limits", "load")
 COMPILE_S = 60
 
 
@@ -62,7 +63,8 @@ class DockerEngine:
         try:
             built = builds.build(self._builder(known, options, on_step), names)
         except BaseException:
-            proofs.end_all(self.client)
+            with suppress(DockerException, *connection.NETWORK):  # an engine that has gone has ended them
+                proofs.end_all(self.client)
             raise
         if not options.verifies:
             return built
@@ -95,7 +97,7 @@ class DockerEngine:
             owner,
             instruments,
             volume,
-            {name: self.ensure_helper(needs.root, name, base) for name in HELPERS if getattr(needs, name)},
+            {name: self.ensure_helper(needs.root, name, base) for name in needs.helpers},
             is_elsewhere=self.is_elsewhere,
         )
 
@@ -150,7 +152,8 @@ class DockerEngine:
 
     def remove_untagged(self, image_ids: Sequence[str]) -> None:
         """Remove those of the images that have no tag and that nothing needs."""
-        leftovers.remove_images(self.client, image_ids)
+        with connection.engine_errors("images cannot be removed"):
+            leftovers.remove_images(self.client, image_ids)
 
     def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer:
         return Installer(self.client, known, root, on_step)
@@ -159,7 +162,13 @@ class DockerEngine:
         return leftovers.owners(self.client)
 
     def clean_up(self, owner: str) -> None:
-        leftovers.clean_up(self.client, owner)
+        """Remove what an owner has; EngineError names what stays, or says that the engine does not answer."""
+        with connection.engine_errors("what was started cannot be removed (`interlock clean` does it later)"):
+            leftovers.clean_up(self.client, owner)
+
+    def require_answer(self) -> None:
+        """Raise EngineError if the engine is gone."""
+        connection.require_answer(self.client)
 
 
 def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: str) -> None:
@@ -178,5 +187,5 @@ def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: st
             volumes={volume: {"bind": MOUNT, "mode": "rw"}},
             labels=labels_of(owner),
             **cells.memory_limits(),
-            **rights.without_rights(),
+            **without_rights(),
         )

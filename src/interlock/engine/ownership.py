@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+
+from interlock.untrusted import parse_json
 
 # The label that has the experiment's name, or that of an audit, a trial, a proof or an installation.
 OWNER_LABEL = "interlock.experiment"
@@ -24,6 +27,7 @@ MARK = ".interlock-owner.json"
 PREFIX = "interlock-"
 PROC = Path("/proc")
 ENDED = {"Z", "X"}
+NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 class Life(StrEnum):
@@ -41,7 +45,7 @@ def labels_of(owner: str) -> dict[str, str]:
 
 def life(labels: Mapping[str, str]) -> Life:
     """Return whether the process that gave something these labels is still at work."""
-    if not {PID, STARTED, HOST} <= set(labels) or labels[HOST] != host() or not labels[PID].isdigit():
+    if not {PID, STARTED, HOST} <= set(labels) or labels[HOST] != host() or not NUMBER.fullmatch(labels[PID]):
         return Life.UNKNOWN
     return Life.LIVING if start_of(int(labels[PID])) == labels[STARTED] else Life.DEAD
 
@@ -102,7 +106,7 @@ def _is_mine(path: Path) -> bool:
 def life_of(folder: Path) -> Life:
     """Return whether anybody is at a folder; unknown without a mark."""
     try:
-        labels = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        labels = parse_json((folder / MARK).read_bytes())
         return life({str(name): str(value) for name, value in labels.items()})
     except (OSError, ValueError, AttributeError):
         return Life.UNKNOWN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.ownership import Life
 from interlock.engine.registry.names import Registry
+from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import Built, EngineName, PackageSet
 from interlock.results.profiles import Method
 
@@ -24,6 +25,8 @@ from interlock.results.profiles import Method
 MEMORY_BYTES = 2**30
 # Where a load has its script for a fixed rate.
 FIXED_RATE = "/usr/local/share/interlock/fixed-rate.lua"
+# The helper that every experiment needs.
+INSTRUMENTS = "instruments"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 # Called with a variant's name and the step that it is at.
@@ -43,6 +46,8 @@ class BuildOptions:
     registry: Registry | None = None
     pulls_only: bool = False  # what would have to be made here is missing then
     verifies: bool = False  # build everything a second time and compare
+    # Images that an experiment needs besides: an engine that has such begins them beside the first builds.
+    helpers: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -96,9 +101,7 @@ class Needs:
     root: Path
     built: Sequence[Built]
     programs: Mapping[str, bytes]  # of the workloads, by path below workloads/
-    server: bool = False
-    limits: bool = False
-    load: bool = False
+    helpers: Sequence[str] = ()  # what its workloads need: server, limits, load
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,27 @@ class StackOptions:
     files: Sequence[str]  # executables and libraries, as the sandbox sees them
     offsets: Sequence[int] | None  # of the interpreter's frames
     no_frames: str = ""
+    has_gil: bool = True
+    switches_threads: bool = False  # whether a library in the process switches its threads
+    attempts: bool = False  # whether a lock says at the call that takes it whether it is taken (GNU pth's own do)
+    acquires: bool = False  # whether the functions that take locks and stop all threads are probed
+
+    def with_acquires(self) -> StackOptions:
+        """Return the options that probe acquires too; UnsupportedHereError where nothing can be told of them."""
+        if self.switches_threads and not self.attempts:
+            raise UnsupportedHereError(
+                found="GNU pth switches threads inside the functions that take locks: their return cannot be probed",
+                todo="Leave out --acquires.",
+            )
+        return replace(self, acquires=True)
 
     def arguments(self) -> list[str]:
         """Return the profiler's options."""
         frames = [] if self.offsets is None else ["--frames", ",".join(map(str, self.offsets))]
-        return ["--stacks", ",".join(self.calls), *frames, *(word for file in self.files for word in ("--file", file))]
+        what = "attempts" if self.switches_threads else "locks,gil" if self.has_gil else "locks"
+        probes = ["--probe", what] if self.acquires else []
+        files = [word for file in self.files for word in ("--file", file)]
+        return ["--stacks", ",".join(self.calls), *frames, *probes, *files]
 
 
 class Counting(Protocol):

@@ -25,10 +25,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from interlock.engine.client import docker_address
-from interlock.errors import FleetError, InventoryError
+from interlock.errors import FleetError, InventoryError, last_line
 from interlock.fleet.record import Ending, Kind
-from interlock.printable import printable
 from interlock.results import store
+from interlock.untrusted import parse_json, printable
 
 PLAYBOOKS = "playbooks"
 UNREACHABLE = 4
@@ -93,7 +93,7 @@ def list_inventory(path: Path, root: Path) -> str:
     done = subprocess.run(command, env=environment(root), capture_output=True, text=True, check=False)
     warned = re.search(r"Unable to parse.*|Failed to parse.*", done.stderr)
     if done.returncode != 0 or warned:
-        reason = warned.group() if warned else done.stderr.strip().splitlines()[-1]
+        reason = warned.group() if warned else last_line(done.stderr)
         raise InventoryError(file=str(path), found=f"Ansible cannot read it: {reason}", todo="Correct the file.")
     return done.stdout
 
@@ -162,8 +162,8 @@ def first_failure(output: str) -> str:
     if not found:
         lines = [line for line in output.splitlines() if line.startswith(("ERROR", "[ERROR]"))]
         return lines[0] if lines else ""
-    with suppress(ValueError, RecursionError):
-        result = json.loads(found.group(1))
+    with suppress(ValueError):
+        result = parse_json(found.group(1))
         if result.get("rc") == 124:
             return "it had not ended at its deadline"
         for text in (str(result.get("stderr", "")), str(result.get("msg", ""))):
@@ -194,7 +194,7 @@ def _needs_password() -> bool:
 
 
 # What `pip install` and `interlock matrix` need of a project.
-FILES = ("pyproject.toml", "hatch_build.py", "constraints.txt", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "hatch_build.py", "requirements/host.txt", "README.md", "LICENSE")
 FOLDERS = ("src", "variants", "workloads", "dockerfiles")
 
 
@@ -247,7 +247,7 @@ def read_inventory(path: Path, root: Path) -> Inventory:
 
 def parse_inventory(path: Path, listing: str) -> Inventory:
     """Return the inventory from the output of `ansible-inventory --list`."""
-    variables: dict[str, dict[str, Any]] = json.loads(listing).get("_meta", {}).get("hostvars", {})
+    variables = _host_variables(path, listing)
     if not variables:
         raise InventoryError(file=str(path), found="no host has variables", todo=f"Give each host a kind: {EXAMPLE}.")
     for name in variables:
@@ -260,12 +260,35 @@ def parse_inventory(path: Path, listing: str) -> Inventory:
             )
     kinds = {name: _kind(path, name, of_host.get("kind")) for name, of_host in sorted(variables.items())}
     _check_same(path, kinds)
-    registries = {of_host.get("registry") for of_host in variables.values()}
+    registries = {_registry(path, name, of_host.get("registry")) for name, of_host in variables.items()}
     if len(registries) > 1:
         raise InventoryError(
             file=str(path), key="registry", found="differs between hosts", todo="Set it once, in the group 'all'."
         )
     return Inventory(path, kinds, registries.pop())
+
+
+def _host_variables(path: Path, listing: str) -> dict[str, dict[str, Any]]:
+    """Return the variables of each host; InventoryError for a list that is no inventory."""
+    found: Any = {}
+    with suppress(ValueError, AttributeError):
+        found = parse_json(listing).get("_meta", {}).get("hostvars", {})
+    if isinstance(found, dict) and all(isinstance(of_host, dict) for of_host in found.values()):
+        return found
+    raise InventoryError(
+        file=str(path), found="ansible-inventory lists no hosts with variables", todo=f"Correct the file: {EXAMPLE}."
+    )
+
+
+def _registry(path: Path, host: str, declared: object) -> str | None:
+    if declared is None or isinstance(declared, str):
+        return declared
+    raise InventoryError(
+        file=str(path),
+        key=f"{host}: registry",
+        found=f"{declared!r} is no text",
+        todo="Write it as HOST[:PORT]/NAMESPACE.",
+    )
 
 
 def _kind(path: Path, host: str, declared: object) -> Kind:

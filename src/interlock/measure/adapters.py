@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.catalog.types import MOUNT
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
-from interlock.errors import WorkloadError, did_you_mean, last_line
-from interlock.extras import LazyModule
+from interlock.errors import LazyModule, WorkloadError, did_you_mean, last_line
 from interlock.results.experiments import ProgramOutput
 
 if TYPE_CHECKING:
@@ -157,7 +156,10 @@ def outputs_of(workload: Workload, stdout: str) -> dict[str, ProgramOutput]:
     """Return the reports in a process's output, by the tool's name of the benchmark; WorkloadError if unreadable."""
     reads = {PYPERF: _read_pyperf, PYTEST: _read_pytest}
     try:
-        return reads[workload.kind](stdout)
+        found = reads[workload.kind](stdout)
+        if not all(isinstance(name, str) for name in found):
+            raise ValueError("a benchmark has no name")
+        return found
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise _not_reported(
             workload, f"the report of {workload.kind} cannot be read ({_short(error)})", stdout

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,21 @@ from interlock.catalog.variants import Gil, Surroundings, Variant
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.agent import Agent
 from interlock.engine.protocol import Ended, Installer, Network, Sandbox, Workspace
-from interlock.extras import LazyModule
+from interlock.errors import LazyModule
 from interlock.measure import adapters, processes
 from interlock.measure.ending import Ending
 from interlock.measure.processes import OK, all_reported, judge_process, judge_set_up, output_outcome
-from interlock.measure.stopwatch import Phase, Stopwatch
-from interlock.results.experiments import Built, Outcome, PackageSet, ProgramOutput, Settings, State, Subject
+from interlock.results.experiments import (
+    Built,
+    Facts,
+    Outcome,
+    PackageSet,
+    ProgramOutput,
+    Settings,
+    State,
+    Subject,
+    Times,
+)
 from interlock.results.journal import Journal
 from interlock.results.profiles import BenchmarkProfile, Probe
 
@@ -34,6 +44,49 @@ else:
 # A variant, the versions of Python that a benchmark supports, why it needs the GIL, and the packages that it requires.
 SetKey = tuple[str, str, str, tuple[str, ...]]
 NO_PACKAGES = PackageSet()
+
+
+class Phase(StrEnum):
+    """What the time of a cell or a workload is spent on."""
+
+    PREPARING = "preparing"
+    MEASURING = "measuring"
+    PROFILING = "profiling"
+
+
+class Stopwatch:
+    """Seconds by phase; a phase within another one stops the outer one's clock, so that no second counts twice."""
+
+    def __init__(self) -> None:
+        self._spent_s = dict.fromkeys(Phase, 0.0)
+        self._phase: Phase | None = None
+        self._since_s = 0.0
+
+    def add(self, phase: Phase, seconds: float) -> None:
+        """Add what was spent elsewhere."""
+        self._spent_s[phase] += seconds
+
+    @contextmanager
+    def during(self, phase: Phase) -> Iterator[None]:
+        """Count the block's time to this phase."""
+        outer = self._phase
+        self._switch(phase)
+        try:
+            yield
+        finally:
+            self._switch(outer)
+
+    def _switch(self, phase: Phase | None) -> None:
+        now = time.monotonic()
+        if self._phase is not None:
+            self._spent_s[self._phase] += now - self._since_s
+        self._phase, self._since_s = phase, now
+
+    @property
+    def times(self) -> Times:
+        """Return the seconds so far, with those of a phase that goes on."""
+        self._switch(self._phase)
+        return Times(**{f"{phase.value}_s": round(spent_s, 3) for phase, spent_s in self._spent_s.items()})
 
 
 @dataclass(frozen=True)
@@ -156,6 +209,9 @@ class Resources:
     # Gives a cell of the workload of this name what was measured of it before, if the experiment is resumed.
     restore: Callable[[Cell, str], None] = lambda _cell, _workload: None
     journal: Journal | None = None
+    # What the next workload goes on with: sandboxes with their agents, by image and surroundings, and facts by label.
+    idle: dict[str, list[tuple[Sandbox, Agent | None]]] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -218,6 +274,35 @@ class Start:
     may_idle: bool = False  # it does no unit of work: what it costs is subtracted from a profile
     count_instructions: bool = False
     checks_output: bool = False  # of a command: for the expected texts
+
+
+def open_cell(session: Session, subject: Subject, clock: Stopwatch) -> Cell:
+    """Open a cell, in the sandbox that the workload before has left if there is one that will do."""
+    waiting = session.resources.idle.get(_shared_by(session, subject))
+    sandbox, agent = waiting.pop() if waiting else (open_sandbox(session, subject), None)
+    return Cell(subject, sandbox, agent=agent, clock=clock)
+
+
+def leave_cell(session: Session, cell: Cell) -> None:
+    """Leave a cell's sandbox to the next workload, or close it."""
+    key = _shared_by(session, cell.subject)
+    if key:
+        session.resources.idle.setdefault(key, []).append((cell.sandbox, cell.agent))
+    else:
+        cell.sandbox.close()
+
+
+def _shared_by(session: Session, subject: Subject) -> str:
+    """Return what the sandboxes are known by that workloads can share.
+
+    It is empty for a workload that needs something of its own, that leaves files, or whose program is somebody else's.
+    """
+    workload, benchmarks = session.workload, session.workload.benchmarks
+    words = [word for one in benchmarks for word in (*one.arguments, *(one.command or []))]
+    own = workload.server or workload.load or workload.limits or workload.rights or workload.kind != "program"
+    leaves = any(one.set_up or one.cold for one in benchmarks) or any("{scratch}" in word for word in words)
+    packages = session.resources.package_sets.of_workload(subject.variant, workload)
+    return "" if own or leaves or packages else f"{subject.image_id} {subject.surroundings.model_dump_json()}"
 
 
 def open_sandbox(session: Session, subject: Subject) -> Sandbox:

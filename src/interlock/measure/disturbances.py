@@ -96,7 +96,7 @@ def _text(path: Path) -> str:
 def _cpu_times(root: Path) -> dict[str, float]:
     """Return seconds since boot from the first line of /proc/stat; guests' time is part of user and nice."""
     words = _text(root / "proc/stat").partition("\n")[0].split()
-    if len(words) < 9:
+    if len(words) < 9 or not all(map(_is_number, words[1:9])):
         return {}
     user, nice, system, idle, iowait, irq, softirq, steal = (int(word) / TICKS_PER_S for word in words[1:9])
     total = user + nice + system + idle + iowait + irq + softirq + steal
@@ -104,7 +104,13 @@ def _cpu_times(root: Path) -> dict[str, float]:
 
 
 def _pairs(text: str) -> dict[str, int]:
-    return {name: int(number) for name, number in (line.split() for line in text.splitlines())}
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and _is_number(pair[1])}
+
+
+def _is_number(word: str) -> bool:
+    """Whether it is a number as kernels print them; what is another one is unknown, and ends no experiment."""
+    return word.isascii() and word.isdecimal() and len(word) <= 20
 
 
 def _per_cpu(root: Path, pattern: str) -> dict[str, str] | None:
@@ -114,14 +120,15 @@ def _per_cpu(root: Path, pattern: str) -> dict[str, str] | None:
 
 
 def _numbers(found: Mapping[str, str] | None) -> dict[str, int] | None:
-    return None if found is None else {path: int(text) for path, text in found.items()}
+    return None if found is None else {path: int(text) for path, text in found.items() if _is_number(text)}
 
 
 def _processes(root: Path) -> Iterator[tuple[int, Process]]:
     for folder in (root / "proc").glob("[0-9]*"):
         name, _, rest = _text(folder / "stat").partition("(")[2].rpartition(")")
         words = rest.split()
-        if not words:  # it has ended in the meantime
+        # One that has ended in the meantime has none.
+        if len(words) < 20 or not all(_is_number(words[index]) for index in (1, 11, 12, 13, 14, 19)):
             continue
         own_s = (int(words[11]) + int(words[12])) / TICKS_PER_S
         ended_s = (int(words[13]) + int(words[14])) / TICKS_PER_S

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from interlock.errors import Interrupted
-from interlock.printable import forget_terminal
 from interlock.results.experiments import duration_text
+from interlock.untrusted import forget_terminal
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them.
 ROUNDS_SHARE = 5 / 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,19 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, split_label
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
+from interlock.engine.client import engine_failure
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import InterlockError, UsageError, nearest
+from interlock.errors import EngineError, InterlockError, UsageError, WorkloadError, nearest
 from interlock.measure import disturbances, lock
-from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
+from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
 from interlock.measure.ending import Ending
-from interlock.measure.profiling import best_probe
-from interlock.measure.resuming import Earlier, joined, remaining
+from interlock.measure.profiling import best_probe, lock_sites_in
+from interlock.measure.recording import Earlier, joined, remaining
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject
 from interlock.results.journal import KILLED, Journal, recover
-from interlock.results.profiles import Probe
+from interlock.results.profiles import LockSites, Probe
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class Assignment:
     def to_measure(self) -> list[str]:
         """The workloads that are to be measured: of an experiment that is resumed, those that are not complete."""
         return remaining(self.resumes) if self.resumes else self.settings.workloads
+
+    def is_served(self, name: str) -> bool:
+        """Return whether a workload has a server or a load beside its cells."""
+        workload = self.workloads[name]
+        return bool(workload.server or workload.load)
 
     @property
     def left_out(self) -> dict[str, list[str]]:
@@ -195,16 +201,20 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
     try:
         _measure_all(engine, assignment, watching, record)
     except BaseException as found:
-        error = watching.ending.reason or f"an error ({getattr(found, 'found', type(found).__name__)})"
-        if isinstance(found, InterlockError) and record.has_values:
+        failure = found if isinstance(found, InterlockError) else engine_failure(found)
+        error = watching.ending.reason or f"an error ({getattr(failure, 'found', type(found).__name__)})"
+        if failure is not None and record.has_values:
             more = f"What was measured is in {folder}; --resume {folder.name} goes on with it."
-            raise type(found)(file=found.file, key=found.key, found=found.found, todo=f"{found.todo} {more}") from found
+            raise failure.with_todo(more) from found
         raise
     finally:
         with watching.ending.shielded():
             try:
                 watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
                 engine.clean_up(record.owner)
+            except EngineError:
+                if not error:  # else the first one says more
+                    raise
             finally:
                 _finish(engine, assignment, record, journal, error)
     return folder
@@ -231,7 +241,9 @@ def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Jou
 
 def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, record: Record) -> None:
     """Measure workload by workload until something ends it; the record is written before the first and after each."""
-    resources, ending, names = None, watching.ending, assignment.to_measure
+    resources, ending = None, watching.ending
+    # With a server or a load values vary more: these workloads come last, and have what the others leave of a budget.
+    names = sorted(assignment.to_measure, key=assignment.is_served)
     with ending.kept():
         resources = set_up(engine, assignment, record, watching)
     if resources is None:
@@ -295,9 +307,7 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wat
         assignment.root,
         assignment.built,
         programs,
-        server=any(one.server for one in workloads),
-        limits=any(one.limits for one in workloads),
-        load=any(one.load for one in workloads),
+        helpers_of(workloads),
     )
     workspace = engine.set_up(record.owner, needs)
     installer = engine.installer(assignment.catalog, assignment.root, on_step)
@@ -316,6 +326,12 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wat
         programs=frozenset(programs),
         controls=controls_of(assignment.catalog, assignment.built),
     )
+
+
+def helpers_of(workloads: Iterable[Workload]) -> list[str]:
+    """Return what the engine has to start besides the cells of these workloads."""
+    chosen = list(workloads)
+    return [name for name in ("server", "limits", "load") if any(getattr(one, name) for one in chosen)]
 
 
 def controls_of(known: Catalog, built: Sequence[Built]) -> dict[str, str]:
@@ -392,3 +408,40 @@ def cells_of(
         missing = CellResult(variant=variant, mode=mode, workload=workload, outcome=outcome)
         planned[label] = done.get(label, missing)
     return list((planned | done).values())
+
+
+def explain(
+    engine: Engine,
+    assignment: Assignment,
+    benchmark: str,
+    on_progress: Callable[[ProgressUpdate], None],
+    *,
+    acquires: bool = False,
+) -> dict[str, LockSites]:
+    """Return the lock sites of the assignment's only workload on each of its variants, by label.
+
+    WorkloadError says why a variant has none; what was started is removed in any case.
+    """
+    (name,) = assignment.settings.workloads
+    record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
+    wanted = set(assignment.settings.variants)
+    with lock.hold(f"why {name}/{benchmark}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))):
+        try:
+            resources = set_up(engine, assignment, record, Watching(on_progress))
+            workload = assignment.workloads[name]
+            (one,) = [one for one in workload.benchmarks if one.name == benchmark]
+            if resources.probe is None:
+                raise WorkloadError(key="--no-profile", found="no probe was chosen", todo="Run without it.")
+            found = {}
+            chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
+            with open_session(resources, workload) as session:
+                for index, subject in enumerate(chosen):
+                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(chosen)))
+                    cell = Cell(subject, open_sandbox(session, subject))
+                    try:
+                        found[subject.label] = lock_sites_in(session, one, cell, resources.probe, acquires=acquires)
+                    finally:
+                        cell.sandbox.close()
+            return found
+        finally:
+            engine.clean_up(record.owner)

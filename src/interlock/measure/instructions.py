@@ -29,7 +29,7 @@ VALGRIND = f"{MOUNT}/valgrind"
 CACHEGRIND = [f"{VALGRIND}/cachegrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
 # Cachegrind is started without valgrind's own launcher, which would look for it where its package has it.
 CACHEGRIND_ENVIRONMENT = {"VALGRIND_LIB": VALGRIND, "VALGRIND_LAUNCHER": CACHEGRIND[0]}
-REFERENCES = re.compile(r"I\s+refs:\s+([\d,]+)")
+REFERENCES = re.compile(r"I\s+refs:\s+([0-9][0-9,]{0,30})")
 
 # Counts a process with so many loops; returns its instructions, and the report of a program.
 Counter = Callable[[int], tuple[int, ProgramOutput | None]]

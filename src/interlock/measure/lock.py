@@ -6,7 +6,6 @@ Who can open the file can hold it, and stop all measuring: its group is `interlo
 from __future__ import annotations
 
 import errno
-import fcntl
 import getpass
 import grp
 import os
@@ -18,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from interlock.errors import StoreError
+from interlock.results.store import take_lock
 
 FILE = "interlock.lock"
 # Where the system keeps locks until it restarts; not every system has it.
@@ -43,7 +43,7 @@ def hold(what: str, on_wait: Callable[[str], None], path: Path | None = None) ->
     descriptor = _open(path or lock_path())
     try:
         reported = None
-        while not _taken(descriptor):
+        while not take_lock(descriptor):
             holder = _read(descriptor)
             if holder != reported:
                 reported = holder
@@ -63,7 +63,7 @@ def holder(path: Path | None = None) -> str:
     """Return who holds the lock, in words; empty if nobody does. The lock is not taken."""
     descriptor = _open(path or lock_path())
     try:
-        return "" if _taken(descriptor) else _read(descriptor) or "another measurement"
+        return "" if take_lock(descriptor) else _read(descriptor) or "another measurement"
     finally:
         os.close(descriptor)
 
@@ -118,14 +118,6 @@ def _group() -> int | None:
             if os.geteuid() == 0 or number in {os.getegid(), *os.getgroups()}:
                 return number
     return None
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _read(descriptor: int) -> str:

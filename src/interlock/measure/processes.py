@@ -14,8 +14,7 @@ from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.protocol import MEMORY_BYTES, Ended
-from interlock.errors import WorkloadError
-from interlock.extras import LazyModule
+from interlock.errors import LazyModule, WorkloadError
 from interlock.measure import adapters
 from interlock.results.experiments import (
     BLOCK,
@@ -408,7 +407,7 @@ def values_of(runs: Sequence[pyperf.Run], estimator: Estimator) -> BenchmarkValu
 
 def estimator_of(benchmark: Benchmark) -> Estimator:
     """Return how the figure of a benchmark's process is found."""
-    return Estimator.LOWER_QUARTILE if benchmark.threads == "one" else Estimator.MEDIAN
+    return Estimator.LOWER_DECILE if benchmark.threads == "one" else Estimator.MEAN
 
 
 def in_block(run: pyperf.Run, number: int, estimator: Estimator, group: int | None = None) -> pyperf.Run:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
-
-from pydantic import ValidationError
 
 from interlock.catalog.types import TWIN
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import Counting, Sandbox, StackOptions, Workspace
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
 from interlock.measure import processes, stacks
-from interlock.measure.cells import NO_WORK, Cell, ProgressUpdate, Session, Start, environment_of, profiled_argv, run_in
+from interlock.measure.cells import (
+    NO_WORK,
+    Cell,
+    Phase,
+    ProgressUpdate,
+    Session,
+    Start,
+    environment_of,
+    profiled_argv,
+    run_in,
+)
 from interlock.measure.instructions import count_instructions
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
-from interlock.measure.services import load_fully, make_ready, running_service
+from interlock.measure.services import SilentError, load_fully, make_ready, running_service
 from interlock.measure.stacks import Interpreter
-from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import ProgramOutput, State
-from interlock.results.lock_sites import LockSites
-from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts, Probe
+from interlock.results.profiles import Acquisitions, BenchmarkProfile, CallCounts, LockSites, Method, PhaseCounts, Probe
+from interlock.untrusted import parse_json
 
 NO_CALLS = PhaseCounts(total=0, syscalls={})
 STRACES = {Method.STRACE: processes.STRACE, Method.STRACE_FUTEX: processes.STRACE_FUTEX}
@@ -71,28 +78,84 @@ def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkPro
         return found.model_copy(update={"no_why": error.found})
 
 
-def lock_sites_in(session: Session, benchmark: Benchmark, cell: Cell, probe: Probe) -> LockSites:
-    """Return where a benchmark's work waits and wakes, from a run of its own; UnsupportedHereError without BPF."""
+def lock_sites_in(
+    session: Session, benchmark: Benchmark, cell: Cell, probe: Probe, *, acquires: bool = False
+) -> LockSites:
+    """Return where a benchmark's work waits and wakes, from a run of its own; UnsupportedHereError without BPF.
+
+    `acquires` adds where it takes locks, from one more run.
+    """
     require_stacks(probe)
     asked = Interpreter(cell.sandbox, cell.subject.options, environment_of(session, cell, benchmark))
     if session.workload.load is not None:
-        with running_service(session, benchmark, cell) as service:
-            make_ready(session, benchmark, service)
-            there = replace(asked, sandbox=service.sandbox)
-            return lock_sites_while(
-                there, service.sandbox.mark_work(LAUNCH), lambda: load_fully(session, service).requests
-            )
-    options = asked.frames()
-    text, output = _watched(session, benchmark, cell, probe.method, benchmark.profile_loops, asked=options)
+        return _lock_sites_of_service(session, benchmark, cell, asked, acquires=acquires)
     phase = COMMAND_PHASE if benchmark.command is not None else PROGRAM_PHASE
-    return lock_sites_from(text, phase, _units(benchmark, output), asked, options)
+
+    def watched(options: StackOptions) -> tuple[str, int]:
+        text, output = _watched(session, benchmark, cell, probe.method, benchmark.profile_loops, asked=options)
+        return text, _units(benchmark, output)
+
+    return _lock_sites(asked, phase, watched, acquires=acquires)
 
 
-def lock_sites_while(asked: Interpreter, marked: AbstractContextManager[None], work: Callable[[], int]) -> LockSites:
+# Of a service that does not answer: how long it is watched while it is asked.
+STANDS_STILL_S = 5
+
+
+def _lock_sites_of_service(
+    session: Session, benchmark: Benchmark, cell: Cell, asked: Interpreter, *, acquires: bool
+) -> LockSites:
+    """Watch a service under full load; one that does not answer while it is asked, to see where it stands still."""
+    stands_still = ""
+    with running_service(session, benchmark, cell) as service:
+
+        def load() -> int:
+            return load_fully(session, service).requests
+
+        def ask() -> int:
+            end_s = time.monotonic() + STANDS_STILL_S
+            while time.monotonic() < end_s:
+                session.network.ask(service.url)
+            return 1
+
+        try:
+            make_ready(session, benchmark, service)
+        except SilentError as error:
+            stands_still = error.found
+        found = lock_sites_while(
+            replace(asked, sandbox=service.sandbox),
+            lambda: service.sandbox.mark_work(LAUNCH),
+            ask if stands_still else load,
+            acquires=acquires,
+        )
+        return found.model_copy(update={"stands_still": stands_still})
+
+
+def lock_sites_while(
+    asked: Interpreter,
+    marked: Callable[[], AbstractContextManager[None]],
+    work: Callable[[], int],
+    *,
+    acquires: bool = False,
+) -> LockSites:
     """Return where a container waits and wakes while `work` runs, which returns its units."""
+
+    def watched(options: StackOptions) -> tuple[str, int]:
+        return watched_work(asked.sandbox.count(Method.BPF, options), marked(), work)
+
+    return _lock_sites(asked, COMMAND_PHASE, watched, acquires=acquires)
+
+
+def _lock_sites(
+    asked: Interpreter, phase: str, watched: Callable[[StackOptions], tuple[str, int]], *, acquires: bool
+) -> LockSites:
     options = asked.frames()
-    text, units = watched_work(asked.sandbox.count(Method.BPF, options), marked, work)
-    return lock_sites_from(text, COMMAND_PHASE, units, asked, options)
+    text, units = watched(options)
+    found = lock_sites_from(text, phase, units, asked, options)
+    if not acquires:
+        return found
+    text, units = watched(options.with_acquires())
+    return found.model_copy(update={"acquisitions": acquisitions_from(text, phase, units, asked, options)})
 
 
 def require_stacks(probe: Probe) -> None:
@@ -107,8 +170,18 @@ def require_stacks(probe: Probe) -> None:
 
 def lock_sites_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> LockSites:
     """WorkloadError if events were lost or the sums are not the exact counts."""
-    work = stacks.Work(phase, parse_bpf(text)[phase], units)
-    return stacks.lock_sites_of(_json(text), work, asked.lines, options.no_frames)
+    return stacks.lock_sites_of(_json(text), _work(text, phase, units), asked.lines, options.no_frames)
+
+
+def acquisitions_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> Acquisitions:
+    """WorkloadError if events were lost."""
+    found = _work(text, phase, units)
+    return stacks.acquisitions_of(_json(text), found, asked.lines, ends_seen=not options.switches_threads)
+
+
+def _work(text: str, phase: str, units: int) -> stacks.Work:
+    with stacks.readable():
+        return stacks.Work(phase, parse_bpf(text)[phase], units)
 
 
 def _units(benchmark: Benchmark, output: ProgramOutput | None) -> int:
@@ -187,19 +260,18 @@ WHOLE, SETUP = "whole", "setup"
 def parse_bpf(text: str) -> dict[str, PhaseCounts]:
     """Parse the phases of the BPF profiler's JSON; WorkloadError if it lost events or its sums disagree."""
     data = _json(text)
-    lost = {what: count for what, count in data["lost"].items() if count}
+    with stacks.readable():
+        lost = {what: count for what, count in data["lost"].items() if count}
+        phases = {name: PhaseCounts.model_validate(phase) for name, phase in data["phases"].items()}
+        has_tasks = data["tasks_counted"]
     if lost:
         found = ", ".join(f"{what} {count}" for what, count in lost.items())
         raise WorkloadError(
             found=f"the profile is not exact, events were lost: {found}", todo="Lower the workload's profile_loops."
         )
-    try:
-        phases = {name: PhaseCounts.model_validate(phase) for name, phase in data["phases"].items()}
-    except ValidationError as error:
-        raise _unreadable(str(error.errors()[0]["msg"])) from None
     for phase in phases.values():
         check_total(phase)
-    if data["tasks_counted"]:
+    if has_tasks:
         return phases
     # A kernel without type information (BTF) cannot count context switches, which is not 0.
     return {name: phase.model_copy(update={"tasks": None}) for name, phase in phases.items()}
@@ -208,8 +280,9 @@ def parse_bpf(text: str) -> dict[str, PhaseCounts]:
 def parse_tracepoints(text: str) -> PhaseCounts:
     """Parse the counts of perf's tracepoints: calls by name, including the engine's start of the process."""
     data = _json(text)
-    syscalls = {name: CallCounts(calls=calls) for name, calls in data["syscalls"].items()}
-    return check_total(PhaseCounts(total=data["total"], syscalls=syscalls))
+    with stacks.readable():
+        syscalls = {name: CallCounts(calls=calls) for name, calls in data["syscalls"].items()}
+        return check_total(PhaseCounts(total=data["total"], syscalls=syscalls))
 
 
 def parse_strace(stderr: str, *, may_be_none: bool = False) -> PhaseCounts:
@@ -227,10 +300,11 @@ def parse_strace(stderr: str, *, may_be_none: bool = False) -> PhaseCounts:
             todo="Run `interlock doctor`: the container must allow ptrace.",
         )
     rows = [row for line in lines[starts[-1] + 1 :] if len(row := line.split()) in {2, 3} and row[0].isdigit()]
-    # strace counts failed calls, but not by error.
-    syscalls = {
-        row[-1]: CallCounts(calls=int(row[0]), errors={"any": int(row[1])} if len(row) == 3 else {}) for row in rows
-    }
+    with stacks.readable():
+        # strace counts failed calls, but not by error.
+        syscalls = {
+            row[-1]: CallCounts(calls=int(row[0]), errors={"any": int(row[1])} if len(row) == 3 else {}) for row in rows
+        }
     total = syscalls.pop("total", CallCounts(calls=0))
     return check_total(PhaseCounts(total=total.calls, syscalls=syscalls))
 
@@ -249,7 +323,9 @@ def check_total(phase: PhaseCounts) -> PhaseCounts:
 def profile_by_phases(phases: dict[str, PhaseCounts], units: int, *, command: bool) -> BenchmarkProfile:
     """Return the profile of a probe with phases; WorkloadError if it saw no call of the process."""
     counted = COMMAND_PHASE if command else PROGRAM_PHASE
-    if phases[COMMAND_PHASE].total == 0 or not phases[counted].ns:
+    if any(name not in phases for name in (COMMAND_PHASE, counted)) or not (
+        phases[COMMAND_PHASE].total and phases[counted].ns
+    ):
         raise WorkloadError(
             found=f"the profiler saw no call of the process in its phase '{counted}'",
             todo="Run `interlock doctor`; a program must mark its phases, as workloads/protocol.py does.",
@@ -272,13 +348,9 @@ def profile_by_difference(method: Method, whole: PhaseCounts, setup: PhaseCounts
 def _json(text: str) -> Any:
     lines = text.strip().splitlines()
     try:
-        return json.loads(lines[-1])
+        return parse_json(lines[-1])
     except (ValueError, IndexError):
-        raise _unreadable(lines[-1][:80] if lines else "nothing") from None
-
-
-def _unreadable(found: str) -> WorkloadError:
-    return WorkloadError(found=f"the profiler printed no profile: {found}", todo="Run `interlock doctor`.")
+        raise stacks.unreadable(lines[-1][:80] if lines else "nothing") from None
 
 
 COUNTABLE = (Method.BPF, Method.TRACEPOINTS)

@@ -23,6 +23,7 @@ from interlock.measure.cells import (
     NOTHING_RUN,
     Cell,
     Look,
+    Phase,
     ProgressUpdate,
     Session,
     Start,
@@ -40,13 +41,14 @@ from interlock.measure.processes import (
     program_run,
     values_of,
 )
-from interlock.measure.stopwatch import Phase
 from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject
 
 # The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
 UNSTEADY = 1 / 6
 # How many times its cell's median a slow process takes; a neighbour that shares a core makes it 1.3 to 1.8.
 SLOW = 1.2
+# How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
+FAR = 2
 # A warning names up to this many cells: where the machine was unsteady, it is nearly all of them.
 NAMED = 5
 
@@ -67,7 +69,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class PlannedBlock(Generic[Task, Candidate]):
-    """One task of all candidates that go on with it, in a round; `done` of at most `total` runs came before it."""
+    """One task of all candidates that go on with it, in a round.
+
+    `done` runs came before it, of `total` if none of those that go on now is decided before the limit.
+    """
 
     round: int
     title: str
@@ -91,15 +96,14 @@ def planned_blocks(
     alone decides a round's order, whatever the number of rounds.
     """
     rng = random.Random(schedule.seed)  # noqa: S311  an order, not a secret
-    numbers = range(schedule.first, schedule.limit + 1)
-    total = len(numbers) * len(tasks) * len(candidates)
     done = 0
     going_on = [(task, list(candidates)) for task in tasks]
-    for number in numbers:
+    for number in range(schedule.first, schedule.limit + 1):
         if number > schedule.least and number - 1 in LOOKS:
             going_on = [(task, list(undecided(task, some))) for task, some in going_on]
         if not any(some for _, some in going_on):
             break
+        total = done + (schedule.limit - number + 1) * sum(len(some) for _, some in going_on)
         ordered = rng.sample(candidates, len(candidates))
         more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
         title = f"round {number} of {schedule.least}{more}"
@@ -323,6 +327,7 @@ def _undecided(
 ) -> list[Cell]:
     """Return the cells that go on: those that are not decided, what they are compared with, the twin and the limits.
 
+    Those that would need far more rounds than are left have none of their time: it goes where a decision is near.
     Those that were decided before are in the fit and in the family, as they are in the report. Cells that failed or
     timed out are not waited for.
     """
@@ -331,7 +336,8 @@ def _undecided(
     pairs = compared_pairs(figures, settings.baseline, controls)
     found = last_look(figures, pairs, settings.baseline, margin=session.workload.margin)
     session.resources.on_look(Look(session.workload, benchmark, found))
-    needed = open_labels(found, pairs, figures)
+    left = _limit(session) - max(map(len, figures.values()), default=0)
+    needed = open_labels(found, pairs, figures, reach=FAR * left)
     always = {settings.baseline, label_of(settings.baseline, TWIN)}
     if not any(cell.subject.label in needed - always for cell in going_on):
         return []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -20,6 +20,7 @@ from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError, last_line
 from interlock.measure.cells import Cell, Session, Start, interpreter_argv, run_in
 from interlock.results.experiments import Outcome, ProgramOutput, State
+from interlock.untrusted import parse_json
 
 # Each cell has a network namespace of its own: no other program can have this port.
 PORT = 8000
@@ -201,7 +202,7 @@ class FixedRateRun(Data):
     unanswered: int = Field(ge=0)
     bad_answers: int = Field(ge=0)
     broken: int = Field(ge=0)
-    latency_s: dict[str, float]
+    latency_s: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
 
     @property
     def problem(self) -> str:
@@ -225,12 +226,14 @@ def parse_fixed_rate(text: str) -> FixedRateRun:
     """Parse what dockerfiles/load/fixed-rate.lua prints at its end; WorkloadError if it is something else."""
     lines = [line for line in text.splitlines() if line.startswith(FIXED_RATE_LINE)]
     try:
-        return FixedRateRun.model_validate(json.loads(lines[-1])["interlock_load"])
-    except (IndexError, ValueError, KeyError, TypeError, RecursionError):
+        found = FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
+        _ = found.problem or found.figures  # which are there if there is no problem
+    except (IndexError, ValueError, KeyError, TypeError):
         raise WorkloadError(
             found=f"the load at a fixed rate printed no figures: {last_line(text)}",
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",
         ) from None
+    return found
 
 
 def fixed_rate_argv(script: str, url: str, rate_per_s: float, connections: int, duration_s: int) -> list[str]:
@@ -251,11 +254,11 @@ def warm_up_argv(url: str, requests: int) -> list[str]:
     return ["curl", "-s", "-S", "-f", "--fail-early", "-o", "/dev/null", f"{url}?[1-{requests}]"]
 
 
-WRK_RATE = re.compile(r"^Requests/sec:\s+([0-9.]+)", re.MULTILINE)
-WRK_REQUESTS = re.compile(r"^\s*([0-9]+) requests in ", re.MULTILINE)
-WRK_LATENCY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)%\s+([0-9.]+)(us|ms|s|m|h)\s*$", re.MULTILINE)
-WRK_BAD_ANSWERS = re.compile(r"^\s*Non-2xx or 3xx responses: ([0-9]+)", re.MULTILINE)
-WRK_SOCKET_ERRORS = re.compile(r"^\s*Socket errors: (.+)$", re.MULTILINE)
+WRK_RATE = re.compile(r"^Requests/sec:\s+([0-9.]{1,30})", re.MULTILINE)
+WRK_REQUESTS = re.compile(r"^[ \t]*+([0-9]{1,18}) requests in ", re.MULTILINE)
+WRK_LATENCY = re.compile(r"^[ \t]*+([0-9]+(?:\.[0-9]+)?)%[ \t]++([0-9.]{1,30})(us|ms|s|m|h)[ \t]*+$", re.MULTILINE)
+WRK_BAD_ANSWERS = re.compile(r"^[ \t]*+Non-2xx or 3xx responses: ([0-9]{1,18})", re.MULTILINE)
+WRK_SOCKET_ERRORS = re.compile(r"^[ \t]*+Socket errors: (.+)$", re.MULTILINE)
 UNIT_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 WRK_TIMEOUT = "timeout"
 
@@ -287,10 +290,17 @@ class WrkRun:
 
 def parse_wrk(text: str) -> WrkRun:
     """Parse what `wrk --latency` prints at its end; WorkloadError if it is something else."""
+    try:
+        return _figures_of_wrk(text)
+    except (ValueError, TypeError):  # of a line that is missing or is none of wrk's
+        found = f"wrk printed no figures: {last_line(text)}"
+        raise WorkloadError(key="--load", found=found, todo="Correct its options (`wrk --help`).") from None
+
+
+def _figures_of_wrk(text: str) -> WrkRun:
     rate, done = WRK_RATE.search(text), WRK_REQUESTS.search(text)
     if rate is None or done is None:
-        found = f"wrk printed no figures: {last_line(text)}"
-        raise WorkloadError(key="--load", found=found, todo="Correct its options (`wrk --help`).")
+        raise ValueError("it has no figures")
     bad, sockets = WRK_BAD_ANSWERS.search(text), WRK_SOCKET_ERRORS.search(text)
     pairs = [pair.rsplit(" ", 1) for pair in sockets[1].split(", ")] if sockets else []
     return WrkRun(

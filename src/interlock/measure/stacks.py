@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from interlock.analysis.lock_names import caller_of, lock_name, roles, up_to_loop
+from pydantic import TypeAdapter
+
+from interlock.analysis.lock_sites import caller_of, lock_name, roles, up_to_loop
+from interlock.catalog.types import Data
 from interlock.engine.protocol import Ended, Sandbox, StackOptions
-from interlock.errors import WorkloadError, last_line
-from interlock.results.lock_sites import Edge, LockSites, Site
-from interlock.results.profiles import PhaseCounts
+from interlock.errors import WorkloadError, last_line, shortened
+from interlock.results.profiles import Acquires, Acquisitions, Edge, LockSites, Pauses, PhaseCounts, Site
+from interlock.untrusted import parse_json
 
 _INSIDE = files("interlock.engine").joinpath("inside")
 ASK_FRAMES = _INSIDE.joinpath("frame_offsets.py").read_text(encoding="utf-8")
@@ -32,8 +36,10 @@ OFFSETS = (
 # The calls whose stacks are taken besides futex, and those of pth's scheduler.
 CALLS = ("sched_yield",)
 PTH_STACKS = ("select", "pselect6", "poll", "ppoll")
+NO_SYMBOLS = "no symbols of this image are here"
 # An argument of a command line may have 128 KiB.
 MOST_BYTES = 100_000
+LONGEST_NAME = 250
 
 # file, first line, name, instruction
 RawFrame = tuple[str, int, str, int]
@@ -41,6 +47,31 @@ Function = tuple[str, int, str]
 # Lines by function and instruction.
 Lines = Mapping[tuple[Function, int], int]
 Key = tuple[str, str, tuple[str, ...], tuple[str, ...]]
+
+
+class _Frames(Data):
+    """What inside/frame_offsets.py prints."""
+
+    offsets: dict[str, int] | None
+    files: list[str]
+    missing: str
+    gil: bool
+
+
+LINES = TypeAdapter(list[list[int]])
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raise WorkloadError in the place of what reading another thing than a profile raises."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise unreadable(f"{type(error).__name__}: {last_line(str(error))}") from None
+
+
+def unreadable(found: str) -> WorkloadError:
+    return WorkloadError(found=f"the profiler printed no profile: {found}", todo="Run `interlock doctor`.")
 
 
 @dataclass(frozen=True)
@@ -54,14 +85,23 @@ class Interpreter:
     def frames(self) -> StackOptions:
         """Ask where it keeps its frames; without an answer stacks have C functions alone, and say why."""
         ended = self._run(ASK_FRAMES)
-        answer = _last_json(ended)
-        if answer is None:
+        try:
+            answer = _Frames.model_validate(_last_json(ended))
+            offsets = None if answer.offsets is None else [answer.offsets[name] for name in OFFSETS]
+        except (ValueError, KeyError):
             return StackOptions(CALLS, [], None, f"the interpreter did not say: {last_line(ended.stderr)}")
-        found, elf_files = answer["offsets"], answer["files"]
-        offsets = None if found is None else [int(found[name]) for name in OFFSETS]
         # Waiting for sockets is no locking, except where a scheduler in the process does nothing else.
-        on_pth = any("/libpth" in file and "/libpthread.so.0" not in file for file in elf_files)
-        return StackOptions([*CALLS, *(PTH_STACKS if on_pth else ())], elf_files, offsets, answer["missing"])
+        on_pth = any("/libpth" in file and "/libpthread.so.0" not in file for file in answer.files)
+        calls = [*CALLS, *(PTH_STACKS if on_pth else ())]
+        return StackOptions(
+            calls,
+            answer.files,
+            offsets,
+            answer.missing,
+            has_gil=answer.gil,
+            switches_threads=on_pth,
+            attempts=any("/libpth.so" in file for file in answer.files),
+        )
 
     def lines(self, wanted: Iterable[RawFrame]) -> Lines:
         """Ask for the lines of instructions; what it does not know is at its function's first line."""
@@ -71,9 +111,10 @@ class Interpreter:
         found: dict[tuple[Function, int], int] = {}
         for some in _chunks(list(by_function.items())):
             request = json.dumps([[*function, instructions] for function, instructions in some])
-            answer = _last_json(self._run(ASK_LINES, request)) or []
-            for (function, instructions), lines in zip(some, answer, strict=False):
-                found |= {(function, one): line for one, line in zip(instructions, lines, strict=True)}
+            with suppress(ValueError):
+                answer = LINES.validate_python(_last_json(self._run(ASK_LINES, request)))
+                for (function, instructions), lines in zip(some, answer, strict=False):
+                    found |= {(function, one): line for one, line in zip(instructions, lines, strict=False)}
         return found
 
     def _run(self, program: str, *arguments: str) -> Ended:
@@ -83,7 +124,7 @@ class Interpreter:
 def _last_json(ended: Ended) -> Any:
     """Return what the last line of an output says; None if it says nothing."""
     try:
-        return json.loads(ended.stdout.strip().splitlines()[-1])
+        return parse_json(ended.stdout.strip().splitlines()[-1])
     except (ValueError, IndexError):
         return None
 
@@ -120,14 +161,18 @@ def lock_sites_of(
 
     `ask` returns the lines of the instructions that it is given.
     """
+    with readable():
+        return _lock_sites_of(data, work, ask, no_frames)
+
+
+def _lock_sites_of(
+    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], no_frames: str
+) -> LockSites:
     sites = [one for one in data["sites"] if one["phase"] == work.phase]
     edges = [one for one in data["edges"] if one["phase"] == work.phase]
     check_sums(sites, work.counted)
     used = {one["stack"] for one in sites} | {one[end] for one in edges for end in ("waiter", "waker")}
-    stacks = {key: stack for key, stack in data["stacks"].items() if key in used}
-    lines = ask(_raw(frame) for stack in stacks.values() for frame in stack["python"])
-    chains = {key: tuple(up_to_loop(stack["c"])) for key, stack in stacks.items()}
-    frames = {key: tuple(_frame(_raw(one), lines) for one in stack["python"]) for key, stack in stacks.items()}
+    chains, frames = _named_stacks(data, used, ask)
     merged = _merged(sites, chains, frames)
     known = roles(chains.values())
     found = [_site(key, counts, known) for key, counts in merged.items()]
@@ -140,7 +185,69 @@ def lock_sites_of(
         sites=[found[index] for index in order],
         edges=_edges(edges, by_stack),
         no_frames=no_frames,
+        no_symbols="" if data["with_symbols"] else NO_SYMBOLS,
     )
+
+
+def _named_stacks(
+    data: Mapping[str, Any], used: Container[str], ask: Callable[[Iterable[RawFrame]], Lines]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Return the C functions up to the interpreter's loop and the Python frames of each stack that is used."""
+    stacks = {key: stack for key, stack in data["stacks"].items() if key in used}
+    lines = ask(_raw(frame) for stack in stacks.values() for frame in stack["python"])
+    chains = {key: tuple(map(_short, up_to_loop(stack["c"]))) for key, stack in stacks.items()}
+    frames = {key: tuple(_short(_frame(_raw(one), lines)) for one in stack["python"]) for key, stack in stacks.items()}
+    return chains, frames
+
+
+def acquisitions_of(
+    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool = True
+) -> Acquisitions:
+    """Return where locks were taken and all threads were stopped in a phase of the profiler's output.
+
+    WorkloadError if it is none.
+    """
+    with readable():
+        return _acquisitions_of(data, work, ask, ends_seen=ends_seen)
+
+
+def _acquisitions_of(
+    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool
+) -> Acquisitions:
+    taken = [one for one in data["acquires"] if one["phase"] == work.phase]
+    stopped = [one for one in data["pauses"] if one["phase"] == work.phase]
+    chains, frames = _named_stacks(data, {one["stack"] for one in (*taken, *stopped)}, ask)
+    acquires = [
+        Acquires(lock=lock_name(c, python, {}), caller=caller_of(python), python=list(python), c=list(c), **counts)
+        for (c, python), counts in _added(taken, chains, frames).items()
+    ]
+    pauses = [
+        Pauses(caller=caller_of(python), python=list(python), c=list(c), **counts)
+        for (c, python), counts in _added(stopped, chains, frames).items()
+    ]
+    return Acquisitions(
+        units=work.units,
+        ns=work.counted.ns or 0,
+        probed=list(dict.fromkeys(data["probed"])),
+        ends_seen=ends_seen,
+        acquires=sorted(acquires, key=lambda one: (-one.wait_ns, -one.held_ns, -one.acquires)),
+        pauses=sorted(pauses, key=lambda one: -one.ns),
+    )
+
+
+def _added(
+    places: Sequence[Mapping[str, Any]], chains: Mapping[str, tuple[str, ...]], frames: Mapping[str, tuple[str, ...]]
+) -> dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]]:
+    """Add up the counts of places whose stacks are the same; those that begin with `max_` are maxima."""
+    found: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]] = {}
+    for place in places:
+        into = found.setdefault((chains.get(place["stack"], ()), frames.get(place["stack"], ())), defaultdict(int))
+        for name, value in place.items():
+            if name.startswith("max_"):
+                into[name] = max(into[name], value)
+            elif name not in {"phase", "stack"}:
+                into[name] += value
+    return found
 
 
 def check_sums(sites: Sequence[Mapping[str, Any]], counted: PhaseCounts) -> None:
@@ -155,6 +262,11 @@ def check_sums(sites: Sequence[Mapping[str, Any]], counted: PhaseCounts) -> None
                 found=f"the sites of {call} add up to {calls} calls in {ns} ns, and counted are {expected}",
                 todo="Repeat; if it stays, look for another tracer.",
             )
+
+
+def _short(name: str) -> str:
+    """Return a function as it is kept: a program's own names may have any length, and rules are searched in them."""
+    return shortened(name, LONGEST_NAME)
 
 
 def _raw(frame: Sequence[Any]) -> RawFrame:

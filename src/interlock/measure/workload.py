@@ -17,8 +17,12 @@ from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import adapters, processes, rounds
 from interlock.measure.cells import (
     Cell,
+    Phase,
     Resources,
     Session,
+    Stopwatch,
+    leave_cell,
+    open_cell,
     open_sandbox,
     open_session,
     packages_of,
@@ -28,7 +32,6 @@ from interlock.measure.processes import OK
 from interlock.measure.profiling import profile_pass
 from interlock.measure.recording import Recorder, write_cell
 from interlock.measure.rounds import TimeUsed, watched_rounds
-from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
 
 # Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does.
@@ -93,7 +96,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
         return Measured(written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock)
     finally:
         for cell in open_cells + open_limits:
-            cell.sandbox.close()
+            leave_cell(session, cell)
 
 
 def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
@@ -105,8 +108,7 @@ def _opened(session: Session, subjects: Sequence[Subject]) -> Iterator[Cell]:
             clock.add(Phase.PREPARING, session.resources.package_sets.variant_s(subject.variant, session.workload))
         seen.add(subject.variant)
         with clock.during(Phase.PREPARING):
-            sandbox = open_sandbox(session, subject)
-        cell = Cell(subject, sandbox, clock=clock)
+            cell = open_cell(session, subject, clock)
         session.resources.restore(cell, session.workload.name)
         yield cell
 
@@ -153,13 +155,15 @@ def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellRe
 
 def _ask_facts(session: Session, cell: Cell) -> Facts | None:
     """Return an interpreter's facts; None if it does not answer, and its benchmarks will show why."""
-    subject = cell.subject
+    subject, known = cell.subject, session.resources.facts
+    if subject.label in known:
+        return known[subject.label]
     argv = processes.with_options(["python", "-c", QUESTION], subject.options)
     ended = cell.sandbox.run(argv, ANSWER_S, subject.environment)
     if ended.took_sandbox:
         cell.sandbox = open_sandbox(session, subject)
     try:
-        return parse_facts(ended.stdout)
+        return known.setdefault(subject.label, parse_facts(ended.stdout))
     except ValueError:
         return None
 

@@ -17,9 +17,9 @@ from rich.text import Text
 from interlock.analysis.claims import ClaimVerdict, Finding, figure_text
 from interlock.catalog.claims import Bound, Claim
 from interlock.errors import ClaimError
-from interlock.printable import printable
 from interlock.report.tables import markdown_table
 from interlock.results.experiments import Experiment
+from interlock.untrusted import printable
 
 STYLES = {
     ClaimVerdict.CONFIRMED: "green",

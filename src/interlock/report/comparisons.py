@@ -32,9 +32,9 @@ from interlock.analysis.cohorts import Cohort, Extract, HostRow, HostTable, Kind
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.workloads import Benchmark
-from interlock.printable import printable
 from interlock.report.tables import Section, figure_text, markdown_lines, ratio_text, rich_parts
 from interlock.results import store
+from interlock.untrusted import printable
 
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -124,9 +124,10 @@ def _side_line(side: ExperimentGroup) -> str:
     versions = ", ".join(sorted({one.tool_version for one in side.extracts}))
     if side.by_round:
         return f"{first.name}, {first.started}, Interlock {versions}, host {first.host}"
-    number = len(side.extracts)
+    number, hosts = len(side.extracts), len(side.hosts)
     span = f"{first.started} to {last.started}" if number > 1 else first.started
-    return f"{side.name}, {number} host{'s' * (number > 1)}, {span}, Interlock {versions}"
+    runs = f"{number} experiments on host {first.host}" if hosts < number else f"{hosts} host{'s' * (hosts > 1)}"
+    return f"{side.name}, {runs}, {span}, Interlock {versions}"
 
 
 def _noise_line(found: CohortChanges) -> list[str]:
@@ -177,10 +178,19 @@ def number_of_changes(found: History) -> int:
     return sum(len(series.changes) for table in found.tables for series in table.series)
 
 
-def unchanged_line(found: History) -> str:
-    """Return the line about a kind of host of which no ratio changed."""
-    number, series = len(found.experiments), sum(len(table.series) for table in found.tables)
-    return f"no change  {series} series over {number} experiment{'s' * (number > 1)}: {found.cohort}"
+def unchanged_lines(found: Sequence[History]) -> list[str]:
+    """Return the lines about kinds of host of which no ratio changed; of one experiment none can."""
+    lines = []
+    for one in found:
+        names = [experiment.name for experiment in one.experiments]
+        series = sum(len(table.series) for table in one.tables)
+        if len(names) > 1:
+            over = f"over {len(names)} experiments, {names[0]} to {names[-1]}"
+            lines += [f"no change is shown in {series} ratio{'s' * (series > 1)} {over}", f"  {one.cohort}"]
+    alone = [one.experiments[0].name for one in found if len(one.experiments) == 1]
+    if alone:
+        lines += [f"no other experiment of the same kind of host, baseline and profile: {', '.join(alone)}"]
+    return lines
 
 
 def history_document(found: History, *, full: bool = True) -> Document:

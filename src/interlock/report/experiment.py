@@ -14,9 +14,7 @@ from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_tex
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
-from interlock.printable import printable
-from interlock.report import ending
-from interlock.report.opening import NOT_KNOWN, Opening, details, markdown_opening
+from interlock.report.opening import NOT_KNOWN, Opening, details, ended_lines, markdown_opening, time_section
 from interlock.report.tables import (
     RSS,
     SHARE,
@@ -43,6 +41,7 @@ from interlock.results.experiments import (
     host_line,
 )
 from interlock.results.profiles import LOCK_CALLS, BenchmarkProfile, Instructions, LockCost, Method
+from interlock.untrusted import printable
 
 MOST_CALLS = 4
 LEGEND = (
@@ -230,9 +229,9 @@ def markdown(experiment: Experiment, tables: Sequence[Table], opening: Opening =
         *[f"- {one_line(line)}" for line in skipped(experiment) or ["nothing"]],
         "",
     ]
-    time = ending.time_section(experiment)
+    time = time_section(experiment)
     lines += markdown_lines(time, time.title.capitalize()) if time else []
-    ended = ending.ended_lines(experiment, tables)
+    ended = ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
     return printable("\n".join(lines))
 
@@ -383,9 +382,9 @@ def terminal(experiment: Experiment, tables: Sequence[Table]) -> RenderableType:
     parts += [Text(), Text("skipped, and why", style="bold")]
     parts += [Text(f"  {one_line(line)}") for line in skipped(experiment) or ["nothing"]]
     parts += [Text(), Text(LEGEND, style="dim")]
-    time = ending.time_section(experiment)
+    time = time_section(experiment)
     parts += rich_parts(time) if time else []
-    ended = ending.ended_lines(experiment, tables)
+    ended = ended_lines(experiment, tables)
     parts += [Text(), Text("what is open", style="bold"), *(Text(f"  {line}") for line in ended)] if ended else []
     return Group(*parts)
 

@@ -90,9 +90,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "cells": (
         *CELL_KEY,
         *STATE,
-        Column(
-            "profile_state", "text", "how the profile ended, with the same words as `state`; empty if none was taken"
-        ),
+        Column("profile_state", "text", "how the profile ended, in the words of `state`; empty if none was taken"),
         Column("profile_reason", "text", "the reason, if it is not ok"),
         Column("notes", "text", "notes that a reader of the figures must know"),
     ),

@@ -1,4 +1,4 @@
-"""How a report begins: the recommendation, then what is faster or slower, then what is open and what it would take.
+"""How a report begins and ends: the recommendation, what is faster or slower; then what is open, and where time went.
 
 The recommendation is a pick's, by the same functions, from the experiment's own figures and on its own day. Pure.
 """
@@ -25,10 +25,9 @@ from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
-from interlock.report import ending
 from interlock.report.tables import Section, markdown_table, ratio_text, rich_parts
 from interlock.results.answers import Decision, Pick
-from interlock.results.experiments import Experiment, Values
+from interlock.results.experiments import Experiment, State, Times, Values
 
 # What people choose between; the other families are there to show why, and their rows are folded.
 CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
@@ -145,6 +144,19 @@ def differences_section(title: str, rows: Sequence[Difference], baseline: str) -
     return Section(title, columns, tuple(cells))
 
 
+def _brief_section(title: str, rows: Sequence[Difference], baseline: str) -> Section:
+    """Return rows as a table that fits 80 columns."""
+    last, text = ("more rounds", _rounds_text) if title == OPEN else ("verdict", _verdict_text)
+    columns = ("benchmark", "variant", "time [95 %]", last)
+    cells = ((one.benchmark, one.label, ratio_text(one.comparison.ratio), text(one)) for one in rows)
+    return Section(f"{title} ({baseline}: 1.000x)", columns, tuple(cells))
+
+
+def _rounds_text(one: Difference) -> str:
+    """Return about how many more rounds decide a row."""
+    return f"about {one.comparison.more_rounds}" if one.comparison.more_rounds else "too many"
+
+
 def _verdict_text(one: Difference) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
     if one.comparison.verdict is not Verdict.UNDECIDED:
@@ -185,13 +197,73 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
         (OPEN, MOST_LINES_OPEN, opening.undecided),
     ):
         rows, others = found(tables), len(found(tables, aside=True))
-        parts += rich_parts(differences_section(title, rows[:most], baseline)) if rows else []
+        parts += rich_parts(_brief_section(title, rows[:most], baseline)) if rows else []
         left = [f"{len(rows) - most} more"] if len(rows) > most else []
         left += [f"{others} of modes, studies and versions without support"] if others else []
         parts += [Text(f"and {', '.join(left)}", style="dim")] if left else []
     # How it goes on, and what was not reached; what is undecided stands above.
-    parts += [Text(line) for line in ending.ended_lines(experiment, [])[:MOST_LINES_ENDED]]
-    warnings = f"; {len(experiment.warnings)} warnings" if experiment.warnings else ""
+    parts += [Text(line) for line in ended_lines(experiment, [])[:MOST_LINES_ENDED]]
+    number = len(experiment.warnings)
+    warnings = f"; {number} warning{'s' * (number > 1)}" if number else ""
     last = f"{experiment.name}, {experiment.started[:10]}{warnings}: all tables with --full, charts with --html"
     parts += [Text(), Text(last, style="dim")]
     return Group(*parts)
+
+
+COLUMNS = ("workload", "preparing s", "measuring s", "profiling s", "in all s", "dearest row to prepare")
+# A row whose preparing took less than this is not worth a name.
+NAMED_S = 1.0
+
+
+def time_section(experiment: Experiment) -> Section | None:
+    """Return the table of seconds by workload, then those of no workload; None where they are not recorded."""
+    if not experiment.times:
+        return None
+    rows = [_row(experiment, name, times) for name, times in experiment.times.items()]
+    alone = {"instruments, probe": experiment.set_up_s, "waiting for the lock": experiment.waiting_s}
+    rows += [(name, "-", "-", "-", f"{seconds:.0f}", "") for name, seconds in alone.items()]
+    title = f"where the time went: {_sum(experiment):.0f} s in all, without the builds"
+    return Section(title, COLUMNS, tuple(rows))
+
+
+def _row(experiment: Experiment, workload: str, times: Times) -> tuple[str, ...]:
+    cells = [cell for cell in experiment.cells if cell.workload == workload and cell.times]
+    prepared = {cell.label: cell.times.preparing_s for cell in cells if cell.times}
+    label = max(prepared, key=lambda one: prepared[one], default="")
+    dearest = f"{label} {prepared[label]:.0f} s" if prepared.get(label, 0) >= NAMED_S else ""
+    phases = (times.preparing_s, times.measuring_s, times.profiling_s, times.total_s)
+    return (workload, *(f"{seconds:.0f}" for seconds in phases), dearest)
+
+
+def _sum(experiment: Experiment) -> float:
+    return sum(one.total_s for one in experiment.times.values()) + experiment.set_up_s + experiment.waiting_s
+
+
+def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
+    """Return what ended an experiment before all was decided, what of it is open, and how it goes on."""
+    if not experiment.ended_by:
+        return []
+    open_rows = [one for table in tables for one in _open_rows(table)]
+    unreached = _unreached(experiment)
+    return [
+        f"{experiment.ended_by} ended the experiment. `interlock matrix --resume {experiment.name}` goes on.",
+        *(f"undecided: {one}" for one in open_rows),
+        *(f"not measured: {one}" for one in unreached),
+    ]
+
+
+def _open_rows(table: Table) -> list[str]:
+    """Return a line for a benchmark whose rows are not all decided, with their names."""
+    labels = [row.label for row in table.rows if row.to_baseline and row.to_baseline.verdict is Verdict.UNDECIDED]
+    return [f"{table.workload.name} / {table.benchmark.name}: {', '.join(labels)}"] if labels else []
+
+
+def _unreached(experiment: Experiment) -> list[str]:
+    """Return a line for a workload with cells that were not measured: the workload alone if none of it was."""
+    lines = []
+    for workload in experiment.settings.workloads:
+        states = {cell.label: cell.outcome.state for cell in experiment.cells if cell.workload == workload}
+        labels = [label for label, state in states.items() if state is State.NOT_MEASURED]
+        some = f": {', '.join(labels)}" if State.OK in states.values() else ""
+        lines += [f"{workload}{some}"] if labels else []
+    return lines

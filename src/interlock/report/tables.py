@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # it loads scipy, which a page of variants does without
 
 RSS = "RSS MB"
 SHARE = "share of the limit"
+# How a cell of figures begins; a dash alone stands for one that is not there.
+NUMBER = re.compile(r"[-+±~<]?\d|-?$")
 NOT_OK = tuple(state.value for state in State if state is not State.OK)
 
 
@@ -89,16 +92,20 @@ def _longest_word(section: Section, index: int) -> int:
     return max((len(word) for word in words), default=1)
 
 
+def _is_of_numbers(section: Section, index: int) -> bool:
+    """Return whether each cell of a column is a number, an interval, or empty."""
+    return index > 0 and all(NUMBER.match(row[index]) for row in section.rows)
+
+
 def rich_table(section: Section) -> RichTable:
     """Return the section without its memory column, which only the Markdown has, so that it fits a terminal."""
     table = RichTable(box=None, pad_edge=False, show_edge=False)
     shown = [index for index, column in enumerate(section.columns) if column != RSS]
     for index in shown:
         # People look rows up by their name: it is never broken.
-        outer = index in {0, shown[-1]}
         table.add_column(
             section.columns[index],
-            justify="left" if outer else "right",
+            justify="right" if index != shown[-1] and _is_of_numbers(section, index) else "left",
             overflow="fold",
             no_wrap=index == 0,
             min_width=_longest_word(section, index),

@@ -9,8 +9,7 @@ from html import escape
 
 from interlock.analysis.lock_sites import Cost, costs_by, differences
 from interlock.report.tables import Section, figure_text
-from interlock.results.lock_sites import LockSites, Site
-from interlock.results.profiles import BenchmarkProfile
+from interlock.results.profiles import Acquires, Acquisitions, BenchmarkProfile, LockSites, Pauses, Site
 
 SHOWN, IN_REPORT = 10, 3
 COST_COLUMNS = ("calls", "ms", "longest ms", "woke nobody")
@@ -32,7 +31,7 @@ def _file(frame: str) -> str:
     return frame if frame.startswith("<") else frame.rpartition("/")[2]
 
 
-def inside_text(site: Site) -> str:
+def inside_text(site: Site | Acquires | Pauses) -> str:
     """Return what lies between the caller and the call: frames of the library, then C functions with names."""
     frames = site.python[: site.python.index(site.caller)] if site.caller in site.python else []
     c = [
@@ -47,10 +46,12 @@ def call_text(site: Site) -> str:
 
 
 def summary_text(found: LockSites) -> str:
-    """Return in one line how long threads waited, how much of it has a name and why there are no frames."""
+    """Return in one line how long threads waited, how much of it has a name, and what is wrong with it."""
     share = f"{found.waited_ns / found.ns:.2f} threads wait on average; " if found.ns else ""
     frames = f"; no Python frames: {found.no_frames}" if found.no_frames else ""
-    return f"{share}{found.calls():,} calls, {found.named_share:.1%} of them for locks with names{frames}"
+    names = f"; functions that it does not export have no names: {found.no_symbols}" if found.no_symbols else ""
+    still = f"it stands still ({found.stands_still}); " if found.stands_still else ""
+    return f"{still}{share}{found.calls():,} calls, {found.named_share:.1%} of them for locks with names{frames}{names}"
 
 
 def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
@@ -85,7 +86,49 @@ def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
         tables.append(
             Section(f"{label}: who waits for whom, per {unit}", ("waiter", "woken by", "lock", "waits", "ms"), edges)
         )
-    return tables
+    return tables + (acquisition_sections(label, found.acquisitions, unit) if found.acquisitions else [])
+
+
+def acquisition_sections(label: str, found: Acquisitions, unit: str) -> list[Section]:
+    """Return where locks are taken and what stops all threads, per unit of work; a share is of the acquires."""
+    units = found.units
+    taken = tuple(
+        (
+            one.lock,
+            figure_text(one.acquires / units),
+            f"{one.contended / one.acquires:.1%}",
+            f"{one.spun / one.contended:.0%}" if one.contended and found.ends_seen else "-",
+            figure_text(one.wait_ns / units / 1e6) if found.ends_seen else "-",
+            figure_text(one.max_wait_ns / 1e6) if found.ends_seen else "-",
+            figure_text(one.held_ns / units / 1e6) if one.held else "-",
+            figure_text(one.max_held_ns / 1e6) if one.held else "-",
+            _file(one.caller) or "-",
+            inside_text(one) or "-",
+        )
+        for one in found.acquires[:SHOWN]
+    )
+    sections = [Section(f"{label}: locks taken, per {unit}", ACQUIRE_COLUMNS, taken)]
+    if found.pauses:
+        stopped = tuple(
+            (
+                _file(one.caller) or "-",
+                figure_text(one.pauses / units),
+                figure_text(one.stopping_ns / units / 1e6),
+                figure_text(one.ns / units / 1e6),
+                figure_text(one.max_ns / 1e6),
+                inside_text(one) or "-",
+            )
+            for one in found.pauses[:SHOWN]
+        )
+        sections.append(Section(f"{label}: pauses of all threads, per {unit}", PAUSE_COLUMNS, stopped))
+    return sections
+
+
+ACQUIRE_COLUMNS = (
+    "lock", "taken", "contended", "of it by spinning", "waited ms", "longest ms", "held ms", "longest ms", "caller",
+    "through",
+)  # fmt: skip
+PAUSE_COLUMNS = ("who stops them", "pauses", "ms until they stand", "ms in all", "longest ms", "through")
 
 
 def _edges(found: LockSites) -> dict[tuple[str, str, str], tuple[int, int]]:
@@ -109,16 +152,16 @@ def difference_section(label: str, against: str, found: LockSites, other: LockSi
     return Section(f"{label} against {against}, per {unit}", columns, rows)
 
 
-WHY_COLUMNS = ("variant", "lock", "share of the time", "calls per unit", "where")
+WHY_COLUMNS = ("variant", "lock", "share of the time", "calls per unit", "where", "woken by")
 
 
-def why_cells(profile: BenchmarkProfile) -> list[tuple[str, str, str, str]]:
+def why_cells(profile: BenchmarkProfile) -> list[tuple[str, ...]]:
     """Return the rows of a profile under WHY_COLUMNS, without the variant's name; one that says why there are none."""
-    return _site_cells(profile.why) if profile.why else [(f"not known: {profile.no_why}", "-", "-", "-")]
+    return _site_cells(profile.why) if profile.why else [(f"not known: {profile.no_why}", "-", "-", "-", "-")]
 
 
-def _site_cells(found: LockSites) -> list[tuple[str, str, str, str]]:
-    """Return the costliest sites in a few words each: lock, share of the time in all of them, calls per unit, where."""
+def _site_cells(found: LockSites) -> list[tuple[str, ...]]:
+    """Return the costliest sites in a few words each, with the line that ended most of the waiting there."""
     total = sum(one.ns for one in found.sites)
     return [
         (
@@ -126,9 +169,19 @@ def _site_cells(found: LockSites) -> list[tuple[str, str, str, str]]:
             f"{site.ns / total:.0%}" if total else "-",
             figure_text(site.calls / found.units),
             _file(site.caller) or inside_text(site),
+            _waker_text(found, index),
         )
-        for site in found.sites[:IN_REPORT]
+        for index, site in enumerate(found.sites[:IN_REPORT])
     ]
+
+
+def _waker_text(found: LockSites, waiter: int) -> str:
+    """Return the line whose wakes ended most of the time that a site waited; a dash if none is known."""
+    edges = [edge for edge in found.edges if edge.waiter == waiter]
+    if not edges:
+        return "-"
+    waker = found.sites[max(edges, key=lambda edge: edge.ns).waker]
+    return _file(waker.caller) or inside_text(waker) or "-"
 
 
 @dataclass
@@ -139,7 +192,7 @@ class _Box:
     called: dict[str, _Box] = field(default_factory=dict)
 
 
-WIDTH, HEIGHT, LETTER, LEAST = 1200, 17, 6.6, 0.3
+WIDTH, HEIGHT, LETTER, LEAST = 1200, 17, 6.6, 1.0
 COLOURS = {"python": (35, 65), "c": (205, 55), "call": (0, 65)}
 
 
@@ -169,10 +222,11 @@ def flame_svg(title: str, found: LockSites) -> str:
         shade = lightness + zlib.crc32(text.encode()) % 20
         fits = int((width - 4) / LETTER)
         shown = text if len(text) <= fits else f"{text[: fits - 2]}.." if fits > 4 else ""
+        label = f'<text x="{x + 2:.1f}" y="{y + 12}">{escape(shown)}</text>' if shown else ""
         lines += [
             f"<g><title>{escape(text)}: {weight / root.weight:.1%}</title>"
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT - 1}" fill="hsl({hue},75%,{shade}%)"/>'
-            f'<text x="{x + 2:.1f}" y="{y + 12}">{escape(shown)}</text></g>'
+            f"{label}</g>"
         ]
     return "\n".join([*lines, "</svg>", ""])
 

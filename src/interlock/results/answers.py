@@ -1,4 +1,4 @@
-"""What `audit`, `pick` and `trial` answer: the schema of their JSON."""
+"""What `audit`, `pick` and `trial` answer, the schema of their JSON; and figures.json, from which a pick answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from interlock.catalog.types import TWIN, Data, Label, label_of
 from interlock.catalog.variants import Gil
-from interlock.results.experiments import Outcome
+from interlock.results.experiments import Outcome, Recorded
 from interlock.results.profiles import BenchmarkProfile, Probe
 
 
@@ -324,15 +324,9 @@ class TrialSettings(Data):
         return self.rounds_limit is not None and self.half_width is None
 
 
-class Trial(Data):
+class Trial(Recorded):
     """The file trial.json: everything that a reader needs, raw values included."""
 
-    schema_version: Literal[1] = 1
-    name: str
-    tool_version: str
-    command: str
-    started: str
-    duration_s: float
     settings: TrialSettings
     host: dict[str, Any]
     builder: str  # the engine's classic builder or BuildKit
@@ -353,3 +347,43 @@ class Trial(Data):
     def of(self, label: str) -> Candidate | None:
         """Return the candidate with this label; None if there is none."""
         return next((one for one in self.candidates if one.label == label), None)
+
+
+# An interval: estimate, low and high.
+Bounds = tuple[float, float, float]
+
+
+class TableFigures(Data):
+    """The rows of one benchmark that have figures, fitted together.
+
+    Row `i` of `errors` and of `freedoms` has, for each row up to itself, the standard error of the logarithm of their
+    ratio and its degrees of freedom; None where the error is not known.
+    """
+
+    labels: list[str]
+    seconds: list[float]  # the median over the rounds
+    max_rss_bytes: list[int]
+    rounds: list[int]
+    levels: list[float]  # logarithms, up to a constant of the benchmark
+    errors: list[list[float | None]]
+    freedoms: list[list[float]]
+
+
+class CurveFigures(Data):
+    """What a curve over workers predicts: by label and CPUs, the throughput divided by the baseline's.
+
+    The baseline is the experiment's. Only ratios whose interval is above 1 are there.
+    """
+
+    name: str
+    fitted_to: int  # workers
+    faster: dict[str, dict[int, Bounds]]
+
+
+class RecordedFigures(Data):
+    """The figures of all benchmarks, and what curves over workers predict."""
+
+    schema_version: Literal[1] = 1
+    made_of: str  # SHA-256 of the experiment's record and values
+    tables: dict[str, dict[str, TableFigures]]  # by workload and benchmark
+    curves: dict[str, list[CurveFigures]] = {}  # by workload

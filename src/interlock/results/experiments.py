@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from interlock.catalog.types import (
     LEAST_VALUE_S,
@@ -98,8 +99,8 @@ def bases_line(images: Iterable[Built]) -> str:
     return f"base image from {' and '.join(origins) or 'nowhere'}"
 
 
-class BuildRecord(Data):
-    """The file builds.json: results and times of building variants, with the machine and the command."""
+class Recorded(Data):
+    """What every record of a command begins with."""
 
     schema_version: Literal[1] = 1
     name: str
@@ -107,6 +108,11 @@ class BuildRecord(Data):
     command: str
     started: str
     duration_s: float
+
+
+class BuildRecord(Recorded):
+    """The file builds.json: results and times of building variants, with the machine and the command."""
+
     profile: str
     side_by_side: int  # builds at the same time, at most
     host: dict[str, Any]
@@ -209,20 +215,34 @@ class Settings(Data):
         return self.rounds_limit is not None and self.half_width is None
 
 
+class _EngineFacts(BaseModel):
+    """What every reader of a record needs of its engine; there may be more."""
+
+    name: EngineName = EngineName.DOCKER
+    version: str
+    storage_driver: str
+
+
+class _HostFacts(BaseModel):
+    """What every reader of a record needs of its machine; there may be more."""
+
+    folder: FileName
+    cpu: str
+    cores: Annotated[int, Field(ge=0, strict=True)]
+    memory_bytes: Annotated[int, Field(ge=0, lt=2**63, strict=True)]
+    kernel: str
+    system: str
+    engine: _EngineFacts
+
+
 def _with_plain_folder(host: dict[str, Any]) -> dict[str, Any]:
     TypeAdapter(FileName).validate_python(host.get("folder"))
     return host
 
 
-class Experiment(Data):
+class Experiment(Recorded):
     """The file experiment.json: everything that a reader needs besides the values."""
 
-    schema_version: Literal[1] = 1
-    name: str
-    tool_version: str
-    command: str
-    started: str
-    duration_s: float
     settings: Settings
     host: Annotated[dict[str, Any], AfterValidator(_with_plain_folder)]
     images: list[Built]
@@ -243,6 +263,18 @@ class Experiment(Data):
     set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
+
+    def require_whole(self) -> None:
+        """Raise ValueError for a record that no reader can use: without machine, date, or a workload that it names."""
+        try:
+            _HostFacts.model_validate(self.host)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"host.{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        datetime.fromisoformat(self.started)
+        named = {*self.settings.workloads, *(one.workload for one in (*self.cells, *self.limits))}
+        for name in sorted(named - self.workloads.keys()):
+            raise ValueError(f"it names the workload '{name}', and does not say what that is")
 
 
 MOST_LOOPS = 10**15
@@ -297,20 +329,25 @@ BLOCK, GROUP, ESTIMATOR = "interlock_block", "interlock_group", "interlock_estim
 
 
 class Estimator(StrEnum):
-    """Which of a process's values is its figure.
+    """Which figure stands for a process's values.
 
     A slow value of one thread is a disturbance, so its figure is a fast one; the minimum would be off by a state of the
-    machine that another process never met. Threads that wait for each other are slow for reasons of their own.
+    machine that another process never met. Threads that wait for each other are slow for reasons of their own: all of
+    their values count.
     """
 
-    MEDIAN = "median"
-    LOWER_QUARTILE = "lower-quartile"
+    MEAN = "mean"
+    LOWER_DECILE = "lower-decile"
+    MEDIAN = "median"  # until 2026-11-23, for threads that wait for each other
+    LOWER_QUARTILE = "lower-quartile"  # until 2026-11-23, for one thread
 
     def of(self, values: Sequence[float]) -> float:
         """Return the figure of values, of which there is one at least."""
+        if self is Estimator.MEAN:
+            return fmean(values)
         if self is Estimator.MEDIAN or len(values) == 1:
             return median(values)
-        return quantiles(values, n=4, method="inclusive")[0]
+        return quantiles(values, n=10 if self is Estimator.LOWER_DECILE else 4, method="inclusive")[0]
 
 
 def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[int]) -> list[dict[int, float]]:

@@ -6,7 +6,6 @@ experiment.json is written after each workload. Whatever ends an experiment with
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +17,12 @@ from pydantic import BaseModel, ValidationError
 
 from interlock.catalog.types import Data, Sha256, split_label
 from interlock.catalog.workloads import Workload
-from interlock.errors import StoreError
-from interlock.extras import LazyModule
+from interlock.errors import LazyModule, StoreError
 from interlock.results import store
 from interlock.results.experiments import CellResult, Experiment, Facts, Times
 from interlock.results.profiles import BenchmarkProfile, CellProfile
-from interlock.results.runs import added, read_runs, write_runs
+from interlock.results.runs import added
+from interlock.results.store import read_runs, write_runs
 
 if TYPE_CHECKING:
     import pyperf
@@ -85,7 +84,7 @@ class Journal:
         with _store_errors(folder):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(folder / store.JOURNAL_FILE, flags, 0o644)
-            if not _locked(self._descriptor):
+            if not store.take_lock(self._descriptor):
                 os.close(self._descriptor)
                 raise StoreError(
                     file=str(folder), found="another process measures into it", todo="Wait for it, or end it."
@@ -139,14 +138,6 @@ def _store_errors(folder: Path) -> Iterator[None]:
         raise store.cannot_write(folder / store.JOURNAL_FILE, error) from None
 
 
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def sum_of(folder: Path) -> str:
     """Return the SHA-256 of an experiment's experiment.json."""
     return hashlib.sha256((folder / store.EXPERIMENT_FILE).read_bytes()).hexdigest()
@@ -166,7 +157,7 @@ def recover(folder: Path, ended_by: str = "") -> bool:
     except OSError as error:
         raise store.cannot_write(path, error) from None
     try:
-        if not _locked(descriptor):
+        if not store.take_lock(descriptor):
             return False
         _recover(folder, path.read_bytes().split(b"\n"), ended_by)
         store.remove_temporary(folder)
@@ -185,7 +176,14 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
     # The last line is whole or empty: where the end came while it was written, its block was not complete.
     entries = [entry for line in lines[1:-1] if (entry := _parsed(line, Entry)) is not None]
     if begun is not None and entries and begun.experiment == sum_of(folder):
-        _write_cells(folder, now.host["folder"], begun.workload.name, entries)
+        try:
+            _write_cells(folder, now.host["folder"], begun.workload.name, entries)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # pyperf's, of a run
+            raise StoreError(
+                file=str(folder / store.JOURNAL_FILE),
+                found=f"has runs that are none ({error})",
+                todo="Remove it: the experiment is read without the workload that was cut.",
+            ) from None
         now = with_entries(now, begun, entries)
     if ended_by:
         now = now.model_copy(update={"ended_by": ended_by})

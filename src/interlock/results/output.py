@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from interlock.catalog.claims import Claim
 from interlock.catalog.types import Data, Label
 from interlock.results.answers import Audit, Pick, Trial
-from interlock.results.lock_sites import LockSites
+from interlock.results.profiles import LockSites
 
 
 class Ends(Data):

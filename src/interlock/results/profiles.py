@@ -1,8 +1,8 @@
-"""Profiles: what probes counted, by phase."""
+"""Profiles: what probes counted, by phase; and sites: where a program waits and wakes, for which lock."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 
 from interlock.catalog.types import Data
 from interlock.catalog.workloads import Benchmark
-from interlock.results.lock_sites import LockSites
 
 
 class Method(StrEnum):
@@ -224,3 +223,120 @@ def _from_version_1(profile: Mapping[str, Any]) -> dict[str, Any]:
         "counted": "whole",
         "deducted": "setup",
     }
+
+
+UNNAMED = "unnamed"
+WAKES = ("wake", "wake_bitset", "wake_op")
+
+
+class Site(Data):
+    """A stack that ends in a call that waits or wakes, and what the calls from there cost.
+
+    `python` are frames as `file:line function` and `c` are functions, both with the innermost first; `caller` is the
+    first frame that is not inside the library of locks and queues.
+    """
+
+    call: str
+    operation: str = ""
+    lock: str
+    caller: str
+    python: list[str]
+    c: list[str]
+    calls: int
+    ns: int
+    max_ns: int
+    errors: int = 0
+    woke_nobody: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Return whether the calls wait; a wake and a yield do not."""
+        return self.operation not in WAKES
+
+
+class Edge(Data):
+    """How often and how long the first site waited until a call of the second woke it; both by index."""
+
+    waiter: int
+    waker: int
+    waits: int
+    ns: int
+
+
+class Acquires(Data):
+    """A place where a lock is taken: how often, how often it was found taken, and how long it was held from there.
+
+    A contended acquire that did not park was resolved by spinning. Holds end at a call that gives the lock back; where
+    there is no such call `held` counts none.
+    """
+
+    lock: str
+    caller: str
+    python: list[str]
+    c: list[str]
+    acquires: int
+    contended: int
+    parked: int
+    wait_ns: int
+    max_wait_ns: int
+    held: int
+    held_ns: int
+    max_held_ns: int
+
+    @property
+    def spun(self) -> int:
+        """Return the contended acquires that spinning resolved."""
+        return self.contended - self.parked
+
+
+class Pauses(Data):
+    """A place that stops all threads: how often, how long until they stood, and until they could go on."""
+
+    caller: str
+    python: list[str]
+    c: list[str]
+    pauses: int
+    stopping_ns: int
+    ns: int
+    max_ns: int
+
+
+class Acquisitions(Data):
+    """What probes on the interpreter's functions saw, in a run of its own: the probes slow what they watch."""
+
+    units: int
+    ns: int  # of the work, by the clock
+    probed: list[str]
+    ends_seen: bool = True  # without the end of an acquire there are no times, and nobody knows who spun
+    acquires: list[Acquires]
+    pauses: list[Pauses] = []
+
+
+class LockSites(Data):
+    """All sites of a benchmark's work, the costliest first."""
+
+    units: int
+    ns: int  # of the work, by the clock
+    sites: list[Site]
+    edges: list[Edge] = []
+    no_frames: str = ""  # why no Python frames are known
+    no_symbols: str = ""  # why functions that the image does not export have no names
+    stands_still: str = (
+        ""  # of a service that does not answer: then this is how it waits while it is asked, as one unit
+    )
+    acquisitions: Acquisitions | None = None
+
+    def calls(self, sites: Iterable[Site] | None = None) -> int:
+        """Return the number of calls, of all sites or of these."""
+        return sum(site.calls for site in (self.sites if sites is None else sites))
+
+    @property
+    def waited_ns(self) -> int:
+        """Return the time of all threads in calls that wait."""
+        return sum(site.ns for site in self.sites if site.waits)
+
+    @property
+    def named_share(self) -> float:
+        """Return the share of the calls whose lock has a name; 1 if there are no calls."""
+        total = self.calls()
+        return 1 - self.calls(site for site in self.sites if site.lock == UNNAMED) / total if total else 1.0

@@ -1,16 +1,15 @@
-"""A cell's runs as pyperf's file: written, read again, and put together."""
+"""Runs in pyperf's format: values read from a file's text, and runs put together. Pure: results.store has the files."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from interlock.errors import StoreError
-from interlock.extras import LazyModule
-from interlock.results import store
-from interlock.results.experiments import BLOCK
+from pydantic_core import from_json
+
+from interlock.catalog.variants import Gil
+from interlock.errors import LazyModule
+from interlock.results.experiments import BLOCK, ESTIMATOR, GROUP, BenchmarkValues, Estimator
 
 if TYPE_CHECKING:
     import pyperf
@@ -19,31 +18,80 @@ if TYPE_CHECKING:
 else:
     pyperf = LazyModule("pyperf", "measure")
 
+# pyperf's own reader gives the same values (a test holds it) and takes four times as long: docs/decisions/0016.
+PYPERF_VERSION = "1.0"
+# Prefix of our own keys in metadata.
+OWN = "interlock_"
+
+
+def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[str, BenchmarkValues]:
+    """Return the benchmarks of a cell by name (without the workload's).
+
+    `reported` names further figures to read of each benchmark's processes. Any other file raises ValueError, KeyError,
+    TypeError, AttributeError or IndexError.
+    """
+    suite = from_json(text)
+    if suite["version"] != PYPERF_VERSION:
+        raise ValueError(f"version {suite['version']!r} of pyperf's format is not {PYPERF_VERSION}")
+    if not suite["benchmarks"]:
+        raise ValueError("it has no benchmark")
+    shared = suite.get("metadata", {})
+    return dict(_benchmark(one, {**shared, **one.get("metadata", {})}, reported) for one in suite["benchmarks"])
+
+
+def _benchmark(
+    benchmark: Mapping[str, Any], shared: Mapping[str, Any], reported: Mapping[str, Collection[str]]
+) -> tuple[str, BenchmarkValues]:
+    """Return a benchmark's name and values; metadata that all runs share is stored with the benchmark or the suite."""
+    runs = [run for run in benchmark["runs"] if run.get("values")]
+    figures = [run.get("metadata", shared) for run in runs]
+    name = shared["name"].split(" ", 1)[1]
+    loops, inner_loops = (_column(figures, shared, key) for key in ("loops", "inner_loops"))
+    gil = figures[-1].get("interlock_gil_enabled", shared.get("interlock_gil_enabled"))
+    return name, BenchmarkValues(
+        processes=[run["values"] for run in runs],
+        user_s=_column(figures, shared, "interlock_process_user_s"),
+        sys_s=_column(figures, shared, "interlock_process_sys_s"),
+        reported=_reported(figures, shared, reported.get(name, ())),
+        units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
+        blocks=_own_column(figures, shared, BLOCK),
+        groups=_own_column(figures, shared, GROUP),
+        estimator=figures[-1].get(ESTIMATOR, shared.get(ESTIMATOR, Estimator.MEDIAN)),
+        max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
+        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
+    )
+
+
+def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[Any]:
+    """Return one figure of each run."""
+    if key in shared:
+        return [data.get(key, shared[key]) for data in figures]
+    return [data[key] for data in figures]
+
+
+def _own_column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[int]:
+    """Return a number of each run; nothing if any lacks it, as those of old files do."""
+    found = [data.get(key, shared.get(key)) for data in figures]
+    return [] if None in found else found
+
+
+def _reported(
+    figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], keys: Collection[str]
+) -> dict[str, list[float]]:
+    """Return figures by key, one for each process; a key that a process did not report is left out."""
+    found = {}
+    for key in keys:
+        own = f"{OWN}{key}"
+        column = [data.get(own, shared.get(own)) for data in figures]
+        if {int, float}.issuperset(map(type, column)):
+            found[key] = column
+    return found
+
 
 def suite_of(runs: Runs) -> pyperf.BenchmarkSuite | None:
     """Return a pyperf suite of the benchmarks that have values; None if none has."""
     benchmarks = [pyperf.Benchmark(one) for one in runs.values() if any(run.values for run in one)]
     return pyperf.BenchmarkSuite(benchmarks) if benchmarks else None
-
-
-def write_runs(path: Path, runs: Runs) -> None:
-    """Write a cell's file, at once; none if no run has values."""
-    suite = suite_of(runs)
-    if suite is not None:
-        text = io.StringIO()
-        suite.dump(text)
-        store.write_atomically(path, text.getvalue())
-
-
-def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
-    """Return the runs of a cell's file by benchmark, as they were added; empty if it has none."""
-    if not path.is_file():
-        return {}
-    try:
-        suite = pyperf.BenchmarkSuite.load(str(path))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Begin a new experiment.") from None
-    return {one.get_name().split(" ", 1)[1]: one.get_runs() for one in suite}
 
 
 def added(before: Runs, more: Runs) -> dict[str, list[pyperf.Run]]:

@@ -1,67 +1,79 @@
-"""Writes and reads the project's generated and recorded files, each whole or not at all."""
+"""Writes and reads the project's generated and recorded files, each whole or not at all; runs as pyperf's files."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog.types import label_of
-from interlock.catalog.variants import Gil
-from interlock.errors import StoreError, UsageError
-from interlock.results.experiments import (
-    BLOCK,
-    ESTIMATOR,
-    GROUP,
-    BenchmarkValues,
-    BuildRecord,
-    CellKey,
-    Estimator,
-    Experiment,
-    Profiles,
-    Values,
-)
+from interlock.errors import LazyModule, StoreError, UsageError
+from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
 from interlock.results.profiles import BenchmarkProfile, CellProfile
+from interlock.results.runs import parse_pyperf, suite_of
+
+if TYPE_CHECKING:
+    import pyperf
+
+    from interlock.results.runs import Runs
+else:
+    pyperf = LazyModule("pyperf", "measure")
 
 Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
 FIGURES_FILE = "figures.json"
+TRIAL_FILE = "trial.json"
 JOURNAL_FILE = ".journal"  # of the workload that is measured: results.journal
 NOTHING: Mapping[str, Collection[str]] = {}
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file with this text (as UTF-8) or these bytes; if that fails, raise StoreError and leave it unchanged."""
-    temporary: Path | None = None
     try:
-        make_folder(path.parent)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
-        with os.fdopen(descriptor, "wb") as stream:
+        with replacement(path) as stream:
             stream.write(content.encode() if isinstance(content, str) else content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-        sync_folder(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from None
-    finally:
-        if temporary is not None:
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a new file that takes the path's place when the block ends; if anything fails the path stays as it was."""
+    make_folder(path.parent)
+    with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False) as stream:
+        temporary = Path(stream.name)
+        try:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+            sync_folder(path.parent)
+        finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def take_lock(descriptor: int) -> bool:
+    """Take the lock of an open file, which ends with the process; False while another one has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def make_folder(folder: Path) -> None:
@@ -94,34 +106,6 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
         found=f"cannot be written: {error.strerror or error}",
         todo=f"Check permissions and free space of {path.parent}.",
     )
-
-
-def sync(root: Path, files: Mapping[str, str]) -> list[str]:
-    """Write the generated files that differ, remove those that nothing generates any more, and return both."""
-    drifted = drift(root, files)
-    for path in drifted:
-        if path in files:
-            write_atomically(root / path, files[path])
-        else:
-            (root / path).unlink()
-    return drifted
-
-
-def drift(root: Path, files: Mapping[str, str]) -> list[str]:
-    """Return paths below `root` that are not as generated: they differ, are missing, or are left over."""
-    changed = [path for path, text in files.items() if _read_or_none(root / path) != text.encode()]
-    return sorted({*changed, *_left_over(root, files)})
-
-
-def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
-    """Return files in generated folders of dockerfiles/ that nothing generates; hand-written folders are left alone."""
-    folders = {path.parent for path in (root / "dockerfiles").glob("*/build.sh")}
-    there = {str(path.relative_to(root)) for folder in folders for path in folder.rglob("*") if path.is_file()}
-    return there - files.keys()
-
-
-def _read_or_none(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
 
 
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -203,7 +187,16 @@ def read_experiment(folder: Path) -> Experiment:
         raise StoreError(
             file=str(path), found="there is no such file", todo=f"Name a folder with an {EXPERIMENT_FILE}."
         )
-    return read_json(path, Experiment)
+    found = read_json(path, Experiment)
+    try:
+        found.require_whole()
+    except ValueError as error:
+        raise StoreError(
+            file=str(path),
+            found=f"is no whole record: {error}",
+            todo=f"Restore it, or remove {folder}.",
+        ) from None
+    return found
 
 
 def stale_figures(references: Path) -> dict[Path, str]:
@@ -226,7 +219,7 @@ def _sum_of(folder: Path) -> str:
 def _made_of(path: Path) -> str:
     """Return what a figures.json says that it was made of; empty if it is missing or says nothing."""
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["made_of"])
+        return str(untrusted.parse_json(path.read_bytes())["made_of"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
@@ -249,7 +242,7 @@ def latest_builds(references: Path, profile: str) -> BuildRecord | None:
 def read_json(path: Path, model: type[Item]) -> Item:
     """Return a record that `write_json` wrote; StoreError if it cannot be read."""
     try:
-        return model.model_validate_json(bounds.read_text(path, bounds.MOST_RECORD))
+        return model.model_validate_json(untrusted.read_text(path, untrusted.MOST_RECORD))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
@@ -270,7 +263,7 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
     `reported` names further figures to read of each benchmark's processes.
     """
     try:
-        return parse_pyperf(bounds.read_bytes(path), reported)
+        return parse_pyperf(untrusted.read_bytes(path), reported)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -315,15 +308,16 @@ def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
 def read_durations(cache: Path, profile: str) -> dict[str, float]:
     """Return how long each variant's last build took, in seconds; estimates only, so a broken file counts as empty."""
     try:
-        data = json.loads(bounds.read_text(cache / f"durations-{profile}.json"))
+        data = untrusted.parse_json(untrusted.read_text(cache / f"durations-{profile}.json"))
         return {str(name): float(seconds) for name, seconds in data.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError, ArithmeticError):
         return {}
 
 
 def write_durations(cache: Path, profile: str, durations: Mapping[str, float]) -> None:
-    """Keep how long each variant's last build took, in seconds."""
-    write_atomically(cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n")
+    """Keep how long each variant's last build took, in seconds; where nothing can be kept, no build is lost for it."""
+    with suppress(StoreError):
+        write_atomically(cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n")
 
 
 def latest_experiment(results: Path) -> Path:
@@ -363,71 +357,21 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-# pyperf's own reader gives the same values (a test holds it) and takes four times as long: docs/decisions/0016.
-PYPERF_VERSION = "1.0"
-# Prefix of our own keys in metadata.
-OWN = "interlock_"
+def write_runs(path: Path, runs: Runs) -> None:
+    """Write a cell's file, at once; none if no run has values."""
+    suite = suite_of(runs)
+    if suite is not None:
+        text = io.StringIO()
+        suite.dump(text)
+        write_atomically(path, text.getvalue())
 
 
-def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[str, BenchmarkValues]:
-    """Return the benchmarks of a cell by name (without the workload's).
-
-    `reported` names further figures to read of each benchmark's processes. Any other file raises ValueError, KeyError,
-    TypeError, AttributeError or IndexError.
-    """
-    suite = from_json(text)
-    if suite["version"] != PYPERF_VERSION:
-        raise ValueError(f"version {suite['version']!r} of pyperf's format is not {PYPERF_VERSION}")
-    if not suite["benchmarks"]:
-        raise ValueError("it has no benchmark")
-    shared = suite.get("metadata", {})
-    return dict(_benchmark(one, {**shared, **one.get("metadata", {})}, reported) for one in suite["benchmarks"])
-
-
-def _benchmark(
-    benchmark: Mapping[str, Any], shared: Mapping[str, Any], reported: Mapping[str, Collection[str]]
-) -> tuple[str, BenchmarkValues]:
-    """Return a benchmark's name and values; metadata that all runs share is stored with the benchmark or the suite."""
-    runs = [run for run in benchmark["runs"] if run.get("values")]
-    figures = [run.get("metadata", shared) for run in runs]
-    name = shared["name"].split(" ", 1)[1]
-    loops, inner_loops = (_column(figures, shared, key) for key in ("loops", "inner_loops"))
-    gil = figures[-1].get("interlock_gil_enabled", shared.get("interlock_gil_enabled"))
-    return name, BenchmarkValues(
-        processes=[run["values"] for run in runs],
-        user_s=_column(figures, shared, "interlock_process_user_s"),
-        sys_s=_column(figures, shared, "interlock_process_sys_s"),
-        reported=_reported(figures, shared, reported.get(name, ())),
-        units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
-        blocks=_own_column(figures, shared, BLOCK),
-        groups=_own_column(figures, shared, GROUP),
-        estimator=figures[-1].get(ESTIMATOR, shared.get(ESTIMATOR, Estimator.MEDIAN)),
-        max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
-        gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
-    )
-
-
-def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[Any]:
-    """Return one figure of each run."""
-    if key in shared:
-        return [data.get(key, shared[key]) for data in figures]
-    return [data[key] for data in figures]
-
-
-def _own_column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[int]:
-    """Return a number of each run; nothing if any lacks it, as those of old files do."""
-    found = [data.get(key, shared.get(key)) for data in figures]
-    return [] if None in found else found
-
-
-def _reported(
-    figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], keys: Collection[str]
-) -> dict[str, list[float]]:
-    """Return figures by key, one for each process; a key that a process did not report is left out."""
-    found = {}
-    for key in keys:
-        own = f"{OWN}{key}"
-        column = [data.get(own, shared.get(own)) for data in figures]
-        if {int, float}.issuperset(map(type, column)):
-            found[key] = column
-    return found
+def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
+    """Return the runs of a cell's file by benchmark, as they were added; empty if it has none."""
+    if not path.is_file():
+        return {}
+    try:
+        suite = pyperf.BenchmarkSuite.load(str(path))
+        return {one.get_name().split(" ", 1)[1]: one.get_runs() for one in suite}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Begin a new experiment.") from None

@@ -1,4 +1,7 @@
-"""What a person must know about a swap: what the old image has and the new one does not, and what stays unknown."""
+"""What a person must know about a swap: what an old image has and the new one does not, and what uses that.
+
+What is between the stages of a Dockerfile is in stage_caveats.py.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, own_argument, unquoted
-from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, python_image, variables
-from interlock.swap.paths import FROM_OPTION, copied_paths, python_of
+from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, PythonImage
 
 # Commands of buildpack-deps, which python:X contains and python:X-slim does not, with the Debian package of each.
 FULL_COMMANDS = {
@@ -35,8 +36,12 @@ BUSYBOX_COMMANDS = {
     "ps": "procps",
     "xz": "xz-utils",
 }
-AT_COMMAND = r"(?:^|[;&|(`]\s*|\[\s*\"|\b(?:then|do|else|sudo|exec|time|CMD)\s+)"
-RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK"})
+# Where a command starts: a line, behind a sign or a word of the shell, in a text for another shell, or for a runner.
+AT_COMMAND = (
+    r"(?:^|[;&|(`]\s*|\b(?:then|do|else|sudo|exec|time|CMD(?:-SHELL)?)\s+|-l?c\s+[\"']?\s*"
+    r"|\b(?:uv|poetry|pdm|pipenv|hatch)\s+run\s+(?:--\S+\s+)*)"
+)
+RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|]*\binstall\b([^;&|]*)", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
@@ -48,33 +53,53 @@ COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 USERS = {
     "pip": PIP,
     "libpython": re.compile(
-        r"\buwsgi\b|\bunitd?\b(?=.*\bunit|:)|nginx/unit|\bmod_wsgi\b|\bpyinstaller\b|\blibpython\d", re.I
+        r"\buwsgi\b|\bunitd\b|nginx/unit|(?<![\w.-])unit:\d|\bmod_wsgi\b|\bpyinstaller\b|\blibpython\d", re.I
     ),
     "threads": re.compile(
-        rf"{AT_COMMAND}(?:\S*/)?(?:gunicorn|uvicorn|hypercorn|waitress-serve|celery|daphne)(?=[\s\",])", re.M
+        rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+)(?:gunicorn|uvicorn|hypercorn|waitress|celery|daphne)\b", re.M
     ),
-    "site-packages": re.compile(r"/lib/python[\d.]+t?/(?:site|dist)-packages"),
+    # That of an environment is the same everywhere.
+    "site-packages": re.compile(r"/usr/local/lib/python[^/\s]+/site-packages"),
     "command-python-config": re.compile(r"\bpython[\d.]*-config\b"),
     "venv": re.compile(r"\bpython[\d.]*t?\s+-m\s+venv\b"),
 }
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 DEBIAN_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
-# Paths with packages of a Python, by the names that people give them.
-PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
-TOOLS = frozenset({"uv", "uvx"})
 # What makes uv take another interpreter although the image names its own in UV_PYTHON.
 UV_OTHER = re.compile(
     r"\buv\s+python\s+(?:install|pin)\b|--managed-python\b|UV_MANAGED_PYTHON=|UV_PYTHON_PREFERENCE=\"?only-managed"
 )
-UV_VERSION = re.compile(r"(?:/uv:|\buv==)(\d+)\.(\d+)")
+UV_VERSION = re.compile(r"(?:/uv:|\buv==)([0-9]{1,9})\.([0-9]{1,9})")
 FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
+# What brings a Python of its own, where PATH has it first.
+OTHER_PATH = re.compile(r"\bPATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/mise/|/\.?asdf/)[^\s:]*")
+CONDA = r"(?:\S*/)?(?:conda|mamba|micromamba)"
 OTHERS_ASK = re.compile(
     rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
-    r"|(?:conda|mamba|micromamba)\s+(?:create|install)|hatch\s+(?:env|run|python))\b)",
+    rf"|{CONDA}\s+(?:env\s+)?(?:create|install|update)|hatch\s+python\s+install)\b)",
     re.MULTILINE,
 )
+OTHERS_RUN = re.compile(
+    rf"{AT_COMMAND}({CONDA}\s+(?:run|activate)\b|\S*/[^/\s]*(?:conda|mamba|miniforge)\S*/bin/(?:python|pip)[\d.]*)",
+    re.MULTILINE,
+)
+# Which Python these take is in files of the project, as tests/proofs/test_installers.py has it of the real ones.
+PROJECTS_CHOICE = {
+    "pdm": (
+        "fetches another Python where .python-version is not {0} (ENV PDM_USE_PYTHON_VERSION=0 leaves that file aside) "
+        "or requires-python does not admit {1}"
+    ),
+    "pipenv": "ends where the Pipfile's python_version is not {1}",
+    "hatch": "fetches another Python where an environment's `python` in its settings is not {0}",
+}
+INSTALLER = re.compile(
+    rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+)({'|'.join(PROJECTS_CHOICE)})"
+    r"\s+(?:-\S+\s+)*(?:install|sync|update|add|lock|run|build|env|venv|test|shell|export)\b",
+    re.MULTILINE,
+)
+# What leaves the project's choice aside.
+CHOSEN = re.compile(r"\b(?:PDM_USE_PYTHON_VERSION=\"?(?:0|false)|PDM_PYTHON=|PIPENV_PYTHON=|HATCH_PYTHON=)", re.I)
 OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
-SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
 
 
 class Weight(StrEnum):
@@ -94,32 +119,32 @@ class Caveat:
     weight: Weight = Weight.MAY_BREAK
 
 
+@dataclass(frozen=True)
+class Use:
+    """A line by which a container uses its image: what it runs there, or an instruction with a path in the image."""
+
+    line: int
+    text: str  # of what is run; of any other instruction all of it
+    keyword: str = "CMD"
+
+    @property
+    def runs(self) -> bool:
+        return self.keyword in RUNS
+
+
 def by_weight(found: Iterable[Caveat]) -> list[Caveat]:
-    """Return the caveats, the heaviest first; what is to know of the whole file is one."""
-    different = list(dict.fromkeys(found))
-    standing = [one.text for one in different if not one.line and one.weight is Weight.KNOW]
-    others = [one for one in different if one.line or one.weight is not Weight.KNOW]
-    joined = [Caveat(0, "; ".join(standing), Weight.KNOW)] if standing else []
-    return sorted([*others, *joined], key=lambda one: (list(Weight).index(one.weight), one.line))
-
-
-def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> list[Caveat]:
-    """Return the caveats of swapping the chosen stages of a Dockerfile, in the order of the lines."""
-    found = [
-        *image_caveats(chosen, to),
-        *_foreign_files(dockerfile, chosen, to),
-        *_variable_caveats(dockerfile, chosen),
-        *_platform_caveats(dockerfile, chosen, to),
-    ]
-    told = {one.line for one in found}
-    found += [
-        Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
-        for line, name in named_images(dockerfile)
-        if line not in told
-    ]
-    for stage in chosen:
-        found += _instruction_caveats(stage, _below(dockerfile, stage), to)
-    return sorted(dict.fromkeys(found), key=lambda one: one.line)
+    """Return the caveats, the heaviest first; what is to know of the whole file is one, and what is said twice too."""
+    lines: dict[tuple[str, Weight], list[int]] = {}
+    for one in found:
+        lines.setdefault((one.text, one.weight), []).append(one.line)
+    standing = "; ".join(text for (text, weight), held in lines.items() if weight is Weight.KNOW and not min(held))
+    once = [Caveat(0, standing, Weight.KNOW)] if standing else []
+    for (text, weight), held in lines.items():
+        first, *others = sorted(set(held))
+        also = f" (and in line {', '.join(map(str, others))})" if others else ""
+        if first or weight is not Weight.KNOW:
+            once.append(Caveat(first, f"{text}{also}", weight))
+    return sorted(once, key=lambda one: (list(Weight).index(one.weight), one.line))
 
 
 def image_caveats(chosen: Sequence[ImageLine], to: NewImage) -> list[Caveat]:
@@ -180,176 +205,105 @@ def _other_python(old: ImageLine, to: NewImage) -> str:
     )
 
 
-def _variable_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterator[Caveat]:
-    """Yield the variables that can choose, or no longer choose, the image from outside."""
-    for stage in chosen:
-        argument = own_argument(dockerfile, stage, chosen)
-        if argument is not None:
-            text = f"--build-arg {argument.name}=... from outside still chooses another image"
-            yield Caveat(argument.instruction.line, text)
-        dropped = variables(argument.raw if argument else stage.token.text) if stage.default is None else []
-        if dropped:
-            names = " and ".join(dict.fromkeys(one.name for one in dropped))
-            yield Caveat(stage.line, f"the image no longer depends on {names}", Weight.KNOW)
+def other_platform(line: ImageLine, asked: Sequence[str], to: NewImage) -> Iterator[Caveat]:
+    """Yield that a line asks, by itself or by its image's namespace, for a platform that the new image is not for."""
+    namespace = line.python.name.repository.split("/")[0] if line.python else ""
+    wanted = next((one for one in [*asked, OF_NAMESPACE.get(namespace, "")] if one and "$" not in one), None)
+    if to.platforms and wanted is not None and wanted.removesuffix("/v8") not in to.platforms:
+        yield Caveat(line.line, f"is built for {wanted}, and {is_for(to)}", Weight.BREAKS)
 
 
-def _platform_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
-    """Yield the architectures that a stage is built for and the new image is not for."""
-    if not to.platforms:
-        return
-    has = f"{to.reference} is for {' and '.join(to.platforms)} alone"
-    for stage in chosen:
-        asked = [unquoted(flag.text.partition("=")[2]) for flag in stage.instruction.flags]
-        namespace = stage.python.name.repository.split("/")[0] if stage.python else ""
-        wanted = next((one for one in [*asked, OF_NAMESPACE.get(namespace, "")] if one and "$" not in one), None)
-        if wanted is not None and wanted.removesuffix("/v8") not in to.platforms:
-            yield Caveat(stage.line, f"is built for {wanted}, and {has}", Weight.BREAKS)
-    if len(to.platforms) == 1 and (found := SEVERAL_PLATFORMS.search(dockerfile.text)):
-        line = dockerfile.text.count("\n", 0, found.start()) + 1
-        yield Caveat(line, f"the file is built for several architectures, and {has}")
+def is_for(to: NewImage) -> str:
+    """Return what the new image's architectures are."""
+    return f"{to.reference} is for {' and '.join(to.platforms)} alone"
 
 
-def _below(dockerfile: Dockerfile, root: Stage) -> list[Instruction]:
-    """Return the instructions that run on a stage's image: its own and those of the stages that start from it."""
-    stages = [stage for stage in dockerfile.stages if dockerfile.root_of(stage).index == root.index]
-    return [instruction for stage in stages for instruction in stage.body]
-
-
-def _instruction_caveats(stage: Stage, instructions: Sequence[Instruction], to: NewImage) -> Iterator[Caveat]:
-    """Yield what instructions use and the new image does not have."""
-    flavour = stage.python.flavour if stage.python else Flavour.UNKNOWN
+def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
+    """Yield what containers of an old image use and the new image does not have."""
+    flavour = old.flavour if old else Flavour.UNKNOWN
     commands = {Flavour.FULL: FULL_COMMANDS, Flavour.ALPINE: BUSYBOX_COMMANDS}.get(flavour, {})
-    texts = [(one, _script(one)) for one in instructions if one.keyword in RUNS]
-    installed = {word for _, text in texts for match in APT.finditer(text) for word in match[1].split()}
-    for instruction, text in texts:
-        for command, needed in commands.items():
-            sufficient = {needed, command, *(COMPILERS if needed in COMPILERS else ())}
-            if not installed & sufficient and _runs_command(command, text):
-                said = f"runs {command}, which the new image does not have: install {needed}"
-                yield Caveat(instruction.line, said, Weight.BREAKS)
-        if flavour is Flavour.ALPINE and (APK.search(text) or BUSYBOX_OPTIONS.search(text)):
+    run = [one for one in uses if one.runs]
+    installed = {word for one in run for match in APT.finditer(one.text) for word in match[1].split()}
+    for one in run:
+        missing = {
+            command: needed
+            for command, needed in commands.items()
+            if not installed & {needed, command, *(COMPILERS if needed in COMPILERS else ())}
+            and _runs_command(command, one.text)
+        }
+        if missing:
+            what, packages = " and ".join(missing), " and ".join(dict.fromkeys(missing.values()))
+            said = f"runs {what}, which the new image does not have: install {packages}"
+            yield Caveat(one.line, said, Weight.BREAKS)
+        if flavour is Flavour.ALPINE and (APK.search(one.text) or BUSYBOX_OPTIONS.search(one.text)):
             said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
-            yield Caveat(instruction.line, said, Weight.BREAKS)
-        elif "adduser" not in installed and (used := [one for one in ADDUSER if _runs_command(one, text)]):
+            yield Caveat(one.line, said, Weight.BREAKS)
+        elif "adduser" not in installed and (used := [name for name in ADDUSER if _runs_command(name, one.text)]):
             todo = f"write {used[0].replace('add', '').replace('del', '')}{'add' if 'add' in used[0] else 'del'}"
             said = f"runs {used[0]}, which {to.suite}'s slim image does not have: {todo}, or install adduser"
-            yield Caveat(instruction.line, said, Weight.BREAKS)
-    for instruction in instructions:
-        yield from _difference_caveats(instruction, to)
-        yield from _installer_caveats(instruction, to)
+            yield Caveat(one.line, said, Weight.BREAKS)
+    for one in uses:
+        yield from difference_caveats(one, to)
+        yield from _other_pythons(one, to)
+    if old is None or old.agrees_on != (to.implementation, to.python):
+        yield from _projects_choices(uses, to)
 
 
-def _difference_caveats(instruction: Instruction, to: NewImage) -> Iterator[Caveat]:
-    """Yield what an instruction needs of python:X-slim that the new image does without, and the way out."""
-    runs = instruction.keyword in RUNS
-    text = _script(instruction) if runs else instruction.text
+def difference_caveats(use: Use, to: NewImage) -> Iterator[Caveat]:
+    """Yield what a line needs of python:X-slim that the new image does without, and the way out."""
     for name, users in USERS.items():
-        found = (
-            users.search(text) if name in to.differences and (runs or name in {"libpython", "site-packages"}) else None
-        )
+        # A free-threaded build differs in its version alone, which is in the list of paths.
+        matters = name in to.differences and not (name == "site-packages" and to.free_threaded)
+        found = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
         if found:
             out = f"; use {to.ways_out[name]}" if name in to.ways_out else ""
             used = found[0].strip(' [";&|(`')
-            yield Caveat(instruction.line, f"needs {name} ({used}): {to.differences[name]}{out}", Weight.BREAKS)
-    if DEBIAN_PACKAGES in text and DEBIAN_PYTHON.get(to.suite) != to.python:
+            yield Caveat(use.line, f"needs {name} ({used}): {to.differences[name]}{out}", Weight.BREAKS)
+    if DEBIAN_PACKAGES in use.text and DEBIAN_PYTHON.get(to.suite) != to.python:
         said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
-        yield Caveat(instruction.line, said, Weight.BREAKS)
+        yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def _installer_caveats(instruction: Instruction, to: NewImage) -> Iterator[Caveat]:
-    """Yield where uv, poetry and others are told which Python to take."""
-    text = f"{instruction.text}\n{instruction.heredoc}"
-    if found := UV_OTHER.search(text):
+def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
+    """Yield where uv, poetry, conda and others are told to take another Python than the image's."""
+    if found := UV_OTHER.search(use.text):
         said = f"{found[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
-        yield Caveat(instruction.line, said, Weight.BREAKS)
-    version = UV_VERSION.search(text)
+        yield Caveat(use.line, said, Weight.BREAKS)
+    version = UV_VERSION.search(use.text)
     if version and to.free_threaded and (int(version[1]), int(version[2])) < FIRST_UV:
         said = f"uv {version[1]}.{version[2]} does not know python{to.python}: take 0.5 or later"
-        yield Caveat(instruction.line, said, Weight.BREAKS)
-    if instruction.keyword in {"COPY", "ADD"} and ".python-version" in text:
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if use.keyword in {"COPY", "ADD"} and ".python-version" in use.text:
         said = (
-            f".python-version is copied in: uv takes {to.python} all the same (UV_PYTHON of the image), pyenv does not"
+            f".python-version is copied in: uv takes {to.python} all the same (UV_PYTHON of the image), "
+            "pdm and pyenv take what it names"
         )
-        yield Caveat(instruction.line, said, Weight.KNOW)
-    if found := OTHERS_ASK.search(_script(instruction)) if instruction.keyword in RUNS else None:
-        said = (
-            f"{' '.join(found[1].split())}: takes or fetches the Python that it is told, not the image's {to.command}"
-        )
-        yield Caveat(instruction.line, said)
+        yield Caveat(use.line, said, Weight.KNOW)
+    if found := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
+        said = f"{_words(found[0])}: the Python there comes first, so {to.command} does not run"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if found := OTHERS_RUN.search(use.text) if use.runs else None:
+        yield Caveat(use.line, f"{_words(found[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
+    if found := OTHERS_ASK.search(use.text) if use.runs else None:
+        said = f"{_words(found[1])}: takes or fetches the Python that it is told, not the image's {to.command}"
+        yield Caveat(use.line, said)
 
 
-def _script(instruction: Instruction) -> str:
-    """Return what an instruction runs: its joined text without the keyword, and its heredocs' lines."""
-    return re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", instruction.text, count=1) + f"\n{instruction.heredoc}"
+def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
+    """Yield the installers that take the Python that a file of the project names."""
+    chosen = {match[0].partition("_")[0].lower() for one in uses for match in CHOSEN.finditer(one.text)}
+    for one in uses:
+        told = OTHERS_ASK.search(one.text)
+        names = dict.fromkeys(match[1] for match in INSTALLER.finditer(one.text)) if one.runs and not told else ()
+        for name in names:
+            if name not in chosen:
+                choice = PROJECTS_CHOICE[name].format(to.python, to.python.rstrip("t"))
+                yield Caveat(one.line, f"{name} {choice}")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _runs_command(command: str, text: str) -> bool:
-    return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\";]|$)", text, re.MULTILINE) is not None
-
-
-def _foreign_files(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
-    """Yield what goes between the chosen stages and a Python that stays, and the stages that could not be checked."""
-    swapped = {stage.index for stage in chosen}
-    for stage in dockerfile.stages:
-        if stage.missing is not None:
-            yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
-        here = dockerfile.root_of(stage)
-        for instruction, name in _copies_from(stage):
-            source = dockerfile.find(name, stage.index)
-            there = dockerfile.root_of(source) if source else None
-            if there is not None and there.index in swapped and here.index not in swapped:
-                yield from _files_that_leave(dockerfile, stage, instruction, there, to)
-                yield from _difference_caveats(instruction, to)
-            elif here.index in swapped and (there is None or there.index not in swapped):
-                where = (
-                    f"stage {source.label}, which stays {there.image}" if source and there else f"{name}, which stays"
-                )
-                python = there.python if there else python_image(name)
-                if (
-                    python is not None
-                    and python.agrees_on != (to.implementation, to.python)
-                    and not _tools(instruction)
-                ):
-                    text = f"takes files from {where}: what was compiled there does not load in {to.command}"
-                    yield Caveat(instruction.line, text, Weight.BREAKS)
-
-
-def _files_that_leave(
-    dockerfile: Dockerfile, stage: Stage, instruction: Instruction, source: Stage, to: NewImage
-) -> Iterator[Caveat]:
-    """Yield that files of a swapped stage go into one that keeps its own Python."""
-    here = dockerfile.root_of(stage)
-    said = (
-        f"takes files from stage {source.label}, which becomes {to.command}: what was compiled there does not load in"
-    )
-    if here.python is not None:
-        if here.python.agrees_on != (to.implementation, to.python) and not _tools(instruction):
-            own = f"{here.python.implementation}{here.python.python}" if here.python.python else "the Python"
-            yield Caveat(instruction.line, f"{said} {own} of {here.image}, which stays", Weight.BREAKS)
-    elif python_of(dockerfile, stage) == here.index and any(map(PACKAGES.search, copied_paths(instruction))):
-        yield Caveat(instruction.line, f"{said} another Python, and {here.image} does not show which it has")
-
-
-def named_images(dockerfile: Dockerfile) -> list[tuple[int, str]]:
-    """Return the lines that copy or mount from a Python image itself, not from a stage, with its name."""
-    return [
-        (instruction.line, name)
-        for stage in dockerfile.stages
-        for instruction, name in _copies_from(stage)
-        if dockerfile.find(name, stage.index) is None
-        and (python := python_image(name)) is not None
-        and python.maker is not Maker.OTHER
-        and not _tools(instruction)
-    ]
-
-
-def _tools(instruction: Instruction) -> bool:
-    """Return whether only programs are copied that run without a Python: uv."""
-    names = {path.rpartition("/")[2] for path in copied_paths(instruction)}
-    return instruction.keyword == "COPY" and bool(names) and names <= TOOLS
-
-
-def _copies_from(stage: Stage) -> list[tuple[Instruction, str]]:
-    """Return the instructions that copy or mount from a stage or an image, with its name."""
-    found = [(instruction, FROM_OPTION.search(flag.text)) for instruction in stage.body for flag in instruction.flags]
-    return [(instruction, match[1].strip("\"'")) for instruction, match in found if match]
+    return re.search(rf"{AT_COMMAND}{re.escape(command)}(?=[\s\"';)]|$)", text, re.MULTILINE) is not None

@@ -7,10 +7,10 @@ left out, and a heredoc belongs to RUN, COPY, ADD and ONBUILD with one of these.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from interlock.swap.image_names import (
     ImageLine,
@@ -22,6 +22,7 @@ from interlock.swap.image_names import (
     sole_variable,
     variables,
 )
+from interlock.untrusted import parse_json
 
 BOM = "\ufeff"
 # White space as Go's unicode.IsSpace defines it; Python's str.isspace differs.
@@ -71,15 +72,19 @@ class Instruction:
     @property
     def arguments(self) -> list[Word]:
         """Return the words after the keyword and its flags."""
-        return self._split()[1]
+        return self._words[1]
 
     @property
     def flags(self) -> list[Word]:
         """Return the words with two dashes before all others."""
-        return self._split()[0]
+        return self._words[0]
 
-    def _split(self) -> tuple[list[Word], list[Word]]:
-        """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes."""
+    @cached_property
+    def _words(self) -> tuple[list[Word], list[Word]]:
+        """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes.
+
+        Once for all versions in an instruction, of which a single one may have thousands.
+        """
         behind = self._skip(self._skip(0, WORD), SPACES)
         flags = []
         while match := FLAG.match(self.text, behind):
@@ -228,8 +233,8 @@ def is_list(arguments: str) -> bool:
     if start < 0 or not all(word.startswith("--") for word in arguments[:start].split()):
         return False
     try:
-        value = json.loads(arguments[start:])
-    except (ValueError, RecursionError):
+        value = parse_json(arguments[start:])
+    except ValueError:
         return False
     return isinstance(value, list) and all(isinstance(part, str) for part in value)
 

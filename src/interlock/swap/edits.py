@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat, caveats, named_images
+from interlock.swap.caveats import Caveat
 from interlock.swap.dockerfile import (
     BOM,
     Argument,
@@ -44,6 +44,8 @@ from interlock.swap.paths import (
     version_tokens,
     versioned_instructions,
 )
+from interlock.swap.stage_caveats import caveats, named_images
+from interlock.untrusted import parse_json
 
 WAS, PATHS_WERE, ADDED = "was", "paths were", "added"
 SWAP_COMMENT = re.compile(rf"[ \t]*(?:#|//) interlock: ({WAS}|{PATHS_WERE}|{ADDED}) (.*?)[ \t\r]*")
@@ -127,8 +129,8 @@ def decode_original(content: str) -> str | None:
     if not content.startswith(JSON_PREFIX):
         return content
     try:
-        raw = json.loads(content.removeprefix(JSON_PREFIX))
-    except (ValueError, RecursionError):
+        raw = parse_json(content.removeprefix(JSON_PREFIX))
+    except ValueError:
         return None
     return raw if isinstance(raw, str) else None
 

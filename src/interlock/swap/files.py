@@ -1,23 +1,26 @@
-"""Swap, revert and check a file of any supported kind, which its name and content tell; read and replace it whole."""
+"""Swap, revert and check a file of any supported kind, which its name and content tell, or all of a folder's."""
 
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from interlock import bounds
 from interlock.catalog.variants import LOCAL_NAME
 from interlock.errors import StoreError, SwapError
 from interlock.swap import edits, manifests
+from interlock.swap.caveats import Caveat
+from interlock.swap.devcontainer import read_devcontainer
 from interlock.swap.dockerfile import read_dockerfile
 from interlock.swap.edits import WAS, Edit, SwapResult, apply_edits, changed_lines, line_before, swap_comments
 from interlock.swap.image_names import ImageLine, Maker, NewImage, parse_name, python_image, require_image_line
-from interlock.swap.manifests import ImageManifest, InlineDockerfile, read_devcontainer, read_manifest, values_of
+from interlock.swap.manifests import ImageManifest, InlineDockerfile
+from interlock.swap.paths import FoundVersion
+from interlock.swap.writing import TEMPORARY, FileChange, read_file
+from interlock.swap.yaml_files import read_manifest, values_of
 
 # What local images were called before they were below localhost/.
 ANYBODYS_NAME = LOCAL_NAME.removeprefix("localhost/")
@@ -233,53 +236,87 @@ def _outdated(image: str, expected: str | None, digests: dict[str, str | None], 
     return f"is pinned to {pinned}, but {name_with_tag(image)} is now {now}"
 
 
-def read_file(path: Path) -> str:
-    """Return a user's file as text; bytes that are not UTF-8 are written back as they were."""
-    try:
-        data = bounds.read_bytes(path, bounds.MOST_TEXT)
-    except OSError as error:
-        raise StoreError(
-            file=str(path),
-            found=f"cannot be read: {error.strerror or error}",
-            todo="Check its path and its permissions.",
-        ) from None
-    if b"\0" in data:
-        raise StoreError(
-            file=str(path), found="is not UTF-8 text (it has zero bytes)", todo="Save it as UTF-8, as builders require."
+DOCKERFILE = re.compile(r"(?:.+\.)?(?:Dockerfile|Containerfile)(?:\.(?!dockerignore$).+)?", re.IGNORECASE)
+DEVCONTAINERS = frozenset({"devcontainer.json", ".devcontainer.json"})
+# Hidden folders whose files are a project's own; in others are what tools keep.
+OWN_HIDDEN = frozenset({".github", ".gitlab", ".devcontainer", ".ci", ".docker"})
+OTHERS_FOLDERS = frozenset({"node_modules", "venv", "site-packages", "vendor", "__pycache__"})
+# A line that would be swapped if the file could be: what a person wants to hear of.
+MEANT = re.compile(
+    r"^\s*(?:FROM\s|-?\s*(?:image|container|\"image\")\s*:).*\b(?:python|pypy)\b", re.IGNORECASE | re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class PlannedFile(FileChange):
+    """A file before and after, with what a person must know about the change."""
+
+    warnings: tuple[Caveat, ...] = ()
+    paths: tuple[FoundVersion, ...] = ()
+
+    @property
+    def is_dockerfile(self) -> bool:
+        return DOCKERFILE.fullmatch(self.path.name) is not None
+
+
+@dataclass
+class Plan:
+    """What is done to one file, or to all of a folder, and why others of it are left."""
+
+    files: list[PlannedFile] = field(default_factory=list)
+    left: list[SwapError] = field(default_factory=list)
+
+    @property
+    def changed(self) -> list[PlannedFile]:
+        return [one for one in self.files if one.before != one.after]
+
+
+def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Pattern[str] = MEANT) -> Plan:
+    """Return what an action makes of a file, or of each file below a folder that may name a Python image.
+
+    The SwapError of a single file is raised; of a folder's files it is kept if they have what is meant: by default a
+    line that names Python.
+    """
+    if not place.is_dir():
+        return Plan([action(place, read_file(place))])
+    made = Plan()
+    for path in find_files(place):
+        try:
+            text = read_file(path)
+        except StoreError:  # it cannot be text that names an image
+            continue
+        try:
+            made.files.append(action(path, text))
+        except SwapError as error:
+            if meant.search(text):
+                made.left.append(error)
+    return made
+
+
+def find_files(folder: Path) -> Iterator[Path]:
+    """Yield the Dockerfiles, YAML files and devcontainer.json below a folder, but for what tools keep there."""
+    for path in _walk(folder):
+        name = path.name
+        if TEMPORARY.fullmatch(name):
+            continue
+        if DOCKERFILE.fullmatch(name) or name.lower().endswith(YAML_ENDS) or name in DEVCONTAINERS:
+            yield path
+
+
+def remove_temporaries(place: Path) -> None:
+    """Remove what a killed swap has left below a folder, or beside a file."""
+    for path in _walk(place) if place.is_dir() else place.resolve().parent.iterdir():
+        of_this = place.is_dir() or path.name.startswith(f".{place.resolve().name}.")
+        if of_this and TEMPORARY.fullmatch(path.name):
+            with suppress(OSError):  # whose folder may not be written
+                path.unlink()
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, but for what tools keep there."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            one for one in folders if one not in OTHERS_FOLDERS and (not one.startswith(".") or one in OWN_HIDDEN)
         )
-    return data.decode("utf-8", "surrogateescape")
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace a user's file completely or not at all; its mode, owner, attributes and symbolic links to it stay."""
-    temporary: Path | None = None
-    try:
-        target = path.resolve(strict=True)
-        status = target.stat()
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        temporary = Path(name)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(text.encode("utf-8", "surrogateescape"))
-            _take_over(target, status, descriptor)
-            stream.flush()
-            os.fsync(descriptor)
-        temporary.replace(target)
-    except OSError as error:
-        raise StoreError(
-            file=str(path),
-            found=f"cannot be written: {error.strerror or error}",
-            todo="Check the permissions and free space of its folder; the file is unchanged.",
-        ) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-
-
-def _take_over(source: Path, status: os.stat_result, descriptor: int) -> None:
-    """Copy owner, mode and attributes; the owner first, since changing it clears set-user-ID bits."""
-    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-        os.fchown(descriptor, status.st_uid, status.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-    for name in os.listxattr(source):
-        with suppress(OSError):  # the system sets its own attributes itself
-            os.setxattr(descriptor, name, os.getxattr(source, name))
+        paths = (Path(place, name) for name in sorted(names))
+        yield from (path for path in paths if path.is_file() and not path.is_symlink())

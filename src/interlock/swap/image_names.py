@@ -11,8 +11,8 @@ from typing import TypeVar
 from interlock.catalog.variants import LOCAL_NAME, SourceKind, Variant
 from interlock.errors import SwapError, nearest
 
-# Debian releases, as in the tags of official images.
-SUITES = frozenset({"jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid"})
+# Debian releases, as in the tags of official images, the oldest first.
+SUITES = ("jessie", "stretch", "buster", "bullseye", "bookworm", "trixie", "forky", "duke", "sid")
 # Namespaces of official images for one architecture each.
 ARCHITECTURES = frozenset(
     {"amd64", "arm32v5", "arm32v6", "arm32v7", "arm64v8", "i386", "mips64le", "ppc64le", "riscv64", "s390x"}
@@ -41,6 +41,9 @@ OTHER_NAME = re.compile(r"python-?(3|2)(\d+)$")
 # What shows Python in the name or tag of another image: `uv:python3.12-bookworm`.
 NAMES_PYTHON = re.compile(r"python|pypy|conda", re.IGNORECASE)
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BRACE = re.compile(r"[{}]")
+# A word with more references, which may be within each other, is no image's name: it is taken as it stands.
+MOST_REFERENCES = 100
 VARIABLE_OPERATOR = re.compile(r":?[-+?]")
 
 
@@ -158,6 +161,23 @@ def _way_out(variant: Variant, difference: str, others: Iterable[Variant]) -> st
     return min((one.name for one in same_gil), key=len, default=None)
 
 
+# Releases of Ubuntu whose C library is older than that of each Debian release, up to this one.
+UBUNTU_BEFORE = {"bookworm": (22, 10), "trixie": (24, 10)}
+
+
+def has_older_libraries(image: str, suite: str) -> bool:
+    """Return whether an image's name shows a system older than a Debian release, or musl: its programs do not start."""
+    name = parse_name(image)
+    parts = name.tag.split("-")
+    if name.repository.endswith("alpine") or parts[-1].startswith("alpine"):
+        return True
+    ubuntu = re.match(r"(\d\d)\.(\d\d)", name.tag) if name.repository.endswith("ubuntu") else None
+    if ubuntu is not None:
+        return (int(ubuntu[1]), int(ubuntu[2])) <= UBUNTU_BEFORE.get(suite, (0, 0))
+    before = SUITES[: SUITES.index(suite)] if suite in SUITES else ()
+    return any(part in before for part in parts)
+
+
 def is_local(name: ImageName) -> bool:
     """Return whether an image's name is one that no registry has."""
     return name.untagged == LOCAL_NAME
@@ -194,7 +214,7 @@ def python_image(text: str) -> PythonImage | None:
 def _suite(name: ImageName, maker: Maker, parts: Sequence[str]) -> str | None:
     """Return the release that a tag names, or of a tag that no longer moves the one that it stayed on."""
     named = next((part for part in parts if part in SUITES or re.fullmatch(r"alpine[\d.]+", part)), None)
-    version = re.match(r"(\d+\.\d+)(?:\.(\d+))?(?=-|$)", name.tag)
+    version = re.match(r"([0-9]+\.[0-9]+)(?:\.([0-9]{1,5}))?(?=-|$)", name.tag)
     if named is not None or maker is not Maker.OFFICIAL or version is None or "alpine" in name.tag:
         return named
     if version[2] is None:
@@ -293,11 +313,14 @@ class Variable:
 
 
 def variables(word: str) -> list[Variable]:
-    """Return the references in a word, without those within another one's default."""
+    """Return the references in a word, without those within another one's default; none of a word with too many."""
+    if word.count("$") > MOST_REFERENCES:
+        return []
     found, at = [], 0
+    closed = _closing_braces(word)
     while (at := word.find("$", at)) >= 0:
         is_escaped = at > 0 and word[at - 1] == "\\"
-        variable = None if is_escaped else _read_variable(word, at)
+        variable = None if is_escaped else _read_variable(word, at, closed)
         if variable is None:
             at += 2 if word.startswith("$$", at) else 1
             continue
@@ -321,14 +344,14 @@ def sole_variable(word: str) -> Variable | None:
     return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(word)) else None
 
 
-def _read_variable(word: str, at: int) -> Variable | None:
+def _read_variable(word: str, at: int, closed: Mapping[int, int]) -> Variable | None:
     braced = word.startswith("${", at)
     name = VARIABLE_NAME.match(word, at + 1 + braced)
     if name is None:
         return None
     if not braced:
         return Variable(name[0], "", "", at, name.end())
-    end = _closing_brace(word, at + 2)
+    end = closed.get(at + 1)
     if end is None:
         return None
     operator = VARIABLE_OPERATOR.match(word, name.end())
@@ -337,14 +360,15 @@ def _read_variable(word: str, at: int) -> Variable | None:
     return Variable(name[0], sign, operand, at, end + 1)
 
 
-def _closing_brace(word: str, at: int) -> int | None:
-    """Return the position of the brace that closes the one opened before `at`; None without one."""
-    depth = 1
-    for position in range(at, len(word)):
-        depth += {"{": 1, "}": -1}.get(word[position], 0)
-        if depth == 0:
-            return position
-    return None
+def _closing_braces(word: str) -> dict[int, int]:
+    """Return the position of the brace that closes each one that is closed."""
+    found, opened = dict[int, int](), list[int]()
+    for match in BRACE.finditer(word):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened:
+            found[opened.pop()] = match.start()
+    return found
 
 
 @dataclass(frozen=True)
@@ -382,7 +406,7 @@ def find_image_line(image_lines: Sequence[AnyImageLine], name: str) -> AnyImageL
     named = [one for one in image_lines if one.name is not None and one.name.lower() == name.lower()]
     if named:
         return named[-1]
-    return image_lines[int(name)] if name.isdecimal() and name.isascii() and int(name) < len(image_lines) else None
+    return image_lines[int(name)] if re.fullmatch("[0-9]{1,5}", name) and int(name) < len(image_lines) else None
 
 
 def require_image_line(image_lines: Sequence[AnyImageLine], name: str, noun: str, file: str) -> AnyImageLine:

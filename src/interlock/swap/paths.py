@@ -32,13 +32,18 @@ VERSION_TOKEN = re.compile(
     r"|(?<![A-Za-z0-9_.-])(?P<script>pip|pydoc|idle|2to3-)(?P<script_version>\d+\.\d+)(?![A-Za-z0-9_]|\.\d)"
     r"|(?<![A-Za-z0-9])(?P<wheel>cp\d{2,3}-(?:cp\d{2,3}[a-z]{0,2}|abi3))(?![A-Za-z0-9])"
     r"|(?<![A-Za-z0-9])(?P<module>cpython-\d{2,3}[a-z]{0,2})(?![A-Za-z0-9])"
-    rf"|(?:(?<=--python )|(?<=--python=)|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})(?![A-Za-z0-9_.])"
+    rf"|(?:(?<=--python )|(?<=--python=)|(?<=[ \t]-p )|(?<=UV_PYTHON=))(?P<option>\d+\.\d+t?|{VARIABLE})"
+    r"(?![A-Za-z0-9_.])"
 )
 # A default that names an image: its tag is not a path.
 IMAGE = re.compile(r"(?!/)(?:[^/\s]+\.[^/\s]+/|\S*[:@])")
 # Where Debian's own Python is.
 SYSTEM = ("/usr/lib/", "/usr/bin/", "/usr/include/", "/usr/share/")
-PATH_START = re.compile(r"[^:=,;()\"']*\Z")
+# Where a Python is that was brought along.
+BROUGHT = re.compile(r"/[^/\s]*(?:conda|mamba|miniforge)|/\.?pyenv/")
+# What is in front of a path in a word; and how far around a version the word is read (PATH_MAX of Linux).
+BEFORE_PATH = ":=,;()\"'"
+LONGEST_PATH = 4096
 # Package names, some of which contain a version.
 INSTALLED = re.compile(r"\b(?:apt-get|apt|aptitude|apk)\b[^;&|]*\b(?:install|add)\b[^;&|]*")
 # Instructions that no program reads.
@@ -94,9 +99,9 @@ def version_tokens(dockerfile: Dockerfile, stage: Stage | None, instruction: Ins
     for piece in instruction.pieces:
         for match in VERSION_TOKEN.finditer(text, piece.start, piece.end):
             word = _word(text, match.start(), piece)
-            before = PATH_START.search(word.of(text)[: match.start() - word.start])
-            path = before[0] if before else ""
-            if path.startswith(SYSTEM) or any(_in(span, match) for span in left_out):
+            start = max(text.rfind(mark, word.start, match.start()) + 1 for mark in BEFORE_PATH)
+            path = text[max(start, word.start) : match.start()]
+            if path.startswith(SYSTEM) or BROUGHT.search(path) or any(_in(span, match) for span in left_out):
                 continue
             if "/" in path or not any(_in(span, match) for span in packages):
                 source = _source(dockerfile, stage, instruction, match.start())
@@ -116,10 +121,11 @@ def _packages(text: str, instruction: Instruction) -> list[Span]:
 
 
 def _word(text: str, at: int, piece: Span) -> Span:
-    """Return the span of the word, between blanks, around a position."""
-    start = max(piece.start, *(text.rfind(blank, piece.start, at) + 1 for blank in " \t"))
-    ends = [end for blank in " \t" if (end := text.find(blank, at, piece.end)) >= 0]
-    return Span(start, min(ends, default=piece.end))
+    """Return the span of the word, between blanks, around a position; of a longer one than any path a part."""
+    first, last = max(piece.start, at - LONGEST_PATH), min(piece.end, at + LONGEST_PATH)
+    start = max(first, *(text.rfind(blank, first, at) + 1 for blank in " \t"))
+    ends = [end for blank in " \t" if (end := text.find(blank, at, last)) >= 0]
+    return Span(start, min(ends, default=last))
 
 
 def _source(dockerfile: Dockerfile, stage: Stage | None, instruction: Instruction, at: int) -> tuple[int | None, bool]:

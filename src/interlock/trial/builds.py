@@ -1,14 +1,21 @@
-"""The images of a trial: the user's own Dockerfile unchanged, and copies whose FROM names a variant's image."""
+"""The images of a trial: the user's Dockerfile unchanged, and copies whose FROM names a variant's image.
+
+A changed Dockerfile can also be built and started once, without tests and load, before anybody relies on it.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
+import tempfile
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from interlock.catalog.types import slug
 from interlock.catalog.variants import Gil, Mode, Variant
+from interlock.engine.docker import DockerEngine
 from interlock.engine.run import trials
 from interlock.engine.run.trials import Recipe, UserImage, Workshop
 from interlock.errors import BuildError
@@ -151,3 +158,24 @@ def options_for(options: Sequence[str], copy: Copy) -> tuple[str, ...]:
 
 def _name(setting: str) -> str:
     return setting.partition("=")[0]
+
+
+# A service that cannot import what it needs has said so by then.
+WATCHED_S = 5.0
+
+
+def build_and_start(
+    engine: DockerEngine, dockerfile: Path, text: str, logs: Path, on_step: Callable[[str], None]
+) -> str:
+    """Build a text in the place of a Dockerfile, in its folder, and start it; return how it went on.
+
+    BuildError if it does not build, WorkloadError if it ends with an error. Nothing of it stays.
+    """
+    owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
+        shop = Workshop(engine.client, engine.address, owner, Path(folder), logs, trials.find_builder())
+        image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
+        try:
+            return trials.start_alone(engine.client, owner, image.image_id, WATCHED_S)
+        finally:
+            engine.remove_untagged([image.image_id, *image.left])

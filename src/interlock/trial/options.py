@@ -16,7 +16,7 @@ WRK = "wrk"
 LATENCY = ("-L", "--latency")
 ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")
 LOOPBACK = ("localhost", "127.0.0.1")
-EXPOSED_TCP = re.compile(r"^([0-9]+)/tcp$")
+EXPOSED_TCP = re.compile(r"^([0-9]{1,5})/tcp$")
 NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 # What a trial tries by default: releases that still get fixes, with and without the GIL.
 USUAL_FAMILIES = ("release-lines", "free-threading")

@@ -44,6 +44,8 @@ class TrialResources:
     probe: Probe | None = None
     no_probe: str = ""  # why there is none, although one is wanted
     ending: Ending = field(default_factory=Ending)
+    require_answer: Callable[[], None] = lambda: None  # raises EngineError if the engine is gone
+    on_block: Callable[[TrialMeasurements], None] = lambda _: None  # what was measured so far, after each run
 
     @property
     def runs(self) -> CandidateRuns:
@@ -68,7 +70,7 @@ def prove(resources: TrialResources, entries: Sequence[Entry]) -> None:
     tried = [entry for entry in entries if entry.goes_on]
     for number, entry in enumerate(tried):
         resources.on_progress(ProgressUpdate("proving", "", entry.label, number, len(tried)))
-        _attempt(resources.runs.prove, entry, "")
+        _attempt(resources, resources.runs.prove, entry, "")
 
 
 def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> TrialMeasurements:
@@ -79,8 +81,14 @@ def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> Trial
         _loader_cpu_s(resources),
     )
     start_s = time.monotonic()
-    measured.order = _rounds(resources, entries)
-    measured.measuring_s = round(time.monotonic() - start_s, 1)
+
+    def note(order: list[list[str]]) -> None:
+        measured.order = order
+        measured.measuring_s = round(time.monotonic() - start_s, 1)
+        measured.candidates = [entry.candidate for entry in entries]
+        resources.on_block(measured)
+
+    note(_rounds(resources, entries, note))
     launched_s = None
     if resources.checks.address is not None:  # the CPU time of tests in containers of their own is unknown
         launched_s = sum(one.cpu_s for one in entries) + _loader_cpu_s(resources) - loader_s
@@ -99,11 +107,15 @@ def _loader_cpu_s(resources: TrialResources) -> float:
     return resources.services.loader.cpu_used().total_s
 
 
-def _attempt(run: Callable[[Entry], None], entry: Entry, when: str) -> None:
-    """Run an entry. A variant's failure is a result; the user's own ends the trial, which has no baseline then."""
+def _attempt(resources: TrialResources, run: Callable[[Entry], None], entry: Entry, when: str) -> None:
+    """Run an entry. A variant's failure is a result; the user's own ends the trial, which has no baseline then.
+
+    EngineError if it failed because the engine is gone.
+    """
     try:
         run(entry)
     except WorkloadError as error:
+        resources.require_answer()
         if entry.label in OWN_LABELS:
             raise WorkloadError(
                 key=error.key, found=f"your own Dockerfile, unchanged{when}: {error.found}", todo=error.todo
@@ -111,10 +123,12 @@ def _attempt(run: Callable[[Entry], None], entry: Entry, when: str) -> None:
         entry.fail(f"{error.found}{when}")
 
 
-def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[str]]:
+def _rounds(
+    resources: TrialResources, entries: Sequence[Entry], on_run: Callable[[list[list[str]]], None] = lambda _: None
+) -> list[list[str]]:
     """Run rounds until all is decided, the budget is spent or a signal comes, and return their orders.
 
-    A candidate that failed is not run again.
+    `on_run` gets them after each run. A candidate that failed is not run again.
     """
     resources.ending.start()
     settings, order = resources.settings, RoundOrder()
@@ -128,7 +142,8 @@ def _rounds(resources: TrialResources, entries: Sequence[Entry]) -> list[list[st
             resources.on_progress(ProgressUpdate(planned.title, "", entry.label, planned.done, planned.total))
             if entry.goes_on:
                 order.note(planned.round, entry.label)
-                _attempt(planned.task, entry, f" (in round {planned.round}, after it had worked)")
+                _attempt(resources, planned.task, entry, f" (in round {planned.round}, after it had worked)")
+                on_run(order.rounds)
     return order.rounds
 
 
@@ -174,7 +189,7 @@ def _with_stacks(resources: TrialResources, entry: Entry, probe: Probe, found: B
     try:
         require_stacks(probe)
         with _working(resources, entry) as (sandbox, marked, work):
-            return found.model_copy(update={"why": lock_sites_while(Interpreter(sandbox), marked, work)})
+            return found.model_copy(update={"why": lock_sites_while(Interpreter(sandbox), lambda: marked, work)})
     except InterlockError as error:
         return found.model_copy(update={"no_why": error.found})
 

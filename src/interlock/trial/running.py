@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from interlock import __version__
 from interlock.catalog.types import MOUNT, slug
 from interlock.catalog.variants import Base
 from interlock.engine import machine
+from interlock.engine.client import engine_failure
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import trials
 from interlock.engine.run.trials import Recipe, UserImage, Workshop
-from interlock.errors import InterlockError, Interrupted
+from interlock.errors import EngineError, InterlockError, Interrupted
 from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.ending import Ending
@@ -26,11 +28,10 @@ from interlock.measure.profiling import best_probe
 from interlock.results import store
 from interlock.results.answers import OWN_TWIN, Candidate, Trial, TrialSettings
 from interlock.results.experiments import BaseImage
+from interlock.results.journal import KILLED
 from interlock.trial.builds import Builds, PlannedCandidate, twin_of
 from interlock.trial.options import exposed_address
 from interlock.trial.rounds import Checks, Entry, TrialMeasurements, TrialResources, measure_rounds, prove
-
-TRIAL_FILE = "trial.json"
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,16 @@ class _Begun:
 
 
 def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressCallbacks) -> tuple[Path, Trial]:
-    """Run a trial; return its folder and record. Raise an InterlockError without leaving anything behind.
+    """Run a trial; return its folder and record. Raise an InterlockError without leaving anything in the engine.
 
+    Its record is written after each run, so that what was measured survives any end.
     Ctrl-C ends its rounds and profiles with what is known, as a budget does; before the first figure it ends the trial.
     The user's folder is only read.
     """
     host = {**machine.facts(), "engine": engine.facts()}
     begun = _Begun(trials.find_builder(), host, datetime.datetime.now(datetime.UTC), time.monotonic())
     left: list[UserImage] = []
+    journal = _Journal(assignment, begun)
     try:
         with temporary_folder("trial") as folder:
             shop = Workshop(
@@ -91,15 +94,22 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
             # If the service does not work unchanged, nothing else need be built.
             own = builds.own()
             resources = _open_resources(engine, assignment, own, begun.owner, callbacks.on_progress)
+            resources = replace(resources, on_block=journal.add)
             prove(resources, [own])
             planned = [builds.candidate(one) for one in assignment.planned]
         prove(resources, planned)
         measured = _measure_under_lock(assignment, resources, [own, twin_of(own), *planned])
         if assignment.keep:
             measured.candidates = _kept(engine, assignment, measured.candidates)
-    finally:
+    except Exception as error:
+        with suppress(EngineError):  # the first error says more
+            _clean_up(engine, begun.owner, left)
+        raise journal.end_by(error) from error
+    except BaseException:
         _clean_up(engine, begun.owner, left)
-    return _write(assignment, _record(begun, assignment, measured))
+        raise
+    _clean_up(engine, begun.owner, left)
+    return journal.write(measured)
 
 
 def _open_resources(
@@ -114,7 +124,14 @@ def _open_resources(
     modes = [one.mode.environment for one in assignment.planned if one.mode]
     needed = settings.profiled or any(MOUNT in value for one in modes for value in one.values())
     trials = engine.set_up_trial(owner, assignment.root, base, settings, instruments=needed)
-    return TrialResources(trials, checks, settings, on_progress, ending=Ending(settings.budget_s))
+    return TrialResources(
+        trials,
+        checks,
+        settings,
+        on_progress,
+        ending=Ending(settings.budget_s),
+        require_answer=engine.require_answer,
+    )
 
 
 def _measure_under_lock(
@@ -190,9 +207,37 @@ def _record(begun: _Begun, assignment: Assignment, measured: TrialMeasurements) 
     )
 
 
-def _write(assignment: Assignment, trial: Trial) -> tuple[Path, Trial]:
-    """Write the record into the folder that was asked for, or a new one in results/."""
-    folder = assignment.output or store.new_experiment(assignment.results, trial.started.partition("T")[0])
-    named = trial.model_copy(update={"name": folder.resolve().name})
-    store.write_json(folder / TRIAL_FILE, named)
-    return folder, named
+class _Journal:
+    """Writes the record of a trial, and each time the whole of it: it is small, and then there is one file to read."""
+
+    def __init__(self, assignment: Assignment, begun: _Begun) -> None:
+        self._assignment, self._begun = assignment, begun
+        self._folder: Path | None = None
+        self._measured: TrialMeasurements | None = None
+
+    def add(self, measured: TrialMeasurements) -> None:
+        """Write what was measured so far, once there is any; once this returns it survives any end."""
+        if any(one.values for one in measured.candidates):
+            self._measured = measured
+            self.write(replace(measured, ended_by=KILLED))
+
+    def write(self, measured: TrialMeasurements) -> tuple[Path, Trial]:
+        """Write the record into the folder that was asked for, or a new one in results/."""
+        trial = _record(self._begun, self._assignment, measured)
+        if self._folder is None:
+            wanted, day = self._assignment.output, trial.started.partition("T")[0]
+            self._folder = wanted or store.new_experiment(self._assignment.results, day)
+        named = trial.model_copy(update={"name": self._folder.resolve().name})
+        store.write_json(self._folder / store.TRIAL_FILE, named)
+        return self._folder, named
+
+    def end_by(self, error: Exception) -> Exception:
+        """Note in the record what ended the trial; return the error to end with, which says where the record is."""
+        found = error if isinstance(error, InterlockError) else engine_failure(error)
+        if self._measured is None or self._folder is None:
+            return found or error
+        with suppress(InterlockError):  # a full disk: the last that could be written is there
+            self.write(replace(self._measured, ended_by=f"an error ({found.found if found else error})"))
+        if found is None:
+            return error
+        return found.with_todo(f"What was measured until then: interlock report {self._folder}")

@@ -16,16 +16,16 @@ from rich.text import Text
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval, relative_error
 from interlock.analysis.verdicts import Comparison
-from interlock.printable import printable
 from interlock.report.experiment import lock_cost_text, most_calls_text
 from interlock.report.tables import Section, end_of_rounds_text, error_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
 from interlock.report.why import WHY_COLUMNS, why_cells
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
 from interlock.results.experiments import duration_text, engine_line, host_line
-from interlock.results.profiles import BenchmarkProfile, Method
+from interlock.results.profiles import BenchmarkProfile, LockSites, Method
 from interlock.trial import verdicts
 from interlock.trial.verdicts import JudgedCandidate, TrialVerdict, deciding, inverse, judge, not_shown_to_differ, twins
+from interlock.untrusted import printable
 
 STYLES = {
     TrialVerdict.SWITCH: "green",
@@ -144,6 +144,11 @@ def call_section(trial: Trial) -> Section | None:
     per = (f"{what}/{unit}" for what in ("calls", "lock cost", "futex waits", "waited ms", "woke nobody"))
     rows = tuple((YOURS.get(one.label, one.label), *_calls(profile)) for one, profile in profiled)
     return Section(f"system calls of the {of}, counted after all timing", ("", *per, "most calls"), rows)
+
+
+def explained(trial: Trial) -> dict[str, LockSites]:
+    """Return where each candidate waits, of those whose stacks were taken."""
+    return {one.label: one.profile.why for one in trial.candidates if one.profile and one.profile.why}
 
 
 def why_section(trial: Trial) -> Section | None:

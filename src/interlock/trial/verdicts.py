@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from interlock.analysis.selection import ranks
+from interlock.analysis.pick.ranking import ranks
 from interlock.analysis.statistics import Interval, Ratio, fit_levels, ratio_of
 from interlock.analysis.verdicts import HOPELESS, Comparison, Verdict, compare_rows
 from interlock.catalog.variants import Gil

@@ -134,8 +134,8 @@ def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
     figures = {"base": SIX, "near": noisy(0.99, off=0.02), "slow": noisy(2.0)}
     pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
     assert (pick.decision, pick.recommended) == (Decision.STAY, None)
-    assert pick.answer.startswith("STAY with base: nothing is shown to be faster on 1 CPU ")
-    assert "near: 1 % more throughput" in pick.answer
+    assert pick.answer.startswith("STAY with base: nothing is shown to be faster on 1 CPU.")
+    assert "near, had 1 % more throughput" in pick.answer
     assert pick.next == ["interlock matrix --workloads locks --variants base,near"]
 
 
@@ -181,8 +181,8 @@ def test_the_number_of_cpus_that_would_be_needed_is_extrapolated_from_the_curves
 
 
 def test_an_answer_for_more_cpus_than_were_measured_with_says_whose_figures_it_is_from() -> None:
-    assert "on 1 CPU " in on_curve(1).answer
-    assert "on 2 CPUs " in on_curve(2).answer
+    assert "on 1 CPU." in on_curve(1).answer
+    assert "on 2 CPUs." in on_curve(2).answer
     assert "on 2 CPUs " in on_curve(8).answer
     assert "8 CPUs not measured" in provenance(on_curve(8))
     assert "not measured" not in provenance(on_curve(2))

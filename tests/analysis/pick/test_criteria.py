@@ -62,7 +62,9 @@ def test_a_size_has_a_unit_of_1000s_or_of_1024s(text: str, size_bytes: int) -> N
     assert parse_size(text) == size_bytes
 
 
-@pytest.mark.parametrize("text", ["200", "MB", "-1MB", "0MB", "0.0001kB", "200 mb", "1e3MB", "200MBs", ""])
+@pytest.mark.parametrize(
+    "text", ["200", "MB", "-1MB", "0MB", "0.0001kB", "200 mb", "1e3MB", "200MBs", f"{'9' * 400}GB", "٣MB", ""]
+)
 def test_a_size_without_a_unit_or_of_nothing_is_refused(text: str) -> None:
     error = refused(parse_size, text)
     assert (error.key, f"'{text}'" in error.found) == ("--max-rss", True)
@@ -82,6 +84,7 @@ def test_a_month_may_be_a_day_or_a_year() -> None:
         (parse_version, "three", "--min-python", "3.11"),
         (parse_version, "3.11.", "--min-python", "3.11"),
         (parse_version, "3.15rc1", "--min-python", "3.11"),
+        (parse_version, "9" * 5000, "--min-python", "3.11"),
         (parse_month, "soon", "--supported-until", "2027-06"),
         (parse_month, "2027-13", "--supported-until", "2027-06"),
         (parse_month, "06/2027", "--supported-until", "2027-06"),

@@ -161,10 +161,10 @@ def test_of_workers_that_wait_the_most_count_and_of_threads_that_were_asked_for_
 def test_an_experiment_that_cannot_say_anything_of_that_many_cpus_is_not_chosen() -> None:
     known = {"download": make_workload("download", benchmarks=curve(2, 4))}
     figures = {"cpython-3.13": {f"download/{one.name}": SIX for one in known["download"].benchmarks}}
-    with pytest.raises(UsageError, match="did not measure download on one CPU"):
+    with pytest.raises(UsageError, match=r"\bdownload\b"):
         choose_experiment([recorded(figures, workloads=known)], wanting("download", cpus=1), catalog(known))
     one = recorded(host={**recorded().experiment.host, "cores": 1})
-    with pytest.raises(UsageError, match="on a machine with 1 CPU"):
+    with pytest.raises(UsageError, match=r"\b1 CPU\b"):
         choose_experiment([one], wanting("locks", cpus=2), CATALOG)
 
 
@@ -251,12 +251,12 @@ def test_if_no_experiment_has_everything_the_error_says_what_each_lacks_and_how_
 def test_a_baseline_that_failed_is_said() -> None:
     """The workload is there, and one of its benchmarks failed on the baseline."""
     figures = {"cpython-3.13": {"download/one": SIX}, "cpython-3.14": {"download/one": SIX, "download/two": SIX}}
-    with pytest.raises(UsageError, match=r"cpython-3.13, the baseline: download two is failed"):
+    with pytest.raises(UsageError, match=r"cpython-3\.13\b.*\bdownload two\b"):
         choose_experiment([recorded(figures)], wanting("download"), CATALOG)
 
 
 def test_without_any_experiment_the_error_says_so() -> None:
-    with pytest.raises(UsageError, match=r"by locks: .*`interlock matrix --workloads locks`"):
+    with pytest.raises(UsageError, match=r"`interlock matrix --workloads locks`"):
         choose_experiment([], wanting("locks"), CATALOG)
 
 

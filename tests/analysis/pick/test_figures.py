@@ -10,7 +10,7 @@ import pytest
 from interlock.analysis.pick.figures import RecordedLevels, recorded_figures
 from interlock.analysis.statistics import fit_levels
 from interlock.results import store
-from interlock.results.figures import RecordedFigures
+from interlock.results.answers import RecordedFigures
 from tests.builders import ROOT, make_values
 from tests.picks import SIX, Figures, experiment_of, noisy
 

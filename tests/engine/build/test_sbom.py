@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import itertools
 import json
+import tarfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +18,8 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Texts
 from interlock.catalog.variants import Download, Finish, Library, Packages, Prefix, Variant
-from interlock.engine.build import sbom
+from interlock.engine.build import bundled, sbom
+from interlock.engine.build.bundled import Bundled
 from interlock.engine.build.sbom import METADATA, Contents, debian_packages
 from interlock.engine.build.sources import tar_of
 from interlock.errors import EngineError
@@ -100,6 +105,56 @@ def test_every_source_of_every_variant_is_in_its_document_with_its_sum(name: str
         if "packageFileName" in one
     }
     assert files == {download.file: [download.sha256] for download in variant.downloads}
+
+
+def test_what_the_source_brings_is_there_unless_the_systems_is_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = [Bundled("expat", "2.7.5"), Bundled("hacl-star", "a" * 40), Bundled("mimalloc", "2.1.2")]
+    monkeypatch.setattr(bundled, "known", {SUM: brought}.get)
+    variant = make_variant(interpreter=make_source("Python-3.13.1.tgz", sha256=SUM))
+    packages = packages_of(sbom.document(variant, TEXTS, CONTENTS))
+    expat = packages["SPDXRef-interlock-bundled-expat"]
+    assert expat["versionInfo"] == "2.7.5"
+    assert {one["referenceLocator"] for one in expat["externalRefs"]} == {
+        "pkg:generic/expat@2.7.5",
+        "cpe:2.3:a:libexpat_project:libexpat:2.7.5:*:*:*:*:*:*:*",
+    }
+    assert "comment" not in packages[INTERPRETER]
+    made = sbom.document(variant, TEXTS, replace(CONTENTS, linked=frozenset({"expat"})))
+    found = {one["name"] for one in made["packages"] if "-bundled-" in one["SPDXID"]}
+    assert found == {"hacl-star", "mimalloc"}
+    assert (INTERPRETER, "CONTAINS", "SPDXRef-interlock-bundled-mimalloc") in relations_of(made)
+    without = make_variant(interpreter=make_source("Python-3.13.1.tgz", sha256=SUM, configure=["--without-mimalloc"]))
+    assert "SPDXRef-interlock-bundled-mimalloc" not in packages_of(sbom.document(without, TEXTS, CONTENTS))
+
+
+def test_a_linked_library_is_found_in_programs_and_modules_alone() -> None:
+    """Their archive is read twice, for distributions and for what is linked."""
+    files = {
+        "lib/python3.14/lib-dynload/pyexpat.so": b"\x7fELF\0libexpat.so.1\0",
+        "lib/python3.14/a.py": b"libz.so libmpdec.so",
+        "lib/python3.14/site-packages/toy-1.dist-info/METADATA": b"Name: toy\nVersion: 1\n",
+    }
+    with tarfile.open(fileobj=tar_of(files)) as tar:
+        assert sbom._distributions(tar) == [("toy", "1")]
+        assert sbom._links_of(tar) == {"expat"}
+
+
+def test_a_source_that_nobody_has_read_is_said_to_be_unknown() -> None:
+    variant = make_variant(interpreter=make_source("Python-3.13.1.tgz", sha256="0" * 64))
+    assert packages_of(sbom.document(variant, TEXTS, CONTENTS))[INTERPRETER]["comment"] == sbom.UNREAD
+
+
+def test_an_image_that_a_registry_has_is_named_by_its_digest(tmp_path: Path) -> None:
+    digest = f"sha256:{'d' * 64}"
+    pushed = replace(CONTENTS, image_id=f"sha256:{'e' * 64}", digest=f"registry.example:5000/team/python@{digest}")
+    made = sbom.document(make_variant(), TEXTS, pushed)
+    image = packages_of(made)[IMAGE]
+    assert sums_of(image) == ["d" * 64]
+    (locator,) = [one["referenceLocator"] for one in image["externalRefs"]]
+    assert locator == (f"pkg:oci/python@sha256%3A{'d' * 64}?repository_url=registry.example%3A5000/team/python")
+    assert f"sha256:{'e' * 64}" in image["comment"]
+    assert complaints(made, tmp_path) == []
+    assert "checksums" not in packages_of(sbom.document(make_variant(), TEXTS, CONTENTS))[IMAGE]
 
 
 def test_the_interpreter_has_its_version_and_was_generated_from_its_source() -> None:
@@ -298,3 +353,20 @@ def test_the_metadata_of_a_python_distribution_is_known_by_its_place(path: str) 
 )
 def test_what_is_vendored_or_no_metadata_is_not_taken_for_a_distribution(path: str) -> None:
     assert not METADATA.search(path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no tar", tar_of({"a": b"b" * 2000}).read()[:900], gzip.compress(bytes(10_240))]
+)
+def test_an_image_whose_files_are_no_archive_is_refused(data: bytes) -> None:
+    container: Any = SimpleNamespace(get_archive=lambda _: (iter([data]), {}))
+    for read in (sbom._date, sbom._linked, sbom._read_packed, sbom._records):
+        with pytest.raises(EngineError, match="cannot be read"):
+            read(container)
+
+
+def test_an_image_whose_files_have_no_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sbom, "MOST_BYTES", 10_000)
+    container: Any = SimpleNamespace(get_archive=lambda _: (itertools.repeat(bytes(1000)), {}))
+    with pytest.raises(EngineError, match="more than"):
+        sbom._linked(container)

@@ -66,6 +66,18 @@ def test_a_condition_needs_a_container(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("taken", ["disk", "memory"])
+def test_a_cell_that_cannot_open_leaves_no_folder_and_says_which_one_could_not_be_made(
+    taken: str, tmp_path: Path
+) -> None:
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    memory.mkdir()
+    {"disk": disk.touch, "memory": memory.rmdir}[taken]()
+    with pytest.raises(EngineError, match=str(tmp_path / taken)):
+        cells.open_sandbox(tmp_path, tmp_path, PRODUCTION, disk, memory)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == (["disk", "memory"] if taken == "disk" else [])
+
+
 def test_a_limit_that_this_machine_lacks_is_unsupported(tmp_path: Path) -> None:
     limits = cells.open_sandbox(None, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
     assert limits.run(["sh", "-c", "exit 3"], 10).exit_code == 3
@@ -227,7 +239,7 @@ def test_an_address_is_this_machines_own_and_not_the_usual_one() -> None:
 def test_without_nginx_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, memory: Path) -> None:
     monkeypatch.setattr(toolchain, "SERVER", (toolchain.Need("no-such-server", "no-package", "no-package"),))
     with (
-        pytest.raises(UnsupportedHereError, match="this machine has no no-such-server"),
+        pytest.raises(UnsupportedHereError, match="no-such-server"),
         cells.serving(ROOT, {}, memory),
     ):
         pass

@@ -61,3 +61,13 @@ def test_what_a_build_starts_bears_the_mark_of_the_experiment_that_it_is_for(
     seen = (tmp_path / "seen").read_text().splitlines()
     assert f"{prefixes.EXPERIMENT}=fleet-abc.ash.build" in seen
     assert not [line for line in seen if line.startswith("ANOTHER=")]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"prefix": 1}', "[" * 20_000])
+def test_packages_whose_record_was_cut_short_are_installed_anew(tmp_path: Path, text: str) -> None:
+    record = tmp_path / "packages/abc" / prefixes.PACKAGES_RECORD
+    record.parent.mkdir(parents=True)
+    record.write_text(text)
+    assert prefixes._packages_record(record) is None
+    prefixes.HostInstaller(catalogs.load(ROOT), tmp_path, lambda *_: None).tidy()
+    assert not record.parent.exists()

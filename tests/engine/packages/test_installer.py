@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.engine.build.sources import tar_of
+from interlock.engine.packages import installer
 from interlock.engine.packages.installer import COMPILE, planned, versions_of
 
 LINES = st.lists(st.text(min_size=1), min_size=1, unique=True)
@@ -81,3 +87,32 @@ def test_byte_code_is_made_by_every_interpreter(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(COMPILE)
     argv = ["-c", "from vermin import main; main()", "--no-tips", "-t=2.5-", "-t=3.0-", str(tmp_path / "program.py")]
     assert subprocess.run([sys.executable, *argv], check=False).returncode == 0
+
+
+def record(data: bytes) -> Any:
+    """A volume's container, and what is read of it."""
+    container: Any = SimpleNamespace(get_archive=lambda _: (iter([data]), {}), remove=lambda **_: None)
+    client: Any = SimpleNamespace(
+        volumes=SimpleNamespace(get=lambda _: None), containers=SimpleNamespace(create=lambda *_, **__: container)
+    )
+    return installer._recorded(client, "sha256:1", planned("sha256:1", ["six"]))
+
+
+def test_the_versions_are_read_back() -> None:
+    assert record(tar_of({"interlock.json": b'{"six": "1.17"}'}).read()) == {"six": "1.17"}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"1", b"[1]", b'["ab"]', b'{"six": 1}', b"[" * 20_000, b"\xff"])
+def test_a_record_that_what_was_installed_has_changed_is_none(content: bytes) -> None:
+    assert record(tar_of({"interlock.json": content}).read()) is None
+    assert record(content) is None
+
+
+@pytest.mark.parametrize("target", ["", "interlock.json", "../x"])
+def test_a_record_that_is_a_link_is_none(target: str) -> None:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        entry = tarfile.TarInfo("interlock.json")
+        entry.type, entry.linkname = tarfile.SYMTYPE, target
+        tar.addfile(entry)
+    assert record(stream.getvalue()) is None

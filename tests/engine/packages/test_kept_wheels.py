@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, cast
 
 import pytest
@@ -13,6 +15,7 @@ from docker.errors import NotFound
 
 from interlock.engine.packages import kept_wheels
 from interlock.engine.packages.kept_wheels import CACHE, KeptWheels, WheelError, take_out
+from tests.builders import extract
 from tests.integration import wheelhouse
 
 NAME, DATA = wheelhouse.wheel("toy-app", {"toy_app.py": ""})
@@ -36,7 +39,7 @@ class Container:
 
     def put_archive(self, path: str, data: IO[bytes]) -> bool:
         with tarfile.open(fileobj=data) as tar:
-            tar.extractall(self.root / path.lstrip("/"), filter="data")
+            extract(tar, self.root / path.lstrip("/"))
         return True
 
 
@@ -127,3 +130,23 @@ def test_a_kept_wheel_that_has_changed_is_none(
     assert kept.take("key", into) is None
     kept.keep("key", tmp_path / NAME, 3.5)
     assert kept.take("key", into) is not None
+
+
+@pytest.mark.parametrize("name", ["..", "a/..", "", "/"])
+def test_what_is_no_name_of_a_file_is_no_wheel(name: str, into: Path) -> None:
+    class Sent:
+        def get_archive(self, _: str) -> tuple[Iterator[bytes], dict[str, Any]]:
+            return iter([stream.getvalue()]), {}
+
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    sent: Any = Sent()
+    assert KeptWheels(sent).take("key", into) is None
+    assert list(into.iterdir()) == []
+
+
+@pytest.mark.parametrize("data", [b"", bytes(1024), b"no tar", gzip.compress(b"no tar"), b"[" * 20_000])
+def test_an_archive_without_a_record_has_no_wheel(data: bytes, into: Path) -> None:
+    sent: Any = SimpleNamespace(get_archive=lambda _: (iter([data]), {}))
+    assert KeptWheels(sent).take("key", into) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
+from interlock.engine.packages import pip_output
 from interlock.engine.packages.pip_output import (
     Blame,
     blame,
@@ -420,3 +422,23 @@ def test_an_extra_that_a_line_asks_for_counts() -> None:
 def test_a_version_of_thousands_of_digits_fits_nothing() -> None:
     assert fitting_version(f"a>={'9' * 5000}") == "0"
     assert pip_version(f"pip {'9' * 5000}.1") is None
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "\n",
+        " \n",
+        "DO NOT MATCH THE HASHES\n  a from ",
+        "DO NOT MATCH THE HASHES",
+        "all requirements must have their versions pinned ",
+        "Complete output (1 lines):\n",
+        "ERROR: Could not find a version that satisfies the requirement ",
+        "error: subprocess-exited-with-error\n",
+    ],
+)
+def test_what_a_build_prints_again_and_again_takes_no_time(piece: str) -> None:
+    said, start = piece * (200_000 // len(piece)), time.process_time()
+    pip_output.blame(said, said)
+    pip_output.last_words(said)
+    assert time.process_time() - start < 2

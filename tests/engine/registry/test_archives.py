@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +17,9 @@ from typing import Any
 import pytest
 
 from interlock.engine.registry import archives
-from interlock.errors import EngineError
+from interlock.engine.registry.keys import PublicKey, SigningKey, read_public_key, read_signing_key
+from interlock.errors import EngineError, SignatureError
+from tests.signing import make_key, openssl
 
 TAG, BASE = "interlock/python:3.13-trixie", "interlock/base:trixie-0123456789ab"
 NO_VARIANTS = [
@@ -114,9 +120,61 @@ def test_an_archive_of_another_sum_is_refused_before_it_is_parsed(path: Path, na
     assert engine.loaded == []
 
 
+@pytest.fixture
+def keys(tmp_path: Path) -> list[tuple[SigningKey, PublicKey]]:
+    made = [make_key(tmp_path, name) for name in ("ours", "others")]
+    return [(read_signing_key(private), read_public_key(public)) for private, public in made]
+
+
+def test_an_archive_that_the_key_has_signed_is_loaded_without_a_sum(
+    path: Path, keys: list[tuple[SigningKey, PublicKey]], tmp_path: Path
+) -> None:
+    engine: Any = Engine()
+    found = write(path, members(TAG, BASE), own(TAG, BASE))
+    (ours, public), _ = keys
+    text = archives.signature_text(found, ours)
+    (tmp_path / "images.tar.sig").write_text(text)
+    assert archives.load(engine, path, "", public) == [BASE, TAG]
+    assert archives.load(engine, path, found, public) == [BASE, TAG]
+    with pytest.raises(EngineError, match=found):
+        archives.load(engine, path, "0" * 64, public)
+    (tmp_path / "der").write_bytes(base64.b64decode(text))
+    openssl("dgst", "-sha256", "-verify", public.file, "-signature", str(tmp_path / "der"), str(path))
+
+
+@pytest.mark.parametrize("beside", [None, "", "no base64", "AAAA", "others", "another file", "long"])
+def test_an_archive_that_the_key_has_not_signed_is_refused_before_it_is_parsed(
+    path: Path, keys: list[tuple[SigningKey, PublicKey]], beside: str | None
+) -> None:
+    engine: Any = Engine()
+    found = write(path, members(TAG), own(TAG))
+    (ours, public), (others, _) = keys
+    texts = {
+        "others": archives.signature_text(found, others),
+        "another file": archives.signature_text(sha256(b"another file"), ours),
+        "long": archives.signature_text(found, ours) + " " * archives.MOST_SIGNATURE_BYTES,
+    }
+    if beside is not None:
+        path.with_name("images.tar.sig").write_text(texts.get(beside, beside))
+    for named in ("", found):
+        with pytest.raises(SignatureError, match=r"images\.tar\.sig"):
+            archives.load(engine, path, named, public)
+    assert engine.loaded == []
+
+
 def test_a_list_that_is_too_large_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MOST_LIST_BYTES", 100)
     engine: Any = Engine()
     with pytest.raises(EngineError):
         archives.load(engine, path, write(path, members(TAG), own(TAG)))
+    assert engine.loaded == []
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, lambda data: gzip.compress(data)[:-9]])
+def test_an_archive_that_is_packed_is_not_unpacked_to_look_into_it(path: Path, pack: Callable[[bytes], bytes]) -> None:
+    write(path, members(TAG), own(TAG))
+    path.write_bytes(pack(path.read_bytes()))
+    engine: Any = Engine()
+    with pytest.raises(EngineError):
+        archives.load(engine, path, sha256(path.read_bytes()))
     assert engine.loaded == []

@@ -91,3 +91,8 @@ def test_a_hash_is_a_tag_of_the_same_repository() -> None:
     assert found.hashed(TAG, HASH) == "registry.example:5000/team/python:hash-0123456789ab"
     assert found.repository_of(TAG) == "team/python"
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", found.hashed(TAG, HASH).rpartition(":")[2])
+
+
+def test_a_port_of_5000_digits_is_none() -> None:
+    with pytest.raises(UsageError, match="65535"):
+        parse_registry(f"registry.example:{'9' * 5000}/team", "--registry")

@@ -120,7 +120,18 @@ def test_what_was_used_in_between_is_the_difference(user: int, system: int, more
     assert found.sys_s == pytest.approx(more_system / 1e6)
 
 
-@pytest.mark.parametrize("text", ["", "cat: no such file\n", "1\n", "user_usec 1\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "cat: no such file\n",
+        "1\n",
+        "user_usec 1\n",
+        "user_usec x\nsystem_usec 2\n",
+        "²\n-1\n",
+        f"{'9' * 5000}\n1\n",
+    ],
+)
 def test_a_kernel_that_shows_none_is_an_error(text: str) -> None:
     with pytest.raises(WorkloadError, match="no CPU time"):
         parse_cpu_used(text)
@@ -131,7 +142,7 @@ def test_memory_is_that_of_processes_by_either_version(text: str) -> None:
     assert parse_memory_bytes(text) == 4096
 
 
-@pytest.mark.parametrize("text", ["", "cat: no such file\n", "file 9\n"])
+@pytest.mark.parametrize("text", ["", "cat: no such file\n", "file 9\n", "anon x\n", "anon ²\n"])
 def test_a_kernel_that_shows_no_memory_is_an_error(text: str) -> None:
     with pytest.raises(WorkloadError, match="no memory"):
         parse_memory_bytes(text)

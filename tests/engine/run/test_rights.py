@@ -1,4 +1,4 @@
-"""What containers may do, as the engine is told."""
+"""What containers may do: cells nothing, installations what files need."""
 
 from __future__ import annotations
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,8 +18,12 @@ from hypothesis import strategies as st
 
 from interlock.engine.client import Address
 from interlock.engine.run import trials
-from interlock.engine.run.trials import CLASSIC, Recipe, find_builder, last_words
-from interlock.errors import EngineError
+from interlock.engine.run.trials import CLASSIC, Recipe, Workshop, find_builder, last_words
+from interlock.errors import BuildError, EngineError
+from tests.builders import extract
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 # What a free-threaded interpreter has: `sys._is_gil_enabled`, here as a list that the program changes.
 PRETENCE = "import sys\ngil = [False]\nsys._is_gil_enabled = lambda: gil[0]\n"
@@ -26,7 +33,7 @@ PRETENCE = "import sys\ngil = [False]\nsys._is_gil_enabled = lambda: gil[0]\n"
 def folder(tmp_path: Path) -> Path:
     """The GIL probe as a container gets it."""
     with tarfile.open(fileobj=io.BytesIO(trials.gil_probe_archive())) as tar:
-        tar.extractall(tmp_path, filter="data")
+        extract(tar, tmp_path)
     return tmp_path / trials.GIL_FOLDER.strip("/")
 
 
@@ -213,3 +220,60 @@ def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_
     assert {name: seen[name] for name in seen if name in {"DOCKER_HOST", "DOCKER_CONTEXT", "BUILDX_BUILDER"}} == (
         address.environment
     )
+
+
+REMOVED = "failed to export image: failed to set parent sha256:b4f0: unknown parent image ID sha256:b4f0"
+# A `docker` whose first build finds the image of a step gone, or that never builds.
+ONCE_GONE = """#!/bin/sh
+while [ "$1" != --iidfile ]; do shift; done
+[ -e {seen} ] && {{ echo sha256:1234 > "$2"; exit {code}; }}
+touch {seen}
+echo '{said}'
+exit 1
+"""
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    """A workshop whose engine has no images but the one that a build is said to make."""
+    image = SimpleNamespace(attrs={"Size": 1})
+    client = SimpleNamespace(api=SimpleNamespace(images=lambda **_: []), images=SimpleNamespace(get=lambda _: image))
+    return Workshop(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path / "logs", CLASSIC)
+
+
+def put_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, said: str, code: int) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(ONCE_GONE.format(seen=tmp_path / "seen", said=said, code=code))
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+
+
+def test_a_step_that_somebody_removed_meanwhile_is_built_again(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_docker(tmp_path, monkeypatch, said=REMOVED, code=0)
+    (tmp_path / "work").mkdir()
+    recipe = Recipe(tmp_path, tmp_path / "Dockerfile")
+    assert trials.build_user_image(workshop, recipe, "one", "FROM scratch\n", print).image_id == "sha256:1234"
+
+
+@pytest.mark.parametrize(("said", "code"), [(REMOVED, 1), ("no such file", 0)])
+def test_what_fails_again_or_otherwise_is_a_failed_build(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int
+) -> None:
+    put_docker(tmp_path, monkeypatch, said=said, code=code)
+    (tmp_path / "work").mkdir()
+    with pytest.raises(BuildError):
+        trials.build_user_image(workshop, Recipe(tmp_path, tmp_path / "Dockerfile"), "one", "FROM scratch\n", print)
+
+
+def test_a_step_from_the_cache_is_another_builds() -> None:
+    log = "Step 2/3 : RUN a\n ---> Using cache\n ---> aaaaaaaaaaaa\nStep 3/3 : RUN b\n ---> Running in 1\n"
+    log += " ---> bbbbbbbbbbbb\n"
+    assert trials._left(log, before=set()) == ("bbbbbbbbbbbb",)
+
+
+@pytest.mark.parametrize("data", [b"", b"no tar", gzip.compress(bytes(10_240)), gzip.compress(b"x")[:-4], bytes(100)])
+def test_a_container_that_sends_no_tar_has_written_nothing(data: bytes) -> None:
+    sandbox: Any = SimpleNamespace(container=SimpleNamespace(get_archive=lambda _: (iter([data]), {})))
+    assert trials.read_gil_probe(sandbox) == []

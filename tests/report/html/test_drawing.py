@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,9 @@ from interlock.report.html.drawing import (
     NARROW,
     WIDE,
     Chart,
+    Drawing,
     Layout,
+    layered,
     log_scale,
     log_ticks,
     ordered,
@@ -68,8 +69,8 @@ def test_rows_stand_as_their_names_do_or_least_ratio_first_and_what_has_none_las
     assert standing(True) == ["c", "b", "a"]
 
 
-def nothing(_layout: Layout) -> alt.LayerChart:
-    return alt.LayerChart(layer=[])
+def nothing(layout: Layout) -> Drawing:
+    return layered(layout, 0, [])
 
 
 def test_a_chart_draws_the_records_of_its_benchmark_that_have_the_figure() -> None:

@@ -246,37 +246,3 @@ def test_a_picture_that_is_made_again_is_the_same() -> None:
     # The first two charts: these are an SVG and a PNG each.
     assert dict(itertools.islice(again, 4)).items() <= files().items()
     assert list(files())[:4] == ["summary.svg", "summary.png", "heat-map.svg", "heat-map.png"]
-
-
-KINDS = {"text", "words", "number", "share", "ratio", "value", "control", "bin", "text-number"}
-
-
-@pytest.mark.parametrize("name", ["small", "a", "b"])
-def test_there_is_a_table_behind_each_chart_and_its_columns_exist(name: str) -> None:
-    report = example() if name == "small" else reference(name)
-    frames = figures.frames(*report)
-    profiles = page.profile_frames(report[1])
-    drawn = page.all_charts(report[1], frames)
-    tables = page.tables_behind(drawn, profiles)
-    assert set(tables) == {*(one.name for one in drawn), "all-calls"}
-    for chart, table in tables.items():
-        frame = (frames | profiles)[table["frame"]]
-        keys = {key for key, _, _ in table["columns"]}
-        assert keys <= set(frame[0]), chart
-        assert {kind for _, _, kind in table["columns"]} <= KINDS
-        assert table["row"] in keys
-
-
-def test_a_figure_that_is_shown_as_text_is_sorted_by_a_key_that_its_record_has() -> None:
-    sorted_by = {"ratio": "ratio", "value": "value", "control": "control", "bin": "log2"}
-    frames = figures.frames(*example())
-    for name, of_frame in page.OF_FRAME.items():
-        for _, _, kind in of_frame:
-            assert kind not in sorted_by or sorted_by[kind] in frames[name][0], (name, kind)
-
-
-def test_behind_a_chart_of_calls_is_what_the_probe_counted_besides() -> None:
-    ((name, rows),) = page.profile_frames(example()[1]).items()
-    assert name == "profile locks uncontended"
-    assert rows[0]["variant"] == "cpython-2.7-pth"
-    assert rows[0]["futex wait"] == "40,000"

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from interlock.analysis.pick import sentences
-from interlock.analysis.pick.agreement import order_in_profiles, switch_elsewhere
-from interlock.analysis.pick.cpus_needed import predictions
-from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, uncounted
+from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, predictions, uncounted
 from interlock.analysis.pick.exclusions import (
     LocalImage,
     broken_imports,
@@ -19,9 +17,8 @@ from interlock.analysis.pick.exclusions import (
     risks_of,
     unmeasured,
 )
-from interlock.analysis.pick.ranking import RankedVariant, rank
+from interlock.analysis.pick.ranking import RankedVariant, announced, order_in_profiles, rank, switch_elsewhere
 from interlock.analysis.pick.sentences import cpus_text, throughput_text
-from interlock.analysis.selection import announced
 from interlock.analysis.statistics import Interval, Ratio
 from interlock.catalog.types import split_label
 from interlock.results.answers import (

@@ -11,12 +11,12 @@ from interlock.catalog.variants import SupportPhase
 from interlock.errors import UsageError
 
 WEIGHT = re.compile(r"(?P<workload>[^=/\s]+)(/(?P<benchmark>[^=/\s]+))?(=(?P<weight>.*))?")
-SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[kKMGT]i?B)")
+SIZE = re.compile(r"(?P<number>[0-9]{1,15}(\.[0-9]{1,15})?)\s*(?P<unit>[kKMGT]i?B)")
 # Powers of 1000 (kB) and of 1024 (KiB).
 UNITS = {
     f"{prefix}{i}B": base**power for i, base in (("", 1000), ("i", 1024)) for power, prefix in enumerate("kMGT", 1)
 }
-VERSION = re.compile(r"\d+(\.\d+){0,2}")
+VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,2}")
 MONTH = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 # Images of these phases are excluded unless --allow names them.
 EXCLUDED_PHASES = (SupportPhase.END_OF_LIFE, SupportPhase.PRERELEASE)

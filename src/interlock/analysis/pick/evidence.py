@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from interlock.analysis.comparison import BenchmarkKey
+from interlock.analysis.comparison import BenchmarkKey, counted
 from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, Weight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
-from interlock.catalog.counted_benchmarks import counted
+from interlock.analysis.statistics import Interval
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil, Mode, SupportPhase, Variant
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.errors import UsageError, nearest
-from interlock.results.answers import VariantAudit
+from interlock.results.answers import Bounds, CurveFigures, RecordedFigures, VariantAudit
 from interlock.results.experiments import Built, CellResult, Experiment, State
-from interlock.results.figures import CurveFigures, RecordedFigures
 
 Workloads = Mapping[str, Workload]
 
@@ -262,7 +262,7 @@ def _as_today(benchmark: Benchmark, workload: Workload | None) -> Benchmark:
 def threads_of(benchmark: Benchmark) -> int | None:
     """Return the number of threads in a benchmark's arguments; None without one."""
     for option, value in zip(benchmark.arguments, benchmark.arguments[1:], strict=False):
-        if option in THREAD_OPTIONS and value.isdecimal():
+        if option in THREAD_OPTIONS and re.fullmatch("[0-9]{1,9}", value):
             return int(value)
     return None
 
@@ -412,3 +412,30 @@ class Evidence:
     def max_rss_bytes(self, label: str) -> int | None:
         """Return the largest memory of one process in the weighted benchmarks, in bytes; None if none is known."""
         return max((self.levels(key).max_rss_bytes(label) for key in self.shares), default=0) or None
+
+
+# A contender, the CPUs that it needs, and its throughput divided by the baseline's there.
+Prediction = tuple[str, int, Interval]
+
+
+def predictions(evidence: Evidence, labels: Sequence[str]) -> Iterator[tuple[str, str, int, Prediction]]:
+    """Yield, for each curve of the weighted workloads, its workload, name, fitted workers and soonest prediction.
+
+    Sought are more CPUs than were asked for, from which the interval of the predicted ratio is above 1.
+    """
+    for workload in dict.fromkeys(workload for workload, _ in evidence.shares):
+        for curve in evidence.curves(workload):
+            faster = {label: found for label, found in curve.faster.items() if label in labels}
+            soonest = _soonest(faster, evidence.criteria.cpus)
+            if soonest:
+                yield workload, curve.name, curve.fitted_to, soonest
+
+
+def _soonest(faster: Mapping[str, Mapping[int, Bounds]], cpus: int) -> Prediction | None:
+    more = {count for found in faster.values() for count in found if count > cpus}
+    if not more:
+        return None
+    soonest = min(more)
+    there = {label: Interval(*found[soonest]) for label, found in faster.items() if soonest in found}
+    best = max(there, key=lambda label: there[label].estimate)
+    return best, soonest, there[best]

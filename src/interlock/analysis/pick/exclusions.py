@@ -55,7 +55,7 @@ def _old_python(evidence: Evidence, variant: Variant) -> Iterator[str]:
 
 def version_numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a version: (3, 13, 5) of 3.13.5; those of the release for a prerelease."""
-    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+    return tuple(map(int, re.findall(r"[0-9]{1,9}", version)[:3]))
 
 
 def _measuring_mode(evidence: Evidence, label: str) -> Iterator[str]:

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 
+from interlock.analysis.comparison import fitted_rows
 from interlock.analysis.scaling import ThroughputsByWorkers, predicted_ratios
 from interlock.analysis.statistics import Ratio, fit_levels, ratio_from
 from interlock.catalog.types import TWIN
 from interlock.catalog.workloads import Benchmark
+from interlock.results.answers import CurveFigures, RecordedFigures, TableFigures
 from interlock.results.experiments import BenchmarkValues, Experiment, Values
-from interlock.results.figures import CurveFigures, RecordedFigures, TableFigures
 
 # No law that was fitted on a few cores says anything of more CPUs than this.
 MOST_CPUS = 64
 # Digits that are kept: more than anything is printed with, fewer than machines agree on.
-DIGITS = 7
+DIGITS = 6
 
 NO_ROWS = TableFigures(labels=[], seconds=[], max_rss_bytes=[], rounds=[], levels=[], errors=[], freedoms=[])
 
@@ -70,21 +71,22 @@ def recorded_figures(experiment: Experiment, values: Values, made_of: str = "") 
     tables: dict[str, dict[str, TableFigures]] = {}
     for name, workload in experiment.workloads.items():
         for benchmark in workload.benchmarks:
-            rows = {label: values.get((label, name), {}).get(benchmark.name) for label in labels}
-            if known := {label: one for label, one in rows.items() if one}:
-                tables.setdefault(name, {})[benchmark.name] = _table(known)
+            rows = fitted_rows(values, name, benchmark.name)
+            if known := [label for label in labels if label in rows]:
+                tables.setdefault(name, {})[benchmark.name] = _table(rows, known)
     curves = {name: list(_curves(experiment, values, name, labels)) for name in tables}
     return RecordedFigures(made_of=made_of, tables=tables, curves={name: some for name, some in curves.items() if some})
 
 
-def _table(known: Mapping[str, BenchmarkValues]) -> TableFigures:
-    levels = fit_levels({label: one.turns for label, one in known.items()})
-    labels = [label for label in known if label in levels.rows]
+def _table(rows: Mapping[str, BenchmarkValues], contending: Sequence[str]) -> TableFigures:
+    """Return the figures of the contending labels, fitted with all rows of their table as the report does."""
+    levels = fit_levels({label: one.turns for label, one in rows.items()})
+    labels = [label for label in contending if label in levels.rows]
     pairs = [[levels.difference(mine, one) for one in labels[: number + 1]] for number, mine in enumerate(labels)]
     return TableFigures(
         labels=labels,
-        seconds=[_rounded(median(known[label].figures)) for label in labels],
-        max_rss_bytes=[known[label].max_rss_bytes for label in labels],
+        seconds=[_rounded(median(rows[label].figures)) for label in labels],
+        max_rss_bytes=[rows[label].max_rss_bytes for label in labels],
         rounds=[levels.rounds_of(label) for label in labels],
         levels=[round(float(levels.level[levels.rows[label]]), DIGITS) for label in labels],
         errors=[[_rounded(error) if math.isfinite(error) else None for _, error, _, _ in row] for row in pairs],

@@ -1,16 +1,18 @@
-"""Which images are faster than which, over all weighted benchmarks."""
+"""Which images are faster than which, which may be the best, and what other experiments say of the same. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import fmean, variance
 
 from interlock.analysis.pick.evidence import Evidence
 from interlock.analysis.pick.figures import RecordedLevels
-from interlock.analysis.selection import ranks
-from interlock.analysis.statistics import Ratio, mean_ratio
-from interlock.analysis.verdicts import verdict_of
-from interlock.results.answers import Rank, Standing
+from interlock.analysis.statistics import Ratio, mean_ratio, ratio_from
+from interlock.analysis.verdicts import SIGNIFICANT, verdict_of
+from interlock.results.answers import ProfileOrder, Rank, Standing
 
 # The fit of each weighted benchmark, with its share.
 Fits = Sequence[tuple[float, RecordedLevels]]
@@ -67,3 +69,99 @@ def ratios(fits: Fits, labels: Iterable[str], other: str) -> dict[str, Ratio]:
         label: mean_ratio([(share, one) for share, levels in fits if (one := levels.ratio(label, other))])
         for label in labels
     }
+
+
+# What is divided by what: the time of the first by that of the second; None without figures.
+RatioOf = Callable[[str, str], Ratio | None]
+
+
+def ranks(order: Sequence[str], ratio: RatioOf) -> dict[str, Rank]:
+    """Return the rank of each, given the fastest first.
+
+    Multiple comparisons with the best (Hsu, Multiple Comparisons, Chapman and Hall 1996, chapter 4), with Bonferroni's
+    bound in place of Dunnett's quantile, since their errors differ: one is worse if any of the others is shown to be
+    better by a one-sided test, and the best if it is shown to be better than all. The true best is called worse in at
+    most 5 % of lists. What is not shown to be worse, but stands below one that is, is too noisy to be placed.
+    """
+    found = {label: Rank.WORSE if _worse(order, number, ratio) else Rank.OPEN for number, label in enumerate(order)}
+    below = False
+    for label in order:
+        below = below or found[label] is Rank.WORSE
+        if below and found[label] is Rank.OPEN:
+            found[label] = Rank.UNCLEAR
+    first, *others = order or [""]
+    if all(_is_better(ratio(label, first), len(others)) for label in others):
+        found |= dict.fromkeys(order[:1], Rank.BEST)
+    return found
+
+
+def _worse(order: Sequence[str], number: int, ratio: RatioOf) -> bool:
+    return any(_is_better(ratio(order[number], other), len(order) - 1) for other in order[:number])
+
+
+def _is_better(ratio: Ratio | None, comparisons: int) -> bool:
+    """Return whether the divisor takes less time, by a one-sided test among this many."""
+    return ratio is not None and ratio.estimate > 1 and ratio.p / 2 * comparisons < SIGNIFICANT
+
+
+def announced(picked: Ratio, all_of_them: Sequence[Ratio]) -> Ratio:
+    """Return the ratio of the one that was picked as the best of several, drawn towards their mean.
+
+    The best of several was lucky as well as good. Their logarithms spread by what they are and by noise; the share of
+    the spread that is noise is taken off its distance from the mean (the normal empirical Bayes estimate, which is not
+    biased by the choice: Efron, Tweedie's Formula and Selection Bias, JASA 106, 2011). Half of a ratio's variance is
+    taken for noise: the other half is the baseline's, which all share, so that it chooses nobody. The picked one is
+    among `all_of_them`; of one or two, whose spread is not known, and of single rounds nothing is taken off.
+    """
+    if len(all_of_them) < 3 or not all(math.isfinite(one.error) for one in all_of_them):
+        return picked
+    logs, own = [one.log for one in all_of_them], picked.error**2 / 2
+    true_spread = max(0.0, variance(logs) - fmean(one.error**2 / 2 for one in all_of_them))
+    kept = true_spread / (true_spread + own)
+    log = fmean(logs) + kept * (picked.log - fmean(logs))
+    error = math.sqrt(own + own * (kept + (1 - kept) / len(logs)))
+    return ratio_from(log, error, picked.freedom, picked.rounds)
+
+
+def order_in_profiles(release: Evidence | None, standard: Evidence | None, labels: Iterable[str]) -> ProfileOrder:
+    """Return whether two experiments, one of each profile, put these labels in the same order.
+
+    Only what one of them shows counts: among equals the order is chance.
+    """
+    if release is None or standard is None:
+        return ProfileOrder.NOT_MEASURED
+    both = [one for one in labels if _is_measured(release, one) and _is_measured(standard, one)]
+    if len(both) < 2:
+        return ProfileOrder.NOT_MEASURED
+    pairs = list(combinations(both, 2))
+    found = list(zip(_ratios(release, pairs), _ratios(standard, pairs), strict=True))
+    shown = [(_is_shown(one, len(pairs)), _is_shown(other, len(pairs)), one.log * other.log) for one, other in found]
+    if any(in_one and in_other and sign < 0 for in_one, in_other, sign in shown):
+        return ProfileOrder.OTHER
+    differing = [sign for in_one, in_other, sign in shown if in_one or in_other]
+    return ProfileOrder.SAME if differing and min(differing) > 0 else ProfileOrder.OPEN
+
+
+def _is_measured(evidence: Evidence, label: str) -> bool:
+    return all(evidence.seconds(label, key) is not None for key in evidence.shares)
+
+
+def _ratios(evidence: Evidence, pairs: Iterable[tuple[str, str]]) -> Iterator[Ratio]:
+    fits = fits_of(evidence)
+    return (_ratio(fits, *pair) for pair in pairs)
+
+
+def _ratio(fits: Fits, mine: str, theirs: str) -> Ratio:
+    return ratios(fits, [mine], theirs)[mine]
+
+
+def _is_shown(ratio: Ratio, comparisons: int) -> bool:
+    return ratio.p * comparisons < SIGNIFICANT
+
+
+def switch_elsewhere(evidence: Evidence, label: str) -> tuple[Ratio, str] | None:
+    """Return the ratio of a label to the baseline in another experiment and its standing; None if it has no figures."""
+    if not _is_measured(evidence, label):
+        return None
+    ratio = _ratio(fits_of(evidence), label, evidence.baseline)
+    return ratio, standing_of(ratio, 1)

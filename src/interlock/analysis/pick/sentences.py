@@ -48,14 +48,21 @@ def _gain(pick: Pick, chosen: Recommendation) -> str:
 
 
 def _nothing_faster(pick: Pick) -> str:
-    others = [one for one in pick.contenders if one.standing is not Standing.BASELINE]
-    if not others:
+    best = best_text(pick)
+    if not best:
         return "nothing else meets the constraints"
     what = "nothing that was measured" if pick.not_measured else "nothing"
+    return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {best}"
+
+
+def best_text(pick: Pick) -> str:
+    """Return what the best of the others had, and whether that may be chance; empty without any."""
+    others = [one for one in pick.contenders if one.standing is not Standing.BASELINE]
+    if not others:
+        return ""
     best: Contender = others[0]
-    chance = f", which may be chance among {len(others)}" if best.speed.low > 1 else ""
-    words = f"{best.label}: {throughput_text(best.speed)}{chance}"
-    return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)} (the best, {words})"
+    chance = f", which the best of {len(others)} may have by chance" if best.speed.low > 1 else ""
+    return f"The best, {best.label}, had {throughput_text(best.speed)}{chance}"
 
 
 def costs_text(costs: Costs) -> str:

@@ -229,8 +229,9 @@ def debian_mirrors() -> tuple[str, str | None]:
     ).stdout
     by_label: dict[str, str] = {}
     for line in listing.splitlines():
-        origin, label, uri = line.split("|")
-        if origin == "Debian":
+        origin, _, rest = line.partition("|")
+        label, _, uri = rest.rpartition("|")
+        if origin == "Debian" and label:
             by_label.setdefault(label, uri)
     if "Debian" not in by_label:
         raise EngineError(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import os
 import shlex
 import tarfile
@@ -28,29 +27,32 @@ from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import project, rendering
-from interlock.catalog.project import Catalog, Texts, cache_folder
-from interlock.catalog.variants import Base, SourceKind, Variant
-from interlock.engine import machine
-from interlock.engine.build.base import ensure_base, find_base, find_pulled, pull
+from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.variants import SourceKind, Variant
+from interlock.engine import machine, symbols
+from interlock.engine.build.base import ensure_base, find_pulled, pull
+from interlock.engine.build.helpers import begin_helpers
 from interlock.engine.build.image import (
     ImagePlan,
     Plan,
     ask_facts,
     build_aside,
     build_image,
+    build_symbols,
     content_hash,
     describe_image,
     find_image,
-    read_context,
+    id_of_tag,
     require_proof,
     take_tag,
 )
 from interlock.engine.build.sources import find_prefix, identity, packed_files
-from interlock.engine.client import HASH_LABEL, engine_words
+from interlock.engine.client import engine_words
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry.transfer import pull as pull_built
 from interlock.engine.registry.transfer import pull_base
-from interlock.errors import BuildError, InterlockError, SourceUnavailableError, StoreError
+from interlock.engine.symbols import symbols_tag
+from interlock.errors import BuildError, InterlockError, SignatureError, SourceUnavailableError
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
 
@@ -263,6 +265,7 @@ class ImageBuilder:
             content_hash=content_hash(files | packed, parent.chain_id, profile),
             prefix=prefix,
             base=parent,
+            is_shared=any(one.shared_build == variant.build_name for one in self.known.variants.values()),
         )
 
     def _parent(self, variant: Variant) -> BaseImage:
@@ -300,7 +303,7 @@ class ImageBuilder:
             return None
         try:
             return pull_built(self.client, plan, registry, self.on_step)
-        except BuildError as error:
+        except (BuildError, SignatureError) as error:
             self.on_step(plan.variant.name, f"not taken from {registry.name}: {error.found}")
             return None
 
@@ -313,11 +316,15 @@ class ImageBuilder:
         except InterlockError:
             self.client.images.remove(image_id, force=True)
             raise
+        if plan.variant.kind is SourceKind.SOURCE:
+            kept = build_symbols(self.client, plan, self.options, make_jobs(), self.on_step)
+            take_tag(self.client, kept, symbols_tag(plan.variant.name, plan.profile))
         return describe_image(plan, take_tag(self.client, image_id, plan.tag), 0.0, reused=False)
 
     def workers(self, plans: Sequence[ImagePlan]) -> int:
         """Build the stages that all variants share, and return how many variants are then built side by side."""
         compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
+        begin_helpers(self.client, self.options.root, self.options.helpers, (compiled or plans)[0].base)
         for stage in SHARED_STAGES if compiled else ():
             self._build_shared_stage(compiled[0], stage)
         return worker_count(len(plans))
@@ -327,67 +334,6 @@ class ImageBuilder:
         dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
         arguments = {"BASE": plan.base.reference}
         build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
-
-
-# In the user's cache folder: which images are helpers that were built here, the newest first.
-BUILT_HERE, MOST_HELPERS = "helpers.json", 200
-
-
-def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) -> str:
-    """Return the id of the image of dockerfiles/<name>, built if its content changed."""
-    there = _find_helper(client, root, name, base.chain_id)
-    if there is not None:
-        return there
-    files = helper_context(root, name)
-    image_id = build_aside(
-        client,
-        files,
-        name,
-        f"dockerfiles/{name}/Dockerfile",
-        buildargs={"BASE": base.reference},
-        labels={HASH_LABEL: content_hash(files, base.chain_id, name)},
-        tag=helper_tag(name),
-    )
-    known = [image_id, *_built_here()][:MOST_HELPERS]
-    with suppress(StoreError):  # where nothing can be kept it is built each time, which the engine's cache makes short
-        store.write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
-    return image_id
-
-
-def find_helper(client: DockerClient, root: Path, name: str, base: Base) -> str | None:
-    """Return the id of the image of dockerfiles/<name> as it is now; None if it has to be built."""
-    there = find_base(client, base)
-    return None if there is None else _find_helper(client, root, name, there.chain_id)
-
-
-def _find_helper(client: DockerClient, root: Path, name: str, base_chain_id: str) -> str | None:
-    files = helper_context(root, name)
-    image = find_image(client, helper_tag(name), content_hash(files, base_chain_id, name))
-    return str(image.id) if image is not None and image.id in _built_here() else None
-
-
-def _built_here() -> list[str]:
-    """Return the ids of the helpers that this user has built.
-
-    A tag and a label say what whoever made an image likes; its id is a sum of what is in it.
-    """
-    try:
-        return [str(one) for one in json.loads((cache_folder() / BUILT_HERE).read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def helper_tag(name: str) -> str:
-    """Return the tag of the image of dockerfiles/<name>."""
-    return f"interlock/{name}:latest"
-
-
-def helper_context(root: Path, name: str) -> dict[str, bytes]:
-    """Return the build context of a helper, with what is generated in it as it would be rendered now."""
-    folder = f"dockerfiles/{name}/"
-    generated = rendering.helper_files(project.read_texts(root))
-    rendered = {path.removeprefix(folder): text.encode() for path, text in generated.items() if path.startswith(folder)}
-    return read_context(root / folder) | rendered
 
 
 def build_command(names: Sequence[str], everything: bool, profile: str, force: bool) -> str:
@@ -431,7 +377,7 @@ NAMED_FILES = 5
 
 
 def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOptions, on_step: OnStep) -> Built:
-    """Build the variant twice and return its image if both builds gave the same interpreter layer.
+    """Build the variant twice and return its image if both builds gave the same interpreter layer, and its symbols.
 
     BuildError names the files that differ. What is not built from source, or failed, is returned unverified.
     """
@@ -445,26 +391,35 @@ def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOpti
     again = replace(options, rebuild=str(time.time_ns()))
     on_step(name, "building it again from nothing")
     plan = ImageBuilder(client, catalog, again, on_step).plan(variant)
-    image_id = build_image(client, plan, again, make_jobs(), on_step)
-    try:
-        if interpreter_layer(client, image_id) != interpreter_layer(client, built.image_id):
-            raise _not_reproducible(client, name, built.image_id, image_id)
-    finally:
-        # An engine that finds the very same files again may answer with the very same image.
-        if image_id != built.image_id:
-            with suppress(APIError):
-                client.images.remove(image_id)
-    on_step(name, f"reproducible: {interpreter_layer(client, built.image_id)}")
+    _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
+    kept = id_of_tag(client, symbols_tag(name, plan.profile))
+    if kept is None:
+        on_step(name, "the symbols of the first build are not here: not compared")
+    else:
+        _compare(client, plan, kept, build_symbols(client, plan, again, make_jobs(), on_step), symbols.FOLDER)
+    on_step(name, f"reproducible: {last_layer(client, built.image_id)}")
     return built
 
 
-def interpreter_layer(client: DockerClient, image_id: str) -> str:
-    """Return the digest of the uncompressed layer with the interpreter (the OCI image specification's diff id)."""
+def _compare(client: DockerClient, plan: ImagePlan, one: str, other: str, path: str) -> None:
+    """Raise BuildError unless two images have the same last layer, which is below a path; remove the second one."""
+    try:
+        if last_layer(client, one) != last_layer(client, other):
+            raise _not_reproducible(client, plan.variant.name, one, other, path)
+    finally:
+        # An engine that finds the very same files again may answer with the very same image.
+        if one != other:
+            with suppress(APIError):
+                client.images.remove(other)
+
+
+def last_layer(client: DockerClient, image_id: str) -> str:
+    """Return the digest of an image's last layer, uncompressed (the OCI image specification's diff id)."""
     return str(client.images.get(image_id).attrs["RootFS"]["Layers"][-1])
 
 
-def _not_reproducible(client: DockerClient, name: str, one: str, other: str) -> BuildError:
-    differing = sorted(_entries(client, one) ^ _entries(client, other))
+def _not_reproducible(client: DockerClient, name: str, one: str, other: str, path: str) -> BuildError:
+    differing = sorted(_entries(client, one, path) ^ _entries(client, other, path))
     paths = list(dict.fromkeys(path for path, _ in differing))
     more = f" and {len(paths) - NAMED_FILES} more" if len(paths) > NAMED_FILES else ""
     return BuildError(
@@ -474,11 +429,11 @@ def _not_reproducible(client: DockerClient, name: str, one: str, other: str) -> 
     )
 
 
-def _entries(client: DockerClient, image_id: str) -> set[tuple[str, str]]:
-    """Return each path of the interpreter with everything that a layer records about it."""
-    container = client.containers.create(image_id)
+def _entries(client: DockerClient, image_id: str, path: str) -> set[tuple[str, str]]:
+    """Return each path of the layer with everything that a layer records about it."""
+    container = client.containers.create(image_id, ["-"])
     try:
-        stream, _ = container.get_archive(INTERPRETER)
+        stream, _ = container.get_archive(path)
         with tempfile.TemporaryFile() as file:
             for chunk in stream:
                 file.write(chunk)

@@ -201,7 +201,7 @@ CHECKS = (*(check for check, _ in CONFIG), *INSIDE)
 
 def promised(version: str) -> list[Check]:
     """What an image of this version of Python owes."""
-    release = tuple(map(int, re.findall(r"\d+", version)))
+    release = tuple(map(int, re.findall(r"[0-9]{1,9}", version)))
     return [check for check in CHECKS if check.since <= release < check.until]
 
 

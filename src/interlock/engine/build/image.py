@@ -21,16 +21,18 @@ from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.images import Image
 
-from interlock import __version__, bounds
+from interlock import __version__, untrusted
 from interlock.catalog.variants import SourceKind, Variant
+from interlock.engine import symbols
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
-from interlock.engine.client import HASH_LABEL, no_space, put_tag
+from interlock.engine.build.steps import in_few_steps, remaining
+from interlock.engine.client import HASH_LABEL, SEE_LOG, engine_errors, no_space, put_tag, require_answer, step_removed
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry.names import image_by_tag, known_digest
 from interlock.engine.run import proofs
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
-from interlock.printable import printable
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
+from interlock.untrusted import printable
 
 # Seconds where builds fill every core; it takes less than one.
 PROOF_S = 120
@@ -62,6 +64,7 @@ class ImagePlan(Plan):
 
     base: BaseImage
     prefix: Path | None = None  # of this machine, if the variant is packed from one
+    is_shared: bool = False  # another variant starts from this build, or this one from another's
 
     @property
     def tag(self) -> str:
@@ -70,6 +73,19 @@ class ImagePlan(Plan):
 
 def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
     """Build an image and return its id; it is not proved yet and has no tag. A failed build raises its reason."""
+    return _build_stage(client, plan, options, jobs, on_step)
+
+
+def build_symbols(client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep) -> str:
+    """Build the image with the symbols of what was just built, out of the engine's cache, and return its id."""
+    return _build_stage(
+        client, plan, options, jobs, on_step, target=symbols.STAGE, labels={symbols.LABEL: plan.content_hash}
+    )
+
+
+def _build_stage(
+    client: DockerClient, plan: ImagePlan, options: BuildOptions, jobs: int, on_step: OnStep, **stage: Any
+) -> str:
     arguments = {
         BASE_ARGUMENT[plan.variant.kind]: plan.base.reference,
         "PROFILE": plan.profile,
@@ -79,62 +95,72 @@ def build_image(client: DockerClient, plan: ImagePlan, options: BuildOptions, jo
     }
     packed = {"prefix.tar": pack(plan.prefix, packed_files(plan.prefix))} if plan.prefix else {}
     labels = {HASH_LABEL: plan.content_hash, **provenance_labels(options.root, plan.base)}
-    dockerfile = {"Dockerfile": labelled(plan.files["Dockerfile"], labels)}
+    written = plan.files["Dockerfile"].decode()
+    dockerfile = in_few_steps(written, arguments, labels, is_shared=plan.is_shared)
     name = plan.variant.name
     log: list[str] = []
     image_id = run_build(
         client,
-        {**plan.files, **dockerfile, **local_files(plan.variant, options.cache), **packed},
+        {**plan.files, "Dockerfile": dockerfile.encode(), **local_files(plan.variant, options.cache), **packed},
         log,
         lambda step: on_step(name, step),
-        buildargs=arguments,
+        buildargs=remaining(arguments, dockerfile),
+        **stage,
     )
-    path = keep_log(options.cache, f"{name}-{plan.profile}", log)
+    path = keep_log(options.cache, "-".join([name, plan.profile, *([stage["target"]] if stage else [])]), log)
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
     return image_id
 
 
-def labelled(dockerfile: bytes, labels: Mapping[str, str]) -> bytes:
-    """Return the Dockerfile with these labels in one more step.
-
-    Of each label that it is asked for Docker's classic builder makes a step: a container, and a look at every file.
-    """
-    words = (f"{_quoted(name)}={_quoted(value)}" for name, value in labels.items())
-    return dockerfile.rstrip() + f"\nLABEL {' '.join(words)}\n".encode()
-
-
-def _quoted(text: str) -> str:
-    """Return a word of a Dockerfile in which nothing is expanded."""
-    return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'
-
-
 def run_build(
     client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
 ) -> str | None:
-    """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`."""
-    image_id, length = None, 0
-    try:
-        stream = client.api.build(
-            fileobj=tar_of(files), custom_context=True, rm=True, forcerm=True, decode=True, **options
+    """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`.
+
+    Built once more if the image of a step was removed while it was built upon. EngineError if it is the engine that
+    fails, also one that is stopped and ends the step for that.
+    """
+    image_id = _run_build(client, files, log, on_step, **options)
+    if image_id is None and step_removed("".join(log)):
+        log.clear()
+        image_id = _run_build(client, files, log, on_step, **options)
+    return image_id
+
+
+def _run_build(
+    client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
+) -> str | None:
+    with engine_errors("the container engine failed within a build"):
+        image_id = _follow(
+            client.api.build(fileobj=tar_of(files), custom_context=True, rm=True, forcerm=True, decode=True, **options),
+            log,
+            on_step,
         )
-        for event in stream:
-            text = event.get("stream") or event.get("error", "")
-            log.append(text if text.endswith("\n") or "stream" in event else text + "\n")
-            length += len(text)
-            if length > bounds.MOST_SAID:  # of a step that prints without end, the last part says why it failed
-                kept = "".join(log)[-bounds.MOST_SAID // 2 :]
-                log[:], length = [kept], len(kept)
-            for step in STEP.findall(text):
-                on_step(step)
-            if "error" in event:
-                code = event.get("errorDetail", {}).get("code")
-                log.append(f"{EXIT_CODE.format(code)}\n" if code else "")
-                return None
-            image_id = event.get("aux", {}).get("ID", image_id)
-    except DockerException as error:
-        log.append(f"{error}\n")
-        return None
+    if image_id is None:
+        require_answer(client)
+    if image_id == "":
+        raise EngineError(found="the container engine ended a build without a word", todo=SEE_LOG)
+    return image_id
+
+
+def _follow(stream: Iterable[Mapping[str, Any]], log: list[str], on_step: Callable[[str], None]) -> str | None:
+    """Return the id of the image that a build's events name, empty if none does; None after an event with an error."""
+    image_id, length = "", 0
+    for event in stream:
+        text = event.get("stream") or event.get("error", "")
+        log.append(text if text.endswith("\n") or "stream" in event else text + "\n")
+        length += len(text)
+        if length > untrusted.MOST_SAID:  # of a step that prints without end, the last part says why it failed
+            kept = "".join(log)[-untrusted.MOST_SAID // 2 :]
+            log[:], length = [kept], len(kept)
+        for step in STEP.findall(text):
+            on_step(step)
+        if "error" in event:
+            code = event.get("errorDetail", {}).get("code")
+            log.append(f"{EXIT_CODE.format(code)}\n" if code else "")
+            return None
+        image_id = event.get("aux", {}).get("ID", image_id)
     return image_id
 
 

@@ -10,12 +10,15 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.parser import HeaderParser
 from pathlib import PurePosixPath
-from typing import Any
+from typing import IO, Any
+from urllib.parse import quote
 
 from docker import DockerClient
 from docker.errors import DockerException, NotFound
@@ -24,13 +27,19 @@ from docker.models.containers import Container
 from interlock import __version__
 from interlock.catalog.project import Texts
 from interlock.catalog.variants import Download, Source, SourceKind, Variant
+from interlock.engine.build import bundled
+from interlock.engine.build.bundled import SHARED, Bundled
+from interlock.engine.build.sources import ELF
+from interlock.engine.registry.names import known_digest
 from interlock.errors import EngineError
+from interlock.untrusted import MOST_RECORD, MOST_TEXT
 
 PYTHON = "/usr/local/bin/python"
-LIBRARY = "/usr/local/lib"
+LIBRARY, PROGRAMS = "/usr/local/lib", "/usr/local/bin"
 PACKED = "/opt/interlock"  # the libraries that came with an interpreter of Interlock's own machine
 # What debsbom reads of a root file system; any of them may be missing.
 RECORDS = ("/var/lib/dpkg/status", "/var/lib/dpkg/arch-native", "/var/lib/apt/extended_states", "/usr/share/doc")
+MOST_BYTES = 4 * 2**30  # of one of these folders
 METADATA = re.compile(r"/(site|dist)-packages/[^/]+(\.dist-info/METADATA|\.egg-info(/PKG-INFO)?)$")
 # Taken out again when the document is joined with Interlock's own part.
 READ_NAMESPACE = "https://spdx.org/spdxdocs/debian"
@@ -45,23 +54,37 @@ class Contents:
     debian: dict[str, Any]  # an SPDX 2.3 document of dpkg's packages
     distributions: list[tuple[str, str]]  # of Python: name and version, sorted
     packed: list[tuple[str, str]]  # libraries that are no package's: file name and SHA-256, sorted
+    image_id: str = ""
+    digest: str | None = None  # its name by digest in a registry, if it was pushed or pulled
+    linked: frozenset[str] = frozenset()  # libraries of the system in the place of what the source brings
 
 
 def read_contents(client: DockerClient, image: str) -> Contents:
     """What the image with this tag or id contains; EngineError if it is not here or its records cannot be read."""
     try:
-        labels = client.images.get(image).labels
+        found = client.images.get(image)
         container = client.containers.create(image, ["true"], network_disabled=True, labels={"interlock.sbom": "1"})
         try:
-            created = datetime.fromtimestamp(_date(container), UTC)
-            records, distributions, packed = _records(container), _distributions(container), _read_packed(container)
+            created = _date(container)
+            records, packed, linked = _records(container), _read_packed(container), _linked(container)
+            with _archive(container, LIBRARY) as tar:
+                distributions, linked = _distributions(tar), linked | _links_of(tar)
         finally:
             container.remove(force=True)
     except DockerException as error:
         raise EngineError(
             key=image, found=f"the image cannot be read: {error}", todo="Build it with `interlock build`."
         ) from None
-    return Contents(dict(labels), created, debian_packages(records, created), distributions, packed)
+    return Contents(
+        labels=dict(found.labels),
+        created=created,
+        debian=debian_packages(records, created),
+        distributions=distributions,
+        packed=packed,
+        image_id=str(found.id),
+        digest=known_digest(found),
+        linked=linked,
+    )
 
 
 def debian_packages(records: bytes, created: datetime) -> dict[str, Any]:
@@ -80,15 +103,28 @@ def debian_packages(records: bytes, created: datetime) -> dict[str, Any]:
     return document
 
 
-def _archive(container: Container, path: str) -> tarfile.TarFile:
-    """What is at this path, with names below the folder that it is in."""
+@contextmanager
+def _archive(container: Container, path: str) -> Iterator[tarfile.TarFile]:
+    """What is at this path, with names below the folder that it is in; EngineError for what is no tar or too large."""
     stream, _ = container.get_archive(path)
-    return tarfile.open(fileobj=io.BytesIO(b"".join(stream)))
+    with tempfile.TemporaryFile() as file:
+        try:
+            for chunk in stream:
+                file.write(chunk)
+                if file.tell() > MOST_BYTES:
+                    raise ValueError(f"it has more than {MOST_BYTES >> 30} GiB")
+            file.seek(0)
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                yield tar
+        except (tarfile.TarError, OSError, ValueError, LookupError, OverflowError) as error:
+            raise EngineError(
+                key=path, found=f"cannot be read in the image: {error}", todo="Build it again with `interlock build`."
+            ) from None
 
 
-def _date(container: Container) -> int:
+def _date(container: Container) -> datetime:
     with _archive(container, PYTHON) as tar:
-        return int(tar.getmembers()[0].mtime)
+        return datetime.fromtimestamp(int(tar.getmembers()[0].mtime), UTC)
 
 
 def _records(container: Container) -> bytes:
@@ -100,39 +136,56 @@ def _records(container: Container) -> bytes:
     return stream.getvalue()
 
 
-def _found_records(container: Container) -> Iterator[tuple[tarfile.TarInfo, Any]]:
+def _found_records(container: Container) -> Iterator[tuple[tarfile.TarInfo, io.BytesIO]]:
     for path in RECORDS:
-        try:
-            archive = _archive(container, path)
-        except NotFound:
-            continue
-        with archive:
+        with suppress(NotFound), _archive(container, path) as archive:
             for entry in archive:
-                data = archive.extractfile(entry) if entry.isreg() else None
+                stream = archive.extractfile(entry) if entry.isreg() else None
+                data = stream.read(MOST_RECORD) if stream else b""
                 entry.name = str(PurePosixPath(path).parent.relative_to("/") / entry.name)
-                yield entry, data
+                entry.size = len(data)
+                yield entry, io.BytesIO(data)
 
 
-def _distributions(container: Container) -> list[tuple[str, str]]:
+def _distributions(tar: tarfile.TarFile) -> list[tuple[str, str]]:
     """Name and version of each Python distribution that is installed beside the standard library."""
     found = set()
-    with _archive(container, LIBRARY) as tar:
-        for entry in tar:
-            data = tar.extractfile(entry) if entry.isreg() and METADATA.search(entry.name) else None
-            if data is not None:
-                head = HeaderParser().parsestr(data.read().decode(errors="replace"))
-                found.add((str(head["Name"]), str(head["Version"])))
+    for entry in tar:
+        data = tar.extractfile(entry) if entry.isreg() and METADATA.search(entry.name) else None
+        if data is not None:
+            head = HeaderParser().parsestr(data.read(MOST_TEXT).decode(errors="replace"))
+            found.add((str(head["Name"]), str(head["Version"])))
     return sorted(found)
 
 
+def _linked(container: Container) -> frozenset[str]:
+    with _archive(container, PROGRAMS) as tar:
+        return _links_of(tar)
+
+
+def _links_of(tar: tarfile.TarFile) -> frozenset[str]:
+    """Names of libraries that a source may bring, of which programs and modules here link the system's."""
+    found = set()
+    for entry in tar:
+        stream = tar.extractfile(entry) if entry.isreg() else None
+        if stream is not None and stream.read(len(ELF)) == ELF:
+            data = stream.read(MOST_RECORD)
+            found |= {name for name, library in SHARED.items() if library.encode() in data}
+    return frozenset(found)
+
+
+def _sum(stream: IO[bytes]) -> str:
+    found = hashlib.sha256()
+    while data := stream.read(2**20):
+        found.update(data)
+    return found.hexdigest()
+
+
 def _read_packed(container: Container) -> list[tuple[str, str]]:
-    try:
-        archive = _archive(container, PACKED)
-    except NotFound:
-        return []
-    with archive as tar:
+    with suppress(NotFound), _archive(container, PACKED) as tar:
         data = {PurePosixPath(entry.name).name: tar.extractfile(entry) for entry in tar if entry.isreg()}
-        return sorted((name, hashlib.sha256(stream.read()).hexdigest()) for name, stream in data.items() if stream)
+        return sorted((name, _sum(stream)) for name, stream in data.items() if stream)
+    return []
 
 
 DOCUMENT, IMAGE, BASE, INTERPRETER = (
@@ -154,6 +207,9 @@ LOOKED_UP = {
     "pypy": ((PURL, "pkg:generic/pypy@{}"),),
 }
 LICENSES = {"cpython": "PSF-2.0"}
+# Under which maker and product vulnerabilities of what sources bring are listed.
+MAKERS = {"expat": "libexpat_project:libexpat", "libffi": "libffi_project:libffi", "zlib": "zlib:zlib"}
+UNREAD = "which libraries of others its source brings is not known"
 
 Package = dict[str, Any]
 
@@ -201,6 +257,7 @@ def _pieces(variant: Variant, texts: Texts, contents: Contents) -> Iterator[Piec
         yield _library(library.name, library)
     if variant.interpreter:
         yield from _source(variant.interpreter, INTERPRETER, texts)
+        yield from (_brought(one) for one in _compiled_in(variant, contents) or ())
     for library in variant.libraries:
         yield from _source(library, _id("library", library.name), texts)
     if variant.finish:
@@ -217,10 +274,22 @@ def _image(variant: Variant, contents: Contents) -> Piece:
         versionInfo=variant.version,
         primaryPackagePurpose="CONTAINER",
         summary=variant.summary,
-        comment=f"interlock.hash: {_content_hash(contents) or 'none'}",
+        comment=f"interlock.hash: {_content_hash(contents) or 'none'}; image id: {contents.image_id or 'unknown'}",
+        **_by_digest(contents.digest),
     )
     contains = ((IMAGE, "CONTAINS", identity) for identity in _contained(variant, contents.debian))
     return Piece(described, ((DOCUMENT, DESCRIBES, IMAGE), *contains))
+
+
+def _by_digest(name: str | None) -> dict[str, Any]:
+    """Return what tells one image from all others, for one that a registry has."""
+    if name is None:
+        return {}
+    repository, _, digest = name.partition("@")
+    place = (
+        f"pkg:oci/{repository.rpartition('/')[2]}@{quote(digest, safe='')}?repository_url={quote(repository, safe='/')}"
+    )
+    return {"checksums": [_checksum(digest.partition(":")[2])], "externalRefs": [_reference(PURL, place)]}
 
 
 def _contained(variant: Variant, debian: dict[str, Any]) -> Iterator[str]:
@@ -252,8 +321,31 @@ def _interpreter(variant: Variant, contents: Contents) -> Piece:
         licenseDeclared=LICENSES.get(name, UNKNOWN),
         externalRefs=[_reference(kind, text.format(variant.version)) for kind, text in LOOKED_UP.get(name, ())],
         sourceInfo=f"profile {_profile(contents)}" + (f", configured with {flags}" if flags else ""),
+        **({"comment": UNREAD} if variant.interpreter and _compiled_in(variant, contents) is None else {}),
     )
     return Piece(described, ((IMAGE, "CONTAINS", INTERPRETER),))
+
+
+def _compiled_in(variant: Variant, contents: Contents) -> list[Bundled] | None:
+    """Return what the interpreter's source brings and its binaries do not link from the system; None if unknown."""
+    if variant.interpreter is None:
+        return []
+    found = bundled.known(variant.interpreter.sha256)
+    left_out = {*contents.linked, *(["mimalloc"] if "--without-mimalloc" in variant.interpreter.configure else [])}
+    return found and [one for one in found if one.name not in left_out]
+
+
+def _brought(one: Bundled) -> Piece:
+    """A library of another project, compiled into the interpreter from the interpreter's own source."""
+    identity = _id("bundled", one.name)
+    kind, text = PURL, f"pkg:generic/{one.name}@{one.version}"
+    looked_up = [_reference(kind, text)]
+    if one.name in MAKERS:
+        looked_up.append(_reference(CPE, f"cpe:2.3:a:{MAKERS[one.name]}:{one.version}:*:*:*:*:*:*:*"))
+    described = _package(
+        identity, one.name, versionInfo=one.version, primaryPackagePurpose="LIBRARY", externalRefs=looked_up
+    )
+    return Piece(described, ((INTERPRETER, "CONTAINS", identity),))
 
 
 def _library(name: str, source: Source) -> Piece:

@@ -35,7 +35,7 @@ NOT_PACKED = re.compile(
     r"|(^|/)_tkinter[^/]*\.so$|\.(a|pyc|pyo)$|^bin/idle|^share/(man|doc|info)(/|$)"
 )
 ELF, SCRIPT = b"\x7fELF", b"#!"
-SAID = re.compile(r"^\s*(\S+) => (/\S+)", re.MULTILINE)
+SAID = re.compile(r"^[ \t]*+(\S+) => (/\S+)", re.MULTILINE)
 
 
 def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:

@@ -142,13 +142,25 @@ def make_memory(owner: str) -> Path:
 
 
 def open_sandbox(prefix: Path | None, tools: Path, surroundings: Surroundings, disk: Path, memory: Path) -> HostSandbox:
-    """Open a sandbox; UnsupportedHereError for surroundings that only a container has."""
+    """Open a sandbox; UnsupportedHereError for surroundings that only a container has.
+
+    EngineError if its folders cannot be made, and then none of them is left.
+    """
     if surroundings != PRODUCTION:
         raise unsupported("a condition needs a container engine")
-    folder = Path(tempfile.mkdtemp(prefix="cell-", dir=memory))
-    on_disk = disk / folder.name
-    on_disk.mkdir(parents=True)
-    (folder / "scratch").mkdir()
+    name = f"cell-{secrets.token_hex(4)}"
+    folder, on_disk = memory / name, disk / name
+    try:
+        folder.mkdir(mode=0o700)
+        (folder / "scratch").mkdir()
+        on_disk.mkdir(parents=True)
+    except OSError as error:
+        for made in (folder, on_disk):
+            shutil.rmtree(made, ignore_errors=True)
+        raise EngineError(
+            found=f"a cell's folder could not be made: {error}",
+            todo=f"Make room, or let this user write there: `df -h {memory} {disk}`.",
+        ) from None
     return HostSandbox(prefix, folder, {MOUNT: str(tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)})
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.types import Data
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
@@ -32,7 +33,8 @@ from interlock.engine.build.image import (
 from interlock.engine.build.sources import MIRROR, find_prefix, local_files, mirror_url
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.errors import SourceUnavailableError
+from interlock.errors import SourceUnavailableError, StoreError
+from interlock.results import store
 from interlock.results.experiments import Built, Facts, Outcome, PackageSet, State
 
 # Written last: a prefix without it was left half built.
@@ -254,7 +256,8 @@ class HostInstaller:
     def tidy(self) -> None:
         """Remove packages of prefixes that are gone."""
         for record in self.cache.glob(f"packages/*/{PACKAGES_RECORD}"):
-            if not Path(json.loads(record.read_text(encoding="utf-8"))["prefix"]).is_dir():
+            known = _packages_record(record)
+            if known is None or not Path(known.prefix).is_dir():
                 shutil.rmtree(record.parent)
 
     def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
@@ -263,16 +266,31 @@ class HostInstaller:
         key = hashlib.sha256(json.dumps([image.image_id, image.content_hash, *lines]).encode()).hexdigest()[:16]
         folder = self.cache / "packages" / key
         record = folder / PACKAGES_RECORD
-        if not record.is_file():
+        if _packages_record(record) is None:
             self.on_step(image.variant, f"getting {', '.join(lines)}")
             problem = _install_packages(prefix, folder, lines)
             if problem is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 return PackageSet(outcome=problem)
-            written = {"prefix": str(prefix), "versions": _package_versions(prefix, folder / "site")}
-            record.write_text(json.dumps(written), encoding="utf-8")
-        versions = json.loads(record.read_text(encoding="utf-8"))["versions"]
-        return PackageSet(volume=str(folder), mount_path=str(folder), versions=versions)
+            versions = _package_versions(prefix, folder / "site")
+            store.write_json(record, _PackagesRecord(prefix=str(prefix), versions=versions))
+        known = _packages_record(record)
+        return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions if known else {})
+
+
+class _PackagesRecord(Data):
+    """The prefix that packages were installed for, and their versions."""
+
+    prefix: str
+    versions: dict[str, str]
+
+
+def _packages_record(path: Path) -> _PackagesRecord | None:
+    """Return what was installed; None if nothing was, or not to the end."""
+    try:
+        return store.read_json(path, _PackagesRecord)
+    except StoreError:
+        return None
 
 
 def _install_packages(prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:

@@ -1,8 +1,9 @@
 """Runs under a variant before its stacks are taken: where does this interpreter keep its frames?
 
-Prints one JSON object: offsets by name, and the ELF files whose functions may be on a stack. Nothing here knows a version's
-structures: each offset is found by searching this process's own memory for what Python says of its frames and code,
-in several threads, until one place is left. Written for 2.7 to 3.15; where something is not found it says what.
+Prints one JSON object: offsets by name, the ELF files whose functions may be on a stack, and whether there is a GIL.
+Nothing here knows a version's structures: each offset is found by searching this process's own memory for what Python
+says of its frames and code, in several threads, until one place is left. Written for 2.7 to 3.15; where something is not
+found it says what.
 """
 
 import glob
@@ -319,7 +320,8 @@ def elf_files():
 def main():
     import json
 
-    answer = {"files": elf_files(), "offsets": None, "missing": ""}
+    gil = getattr(sys, "_is_gil_enabled", lambda: not getattr(sys.flags, "nogil", False))()
+    answer = {"files": elf_files(), "offsets": None, "missing": "", "gil": gil}
 
     def find(ident):
         try:

@@ -28,6 +28,7 @@ from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
+from interlock.untrusted import parse_json
 
 # Parts of module names that only the package's own developers use.
 FOR_DEVELOPERS = re.compile(
@@ -58,8 +59,8 @@ def said_objects(output: str, fields: Mapping[str, Any]) -> list[dict[str, Any]]
     """Return the JSON objects among the lines that have these fields, of these types."""
     found = []
     for line in output.splitlines():
-        with suppress(ValueError, RecursionError):
-            one = json.loads(line) if line.startswith("{") else None
+        with suppress(ValueError):
+            one = parse_json(line) if line.startswith("{") else None
             if isinstance(one, dict) and all(name in one and isinstance(one[name], fields[name]) for name in fields):
                 found.append(one)
     return found

@@ -20,7 +20,7 @@ from docker import DockerClient
 from docker.errors import APIError, NotFound
 from packaging.utils import canonicalize_name
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog.project import Catalog
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
@@ -143,13 +143,16 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
     )
     try:
         stream, _ = container.get_archive(_record(packages))
-        with tarfile.open(fileobj=io.BytesIO(bounds.joined(stream))) as tar:
-            member = tar.extractfile(tar.getmembers()[0])
-            return dict(json.loads(member.read())) if member else None
-    except NotFound:
+        with tarfile.open(fileobj=io.BytesIO(untrusted.joined(stream)), mode="r:") as tar:
+            entry = tar.getmembers()[0]
+            member = tar.extractfile(entry) if entry.isreg() else None  # a link to itself has no end
+            found = untrusted.parse_json(member.read()) if member else None
+    except (NotFound, tarfile.TarError, OSError, ValueError, IndexError):  # what is installed runs, and may write there
         return None
     finally:
         cells.remove(container)
+    is_list = isinstance(found, dict) and all(isinstance(version, str) for version in found.values())
+    return found if is_list else None
 
 
 def _record(packages: PackageSet) -> str:

@@ -23,6 +23,7 @@ from docker.models.containers import Container
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from interlock.engine.build.sources import tar_of_paths
+from interlock.untrusted import parse_json
 
 # Written by a container of `KeptWheels` alone, and by no builder.
 CACHE_VOLUME, CACHE = "interlock-built-wheels", "/cache"
@@ -57,10 +58,11 @@ def _checked(wheel: Path, name: str) -> Path:
 
 def _written(tar: tarfile.TarFile, entry: tarfile.TarInfo, into: Path) -> Path:
     """Write a file of the tar into the folder, under the last part of its name; a link or a device is none."""
-    data = tar.extractfile(entry) if entry.isreg() else None
+    name = Path(entry.name).name
+    data = tar.extractfile(entry) if entry.isreg() and name not in {"", ".."} else None
     if data is None:
         raise WheelError(f"{entry.name}, which the build left, is no file")
-    path = into / Path(entry.name).name
+    path = into / name
     with path.open("wb") as file:
         shutil.copyfileobj(data, file)
     return path
@@ -86,9 +88,9 @@ def _archive(container: Container, path: str, most_bytes: int) -> Iterator[tarfi
 @contextmanager
 def _opened(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(fileobj=file) as tar:
+        with tarfile.open(fileobj=file, mode="r:") as tar:
             yield tar
-    except tarfile.TarError as error:
+    except (tarfile.TarError, OSError) as error:
         raise WheelError(f"what the build left cannot be read: {error}") from None
 
 
@@ -106,9 +108,9 @@ class KeptWheels:
 
     def take(self, key: str, into: Path) -> tuple[Path, float] | None:
         """Copy a wheel out and return it with the seconds of its build; None if there is none whose sum is right."""
-        with suppress(WheelError, ValueError, KeyError, TypeError):
+        with suppress(WheelError, ValueError, LookupError, TypeError, OverflowError):
             with _archive(self.container, f"{CACHE}/{key}/record.json", MOST_RECORD_BYTES) as tar:
-                record = json.loads(_written(tar, tar.getmembers()[0], into).read_bytes())
+                record = parse_json(_written(tar, tar.getmembers()[0], into).read_bytes())
             name = Path(record["wheel"]).name
             with _archive(self.container, f"{CACHE}/{key}/{record['sha256']}/{name}", MOST_BYTES) as tar:
                 wheel = _written(tar, tar.getmembers()[0], into)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from interlock.engine.packages.workbench import AUDIT, CommandResult, Workbench
 from interlock.errors import EngineError
+from interlock.untrusted import parse_json
 
 # The first pip with --report and --dry-run.
 LEAST_PIP = (22, 2)
@@ -25,19 +25,20 @@ WORDS = 400  # characters of a failure's message that a table shows
 PIP_VERSION = re.compile(r"^pip (\d{1,4})\.(\d{1,4})")
 COLLECTING = re.compile(r"^Collecting ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 STARTED = re.compile(r"^(?:Collecting|Processing|Obtaining) (\S+).*$", re.MULTILINE)
-FETCHED = re.compile(r"^\s+(?:Downloading|Using cached) (\S+)", re.MULTILINE)
+FETCHED = re.compile(r"^[ \t]++(?:Downloading|Using cached) (\S+)", re.MULTILINE)
 # A build backend failed.
 BUILD_FAILED = re.compile(
-    r"^\s*(error: subprocess-exited-with-error|ERROR: Failed to build|ERROR: Command errored out with)", re.MULTILINE
+    r"^[ \t]*+(error: subprocess-exited-with-error|ERROR: Failed to build|ERROR: Command errored out with)",
+    re.MULTILINE,
 )
 # While pip builds wheels everything is collected already, so the package collected last is not the cause.
-WHEEL_FAILED = re.compile(r"^\s*ERROR: Failed building wheel for (\S+)", re.MULTILINE)
+WHEEL_FAILED = re.compile(r"^[ \t]*+ERROR: Failed building wheel for (\S+)", re.MULTILINE)
 ASKS_BACKEND = re.compile(
     r"^  (Installing build dependencies|Getting requirements to build|Preparing metadata)", re.MULTILINE
 )
 NO_VERSION = re.compile(
-    r"^\s*ERROR: Could not find a version that satisfies the requirement (.+?)"
-    r" \((?:from (?!versions).*?\) \()?from versions: (.*)\)$",
+    r"^[ \t]*+ERROR: Could not find a version that satisfies the requirement (.{1,300}?)"
+    r" \((?:from (?!versions).{0,300}?\) \()?from versions: (.*)\)$",
     re.MULTILINE,
 )
 NO_VERSIONS = "none"
@@ -46,25 +47,24 @@ OTHER_PYTHON = re.compile(r"require a different python version: (.+)$", re.MULTI
 NOT_FETCHED = re.compile(r"Could not fetch URL \S+: (?!404 )(.+?)(?: - skipping)?$", re.MULTILINE)
 HTTP_ERROR = re.compile(r"^([45]\d\d [^:]+: .+?) for url")
 HASH = re.compile(
-    r"DO NOT MATCH THE HASHES.*?\n\s+(\S+?)(?:==\S+)? from .*?Expected (\S+ \S+)\s.*?Got\s+(\S+)", re.DOTALL
+    r"DO NOT MATCH THE HASHES[^\n]{0,1000}+\n[ \t]{1,99}+([^\s=]{1,200}+)(?:==\S{1,200}+)? from [^\n]{0,2000}+\n"
+    r"[ \t]{0,99}+Expected (\S{1,99}+ \S{1,200}+)(?:\s{1,99}+or \S{1,99}+ \S{1,200}+){0,99}+\s{1,99}+Got\s{1,99}+(\S+)"
 )
 UNHASHED = re.compile(
-    r"all requirements must have their versions pinned.*?\n\s+([A-Za-z0-9][A-Za-z0-9._-]*)", re.DOTALL
+    r"all requirements must have their versions pinned[^\n]{0,1000}+\n[ \t]{1,99}+([A-Za-z0-9][A-Za-z0-9._-]*)"
 )
 CONFLICT = re.compile(r"^The conflict is caused by:\n((?:[ \t]+\S.*\n)+)", re.MULTILINE)
 SUSPECT = re.compile(r"(?:The user requested (?:\(constraint\) )?)?([A-Za-z0-9][A-Za-z0-9._-]*)")
 # The formats since pip 21.3 and before.
-BLOCK = re.compile(
-    r"(?:╰─> \[\d+ lines? of output\]|Complete output \(\d+ lines?\):)\n(.*?)^\s*(?:\[end of output\]|-{40})",
-    re.DOTALL | re.MULTILINE,
-)
+BLOCK_START = re.compile(r"(?:╰─> \[\d{1,9} lines? of output\]|Complete output \(\d{1,9} lines?\):)\n")
+BLOCK_END = re.compile(r"^[ \t]*+(?:\[end of output\]|-{40})", re.MULTILINE)
 # Error lines of compilers, linkers and their callers; the first is the cause.
 COMPILER = re.compile(
     r"(: (fatal )?error: |^[Ee]rror(\[E\d+\])?: |^CMake Error|: undefined reference to |ld: cannot find |Killed signal)"
 )
 COMPILER_NOISE = re.compile(r"failed with exit code|returned non-zero exit status|subprocess-exited-with-error")
 # Cargo's output for a failed build script.
-BUILD_SCRIPT = re.compile(r"^\s*--- stderr\n\s*(\S.*)$", re.MULTILINE)
+BUILD_SCRIPT = re.compile(r"^[ \t]*+--- stderr\n\s*+(\S.*)$", re.MULTILINE)
 EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|NotFound)\w*(?::|$)")
 NOISE = re.compile(
     r"^(\[notice\]|note:|hint:|WARNING:|\[end of output\]|╰─>|│|\u00d7|Looking in |INFO:)|See above for output"
@@ -198,9 +198,17 @@ def _candidates(specifiers: SpecifierSet) -> Iterable[str]:
         yield ".".join(map(str, (release[0] + 1, 0)))
 
 
+def _blocks(output: str) -> Iterator[str]:
+    """Yield what stands between a block's first line and its last; each part of the output is looked at once."""
+    at = 0
+    while (start := BLOCK_START.search(output, at)) and (end := BLOCK_END.search(output, start.end())):
+        yield output[start.end() : end.start()]
+        at = end.end()
+
+
 def last_words(output: str) -> str:
     """Return why a build or installation failed: the first compiler error, else the exception, else the last lines."""
-    blocks = BLOCK.findall(output)
+    blocks = list(_blocks(output))
     if script := BUILD_SCRIPT.search(blocks[-1] if blocks else ""):
         return _shortened([script[1]])
     lines = [line.strip() for line in (blocks[-1] if blocks else output).splitlines()]
@@ -261,11 +269,11 @@ def parse_report(text: str) -> list[Resolved]:
     Packages that pip built for it may have written its file.
     """
     try:
-        report = json.loads(text)
+        report = parse_json(text)
         items = report["install"]
         needed_by = _needed_by(items, report["environment"])
         return [_resolved(item, needed_by[canonicalize_name(item["metadata"]["name"])]) for item in items]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise EngineError(
             found=f"pip's report cannot be read ({type(error).__name__}: {error})", todo="Try again, or without caches."
         ) from None

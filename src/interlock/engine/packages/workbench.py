@@ -32,7 +32,8 @@ from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import HASH_LABEL, engine_errors, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
-from interlock.engine.run import cells, rights
+from interlock.engine.run import cells
+from interlock.engine.run.rights import of_installation
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
 
@@ -305,7 +306,7 @@ def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[
             detach=True,
             mem_limit=memory,
             memswap_limit=memory,
-            **rights.of_installation(),
+            **of_installation(),
             labels=labels_of(owner),
             **options,
         )

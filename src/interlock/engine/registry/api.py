@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urljoin, urlsplit
 from urllib.request import parse_http_list, parse_keqv_list
 
 import requests
@@ -47,11 +48,11 @@ MANIFESTS = (
 )
 
 
-class _Sent(BaseModel):
+class Sent(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class Platform(_Sent):
+class Platform(Sent):
     """platform"""
 
     os: str = ""
@@ -59,7 +60,7 @@ class Platform(_Sent):
     variant: str = ""
 
 
-class Descriptor(_Sent):
+class Descriptor(Sent):
     """descriptor"""
 
     digest: Annotated[str, StringConstraints(pattern=rf"^(?:{DIGEST.pattern})$")]
@@ -72,19 +73,19 @@ class IndexEntry(Descriptor):
     platform: Platform | None = None
 
 
-class ImageIndex(_Sent):
+class ImageIndex(Sent):
     """index"""
 
     manifests: Annotated[list[IndexEntry], Field(max_length=MOST_ENTRIES)]
 
 
-class ImageManifest(_Sent):
+class ImageManifest(Sent):
     """image's manifest"""
 
     config: Descriptor
 
 
-class Settings(_Sent):
+class Settings(Sent):
     """settings"""
 
     Labels: dict[str, str] | None = None
@@ -96,27 +97,27 @@ class ImageConfig(Platform):
     config: Settings | None = None
 
 
-class Granted(_Sent):
+class Granted(Sent):
     """answer of a login service"""
 
     token: str = ""
     access_token: str = ""
 
 
-class Error(_Sent):
+class Error(Sent):
     """error"""
 
     code: str
     message: str = ""
 
 
-class Errors(_Sent):
+class Errors(Sent):
     """list of errors"""
 
     errors: list[Error]
 
 
-Read = TypeVar("Read", bound=_Sent)
+Read = TypeVar("Read", bound=Sent)
 
 
 @dataclass(frozen=True)
@@ -156,11 +157,36 @@ class Api:
 
     def config(self, repository: str, digest: str) -> ImageConfig:
         """Return the configuration of an image: its platform and labels."""
+        return self.read(ImageConfig, self.blob(repository, digest))
+
+    def blob(self, repository: str, digest: str) -> bytes:
+        """Return a small blob: a configuration, or what is signed."""
         reply = self._ask("GET", repository, f"blobs/{digest}", {})
         if reply is None:
             raise explain(self._registry.host, f"unknown error: {repository} has no {digest}")
         self._require_sum(reply.content, digest)
-        return self.read(ImageConfig, reply.content)
+        return reply.content
+
+    def put_blob(self, repository: str, content: bytes) -> str:
+        """Store a small blob and return its digest."""
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        begun = self._ask("POST", repository, "blobs/uploads/", {})
+        place = self._upload_place(begun.headers.get("Location", "") if begun else "")
+        path = f"{place}{'&' if '?' in place else '?'}digest={digest}"
+        if self._ask("PUT", repository, path, {"Content-Type": "application/octet-stream"}, content) is None:
+            raise explain(self._registry.host, "unknown error: it forgot an upload")
+        return digest
+
+    def _upload_place(self, location: str) -> str:
+        """Return path and query of where an upload goes on; RegistryError if that is not at the registry itself."""
+        here = f"{self._scheme}://{self._host}/"
+        try:
+            url = urljoin(here, location)
+            if location and origin(url) == origin(here):
+                return urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()
+        except UNREADABLE as error:
+            raise failure_of(self._registry.host, error) from None
+        raise strange(self._registry.host, "it names no place at itself for what is written to it")
 
     def put(self, repository: str, tag: str, manifest: Manifest) -> None:
         headers = {"Content-Type": manifest.media_type}
@@ -187,13 +213,17 @@ class Api:
     def _ask(
         self, method: str, repository: str, path: str, headers: dict[str, str], data: bytes | None = None
     ) -> Reply | None:
-        """Send a request, answering a challenge for credentials once; return None for 404."""
+        """Send a request, answering a challenge for credentials once; return None for 404.
+
+        The path is below the repository's, or one that the registry has named, which begins with a slash.
+        """
         action = "pull" if method == "GET" else "pull,push"
         scope = f"repository:{repository}:{action}"
-        reply = self._send(method, f"{repository}/{path}", scope, headers, data)
+        whole = path if path.startswith("/") else f"/v2/{repository}/{path}"
+        reply = self._send(method, whole, scope, headers, data)
         if reply.status == requests.codes.unauthorized:
             self._granted[scope] = self._answer_to(reply.headers.get("WWW-Authenticate", ""), scope)
-            reply = self._send(method, f"{repository}/{path}", scope, headers, data)
+            reply = self._send(method, whole, scope, headers, data)
         if reply.status == requests.codes.not_found:
             return None
         if not reply.ok:
@@ -202,7 +232,7 @@ class Api:
 
     def _send(self, method: str, path: str, scope: str, headers: dict[str, str], data: bytes | None) -> Reply:
         granted = {"Authorization": self._granted[scope]} if scope in self._granted else {}
-        url = f"{self._scheme}://{self._host}/v2/{path}"
+        url = f"{self._scheme}://{self._host}{path}"
         try:
             return self._session.ask(method, url, {**headers, **granted}, data=data)
         except NotConnected as error:

@@ -1,11 +1,13 @@
 """Images in an archive, for machines without a registry: what it holds is listed in it, and its SHA-256 names it.
 
-Whoever writes an archive chooses its tags. So one is loaded only if its sum is the named one, and brings variants and
-their bases alone: the images that measure, one of which sees the whole machine, are built where they run.
+Whoever writes an archive chooses its tags. So one is loaded only if its sum is the named one or a key has signed it,
+and brings variants and their bases alone: the images that measure, one of which sees the whole machine, are built
+where they run.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -20,12 +22,17 @@ from docker import DockerClient
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import RequestException
 
+from interlock import untrusted
 from interlock.engine.client import no_space
-from interlock.errors import EngineError
+from interlock.engine.registry.keys import PublicKey, SigningKey
+from interlock.engine.registry.signatures import decoded
+from interlock.errors import EngineError, SignatureError
+from interlock.results import store
 
 CHUNK_BYTES = 2**20
 # Our own list in the archive, and that of the engine (of Docker and Podman the same).
 OWN_LIST, ENGINES_LIST = "interlock.json", "manifest.json"
+MOST_SIGNATURE_BYTES = 4096
 MOST_LIST_BYTES = 4 * 2**20
 SUM = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 # Podman calls what has no registry localhost/...
@@ -56,28 +63,24 @@ def save(client: DockerClient, tags: Sequence[str], path: Path, on_step: Callabl
     (The SDK itself saves one image at a time.) Raises EngineError, and leaves no file, if the engine fails or the file
     cannot be written.
     """
-    temporary = path.with_name(f".{path.name}")
     address = f"{client.api.base_url}/v{client.api.api_version}/images/get"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with client.api.get(address, params={"names": list(tags)}, stream=True) as answer, temporary.open("wb") as file:
-            answer.raise_for_status()
-            for chunk in answer.iter_content(CHUNK_BYTES):
-                file.write(chunk)
-                on_step(f"{file.tell() / 1e6:.0f} MB")
-        _add_list(temporary)
-        with temporary.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        temporary.replace(path)
+        with store.replacement(path) as file:
+            with client.api.get(address, params={"names": list(tags)}, stream=True) as answer:
+                answer.raise_for_status()
+                for chunk in answer.iter_content(CHUNK_BYTES):
+                    file.write(chunk)
+                    on_step(f"{file.tell() / 1e6:.0f} MB")
+            file.flush()
+            _add_list(Path(file.name))
+            with Path(file.name).open("rb") as whole:
+                return hashlib.file_digest(whole, "sha256").hexdigest()
     except (OSError, RequestException, tarfile.TarError) as error:
         raise EngineError(
             file=str(path),
             found=f"the images cannot be saved: {error}",
             todo="Check the folder's permissions and free space.",
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    return found
 
 
 def _add_list(path: Path) -> None:
@@ -90,14 +93,25 @@ def _add_list(path: Path) -> None:
         tar.addfile(entry, io.BytesIO(listed))
 
 
-def load(client: DockerClient, path: Path, sha256: str) -> list[str]:
+def signature_file(path: Path) -> Path:
+    """Return where the signature of an archive is: beside it."""
+    return path.with_name(f"{path.name}.sig")
+
+
+def signature_text(sha256: str, key: SigningKey) -> str:
+    """Return the signature of a file with this sum as `cosign verify-blob --signature` reads it: Base64 of DER."""
+    return f"{base64.b64encode(key.sign_sum(bytes.fromhex(sha256))).decode()}\n"
+
+
+def load(client: DockerClient, path: Path, sha256: str, key: PublicKey | None = None) -> list[str]:
     """Load the images of an archive and return their tags.
 
-    EngineError, and nothing is loaded, unless the file has this sum, `save` wrote it and it lists what it has.
+    EngineError or SignatureError, and nothing is loaded, unless the file has this sum, or this key has signed it (both
+    if both are given), `save` wrote it and it lists what it has.
     """
     try:
         with path.open("rb") as file:
-            tags = _require_listed(file, path, sha256)
+            tags = _require_listed(file, path, sha256, key)
             file.seek(0)
             images = client.images.load(file)
     except OSError as error:
@@ -110,11 +124,13 @@ def load(client: DockerClient, path: Path, sha256: str) -> list[str]:
     return sorted({tag for image in images for tag in image.tags if _own_name(tag) in tags})
 
 
-def _require_listed(file: BufferedReader, path: Path, sha256: str) -> set[str]:
-    """Return the tags that an open archive will bring; EngineError unless it may bring them."""
+def _require_listed(file: BufferedReader, path: Path, sha256: str, key: PublicKey | None) -> set[str]:
+    """Return the tags that an open archive will bring; an error unless it may bring them."""
     wanted = SUM.fullmatch(sha256)
     found = hashlib.file_digest(file, "sha256").hexdigest()
-    if wanted is None or wanted[1] != found:
+    if key is not None:
+        _require_signed(path, found, key)
+    if (sha256 or key is None) and (wanted is None or wanted[1] != found):
         raise EngineError(
             file=str(path),
             found=f"its SHA-256 is {found}, and not '{sha256}'",
@@ -122,7 +138,8 @@ def _require_listed(file: BufferedReader, path: Path, sha256: str) -> set[str]:
         )
     file.seek(0)
     try:
-        with tarfile.open(fileobj=file) as tar:
+        # As engines write it. What is packed may have any size once it is unpacked.
+        with tarfile.open(fileobj=file, mode="r:") as tar:
             images = _images(tar, path)
             listed = _read(tar, OWN_LIST)
     except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -133,6 +150,23 @@ def _require_listed(file: BufferedReader, path: Path, sha256: str) -> set[str]:
         if TAG.fullmatch(tag) is None:
             raise _unwanted(path, f"would bring an image called {tag}, which is neither a variant nor a base")
     return {_own_name(tag) for tag in images}
+
+
+def _require_signed(path: Path, sha256: str, key: PublicKey) -> None:
+    """Raise SignatureError unless the file beside an archive with this sum has a signature of it by this key."""
+    file = signature_file(path)
+    try:
+        text = untrusted.read_bytes(file, MOST_SIGNATURE_BYTES)
+    except FileNotFoundError:
+        found = f"it has no signature: {file} is missing"
+    except OSError as error:
+        found = f"its signature cannot be read: {file}: {error.strerror}"
+    else:
+        if key.has_signed_sum(bytes.fromhex(sha256), decoded(text.strip())):
+            return
+        found = f"{file} is no signature of it by the key in {key.file}"
+    todo = "Copy both files again; sign it where it is written: `interlock save --key FILE`."
+    raise SignatureError(file=str(path), found=found, todo=todo)
 
 
 def _images(tar: tarfile.TarFile, path: Path) -> dict[str, str]:
@@ -147,7 +181,7 @@ def _images(tar: tarfile.TarFile, path: Path) -> dict[str, str]:
 
 
 def _read(tar: tarfile.TarFile, name: str) -> Any:
-    return json.loads(_bytes(tar, name))
+    return untrusted.parse_json(_bytes(tar, name))
 
 
 def _bytes(tar: tarfile.TarFile, name: str) -> bytes:

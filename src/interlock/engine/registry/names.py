@@ -10,6 +10,7 @@ from docker.errors import ImageNotFound
 from docker.models.images import Image
 
 from interlock.engine.client import HASH_LABEL, put_tag
+from interlock.engine.registry.keys import PublicKey
 from interlock.errors import UsageError
 from interlock.results.experiments import Built
 
@@ -21,6 +22,7 @@ PART = r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
 NAMESPACE = re.compile(rf"{PART}(/{PART})*")
 LONGEST_NAME = 255
 LAST_PORT = 65535
+PORT = re.compile(r"[0-9]{1,5}")
 # What names without a host mean: Docker Hub, whose names engines shorten.
 HUB = ("docker.io", "index.docker.io")
 # Names of images that are on this machine alone: variants' (LOCAL_NAME), and all others.
@@ -35,6 +37,7 @@ class Registry:
 
     host: str  # with the port, if there is one
     namespace: str
+    key: PublicKey | None = None  # that must have signed what is pulled
 
     @property
     def name(self) -> str:
@@ -59,7 +62,7 @@ class Registry:
         return f"{self.name_of(local_tag).rpartition(':')[0]}:hash-{content_hash[:HASH_DIGITS]}"
 
 
-def parse_registry(text: str, option: str) -> Registry:
+def parse_registry(text: str, option: str, key: PublicKey | None = None) -> Registry:
     """Parse `HOST[:PORT]/NAMESPACE`; raise UsageError for anything that engines would read differently."""
     if "@" in text:
         # The text is not shown: it may hold a password.
@@ -75,7 +78,7 @@ def parse_registry(text: str, option: str) -> Registry:
     host, colon, port = address.partition(":")
     if not HOST.fullmatch(host):
         raise _wrong(option, text, f"has no valid host before the first slash ('{host}')")
-    if colon and not (port.isascii() and port.isdecimal() and 0 < int(port) <= LAST_PORT):
+    if colon and not (PORT.fullmatch(port) and 0 < int(port) <= LAST_PORT):
         raise _wrong(option, text, f"has port '{port}', which is not between 1 and {LAST_PORT}")
     if not colon and "." not in host and host != "localhost":
         raise _wrong(option, text, f"has no host: engines read '{host}' as a part of a Docker Hub name")
@@ -83,7 +86,7 @@ def parse_registry(text: str, option: str) -> Registry:
         raise _wrong(option, text, _wrong_namespace(namespace))
     if len(text) > LONGEST_NAME - len("/python"):
         raise _wrong(option, text, f"is too long: an image's name has at most {LONGEST_NAME} characters")
-    return Registry(address, namespace)
+    return Registry(address, namespace, key)
 
 
 def _wrong_namespace(namespace: str) -> str:

@@ -25,6 +25,7 @@ from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
 from interlock.engine.client import HASH_LABEL, engine_words, put_tag
 from interlock.engine.protocol import OnStep
+from interlock.engine.registry import signatures
 from interlock.engine.registry.api import (
     Api,
     Entry,
@@ -38,8 +39,10 @@ from interlock.engine.registry.api import (
     read_tag,
     registry_digest,
 )
+from interlock.engine.registry.keys import PublicKey, SigningKey
 from interlock.engine.registry.names import Registry, known_digest, known_digests
 from interlock.engine.registry.refusals import explain, registry_errors
+from interlock.engine.registry.signatures import Place, is_signed, require_signed
 from interlock.errors import BuildError, TagError
 from interlock.results.experiments import BaseImage, Built
 
@@ -87,6 +90,24 @@ def _amount(moved: Mapping[str, tuple[int, int]]) -> str:
     return f"{done:.0f} of {total:.0f} MB"
 
 
+@dataclass(frozen=True)
+class Signing:
+    """The key that signs what is pushed, and what is stated of an image by its name and digest in the registry."""
+
+    key: SigningKey
+    statement: Callable[[str, str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    """How to push: `force` overwrites a tag that somebody else moved, and an image of the same content."""
+
+    force: bool = False
+    signing: Signing | None = None
+
+
+AS_USUAL = PushOptions()
+UNSIGNED = "{} in it is not signed with this key, so the index is not"
 ELSEWHERE = "built from the same files elsewhere: `interlock pull {}` takes that image"
 
 
@@ -108,7 +129,7 @@ class _Push:
     registry: Registry
     image: Image
     local_tag: str
-    force: bool
+    options: PushOptions
 
     @property
     def name(self) -> str:
@@ -122,38 +143,81 @@ class _Push:
     def platform(self) -> dict[str, str]:
         return platform_of(self.image.attrs)
 
+    def place(self, digest: str) -> Place:
+        return Place(self.api, self.registry.host, self.repository, digest)
 
-def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep, *, force: bool = False) -> Pushed:
-    """Push a built variant's image.
 
-    `force` overwrites a tag that somebody else moved, and an image of the same content. Raises RegistryError if the
+def push(
+    client: DockerClient, built: Built, registry: Registry, on_step: OnStep, options: PushOptions = AS_USUAL
+) -> Pushed:
+    """Push a built variant's image, and sign it before its tag moves.
+
+    Raises RegistryError if the
     registry refuses or fails, TagError if somebody else moved the tag.
     """
     with registry_errors(registry.host):
         image = client.images.get(built.tag)
-        wanted = _Push(client, Api(client, registry), registry, image, built.tag, force)
+        wanted = _Push(client, Api(client, registry), registry, image, built.tag, options)
         there = _read(wanted)
         same = _same_content(wanted, there)
-        if same is not None and not force:
+        if there is not None and same is not None and not options.force:
             if not same.ids & _ids(image):
                 return Pushed(built, "there already", ELSEWHERE.format(built.variant))
+            note = _sign_again(wanted, there)
             _remember(wanted)
-            return Pushed(_as_known(client, built), "unchanged")
+            return Pushed(_as_known(client, built), "unchanged", note)
         _require_unmoved(wanted, there)
         hashed = registry.hashed(built.tag, built.content_hash)
         digest = _push_as(wanted, hashed, built.variant, on_step)
+        _sign(wanted, digest)
         others = there.others(wanted.platform) if there else []
+        unsigned = ""
         if others:
-            _join(wanted, digest, others)
+            unsigned = _join(wanted, digest, others)
         else:
             _push_as(wanted, wanted.name, built.variant, on_step)
         _remember(wanted)
         _require_there(wanted, digest)
         platforms = ", ".join(platform_text(one) for one in [wanted.platform, *(other["platform"] for other in others)])
-        return Pushed(_as_known(client, built), "pushed", f"index of {platforms}" if others else "")
+        notes = [f"index of {platforms}" if others else "", unsigned]
+        return Pushed(_as_known(client, built), "pushed", "; ".join(filter(None, notes)))
 
 
-def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
+def _sign(wanted: _Push, digest: str) -> None:
+    signing = wanted.options.signing
+    if signing is not None:
+        place = wanted.place(digest)
+        signatures.attest(place, signing.statement(place.name, digest), signing.key)
+        signatures.sign(place, signing.key)
+
+
+def _sign_again(wanted: _Push, there: Tagged) -> str:
+    """Sign what was pushed before; the note of an index that is not signed."""
+    entry = there.entry_for(wanted.platform)
+    if wanted.options.signing is None or entry is None:
+        return ""
+    _sign(wanted, entry["digest"])
+    return "" if entry["digest"] == there.digest else _sign_index(wanted, there.digest, there.others(wanted.platform))
+
+
+def _sign_index(wanted: _Push, digest: str, others: list[Entry]) -> str:
+    """Sign an index if the same key has signed all in it; the note of one that is not signed.
+
+    Who signs an index vouches for every image in it.
+    """
+    signing = wanted.options.signing
+    if signing is None:
+        return ""
+    for other in others:
+        if not is_signed(wanted.place(other["digest"]), signing.key.public):
+            return UNSIGNED.format(platform_text(other.get("platform") or {}) or other["digest"])
+    signatures.sign(wanted.place(digest), signing.key)
+    return ""
+
+
+def push_base(
+    client: DockerClient, built: Built, registry: Registry, on_step: OnStep, key: SigningKey | None = None
+) -> str:
     """A base that mmdebstrap made, without which no other machine can tell that it needs to build nothing.
 
     Why the registry's is another one, if it is; else empty. What its own registry has is not copied.
@@ -163,13 +227,17 @@ def push_base(client: DockerClient, built: Built, registry: Registry, on_step: O
     with registry_errors(registry.host):
         image = client.images.get(built.base.reference)
         tag = base_tag(built.base.reference, image.attrs["Architecture"])
-        wanted = _Push(client, Api(client, registry), registry, image, tag, force=False)
+        wanted = _Push(client, Api(client, registry), registry, image, tag, AS_USUAL)
         there = _read(wanted)
         if there is None:
-            _push_as(wanted, wanted.name, "base", on_step)
-            return ""
-        (entry,) = there.entries
-        if read_image(wanted.api, wanted.repository, entry).ids & _ids(image):
+            digest = _push_as(wanted, wanted.name, "base", on_step)
+        elif read_image(wanted.api, wanted.repository, there.entries[0]).ids & _ids(image):
+            digest = there.digest
+        else:
+            digest = ""
+        if digest and key is not None:
+            signatures.sign(wanted.place(digest), key)
+        if digest:
             return ""
     return (
         f"{wanted.name} is another machine's base: with `--cache-from` its images are found elsewhere and these are not"
@@ -202,7 +270,7 @@ def _same_content(wanted: _Push, there: Tagged | None) -> RemoteImage | None:
 def _require_unmoved(wanted: _Push, there: Tagged | None) -> None:
     """Raise TagError if the tag is no longer what this engine pushed or pulled, or is not an image of Interlock's."""
     entry = there.entry_for(wanted.platform) if there else None
-    if there is None or entry is None or wanted.force:
+    if there is None or entry is None or wanted.options.force:
         return
     found = read_image(wanted.api, wanted.repository, entry)
     if HASH_LABEL not in found.labels:
@@ -254,12 +322,15 @@ def _named(client: DockerClient, image: Image, name: str) -> Iterator[None]:
             put_tag(client.images.get(before), name)
 
 
-def _join(wanted: _Push, digest: str, others: list[Entry]) -> None:
-    """Make the tag an index of this image and those of other platforms."""
+def _join(wanted: _Push, digest: str, others: list[Entry]) -> str:
+    """Make the tag an index of this image and those of other platforms; the note of one that is not signed."""
     manifest = wanted.api.manifest(wanted.repository, digest)
-    if manifest is not None:
-        index = index_of([*others, entry_of(manifest, wanted.platform)])
-        wanted.api.put(wanted.repository, wanted.name.rpartition(":")[2], index)
+    if manifest is None:
+        return ""
+    index = index_of([*others, entry_of(manifest, wanted.platform)])
+    note = _sign_index(wanted, index.digest, others)
+    wanted.api.put(wanted.repository, wanted.name.rpartition(":")[2], index)
+    return note
 
 
 def _remember(wanted: _Push) -> None:
@@ -303,8 +374,9 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnStep) -> Built | None:
     """Pull the image of a plan and tag it as if it had been built here; return None if the registry has none.
 
-    Raises RegistryError if the registry does not answer or refuses, and BuildError, before anything is tagged, if the
-    image is not what its name promises.
+    Raises RegistryError if the registry does not answer or refuses, SignatureError, before anything is pulled, if the
+    registry's key has not signed the image, and BuildError, before anything is tagged, if it is not what its name
+    promises.
     """
     started = time.monotonic()
     hashed = registry.hashed(plan.tag, plan.content_hash)
@@ -357,16 +429,35 @@ def pull_base(client: DockerClient, base: Base, registry: Registry, on_step: OnS
 
 
 def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on_step: OnStep) -> Any:
+    """Pull an image by this name; None if the registry has none. With a key the very digest that the key has signed."""
     repository, _, tag = name.rpartition(":")
     with registry_errors(registry.host):
+        reference = tag if registry.key is None else _signed_digest(client, repository, tag, registry, registry.key)
+        if reference is None:
+            return None
         try:
-            events = client.api.pull(repository, tag, stream=True, decode=True)
+            events = client.api.pull(repository, reference, stream=True, decode=True)
             follow_transfer(events, registry.host, lambda step: on_step(subject, step))
         except NotFound as error:
             if "denied" in engine_words(error):
                 raise
             return None
+        if reference != tag:
+            put_tag(client.images.get(f"{repository}@{reference}"), name)
         return client.images.get(name)
+
+
+def _signed_digest(client: DockerClient, repository: str, tag: str, registry: Registry, key: PublicKey) -> str | None:
+    """Return the digest of a tag if this key has signed it, else raise SignatureError; None if there is no such tag.
+
+    What is pulled by the digest is what was checked, even if the tag moves.
+    """
+    api, path = Api(client, registry), f"{registry.namespace}/{repository.rpartition('/')[2]}"
+    manifest = api.manifest(path, tag)
+    if manifest is None:
+        return None
+    require_signed(Place(api, registry.host, path, manifest.digest), key)
+    return manifest.digest
 
 
 def _require_content(plan: ImagePlan, image: Image, hashed: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import threading
 import time
@@ -24,8 +25,7 @@ from interlock.engine.build.sources import tar_of
 from interlock.engine.client import engine_errors, name_of, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
-from interlock.engine.run import rights
-from interlock.engine.run.rights import SCRATCH_BYTES
+from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
 from interlock.errors import EngineError, FloodError, WorkloadError
 from interlock.results.experiments import EngineName
 
@@ -104,7 +104,7 @@ def start_server(
         environment=environment,
         tmpfs={SERVER_FILES: f"size={SERVER_FILES_BYTES}"},
         **memory_limits(),
-        **rights.of_installation(),
+        **of_installation(),
         cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
         labels=labels_of(experiment),
     )
@@ -156,7 +156,7 @@ def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfin
             IDLE,
             network_mode="none",
             labels=labels_of(experiment),
-            **rights.of_cell(PRODUCTION.model_copy(update={"seccomp": "unconfined" if unconfined else "default"})),
+            **of_cell(PRODUCTION.model_copy(update={"seccomp": "unconfined" if unconfined else "default"})),
         )
         idle.start()
     return idle
@@ -198,7 +198,7 @@ def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mo
         # Without a name it goes with the container.
         mounts=[Mount(DISK, None), *volumes],
         labels=labels_of(options.experiment),
-        **rights.of_cell(options.surroundings),
+        **of_cell(options.surroundings),
         **memory_limits(),
         **network,
     )
@@ -231,7 +231,7 @@ def _run_with_prefix_in_memory(client: DockerClient, image_id: str, options: Cel
 
 def _must_work(container: Container, argv: list[str]) -> None:
     """Run argv in a cell as the owner of the image's files, who has no other right."""
-    done = execute(container.client, container.id, argv, user=rights.ROOT)
+    done = execute(container.client, container.id, argv, user=ROOT)
     if done.exit_code != 0:
         said = (done.stdout + done.stderr).strip()
         raise EngineError(
@@ -286,7 +286,7 @@ def ran_out_of_memory(container: Container) -> bool:
         counted = run_in(container, ["sh", "-c", OUT_OF_MEMORY])
     except DockerException:
         return False
-    return any(int(count) > 0 for count in counted.stdout.split() if count.isdigit())
+    return any(int(count) > 0 for count in counted.stdout.split() if NUMBER.fullmatch(count))
 
 
 def remove(container: Container) -> None:
@@ -455,13 +455,17 @@ def memory_bytes(container: Container) -> int:
     return parse_memory_bytes(run_in_workload(container, ["cat", *MEMORY_FILES]).stdout)
 
 
+# As a kernel prints it: what answers in a container is the image's own `cat`.
+NUMBER = re.compile(r"[0-9]{1,20}")
+
+
 def parse_cpu_used(text: str) -> CpuUsed:
     """Read names and microseconds (cgroup v2), or two numbers of nanoseconds (v1)."""
     lines = [line.split() for line in text.splitlines()]
-    named = {line[0]: int(line[1]) for line in lines if len(line) == 2}
+    named = {line[0]: int(line[1]) for line in lines if len(line) == 2 and NUMBER.fullmatch(line[1])}
     if "user_usec" in named and "system_usec" in named:
         return CpuUsed(named["user_usec"] / 1e6, named["system_usec"] / 1e6)
-    numbers = [int(line[0]) for line in lines if len(line) == 1]
+    numbers = [int(line[0]) for line in lines if len(line) == 1 and NUMBER.fullmatch(line[0])]
     if len(numbers) == 2:
         return CpuUsed(numbers[0] / 1e9, numbers[1] / 1e9)
     raise WorkloadError(
@@ -474,7 +478,7 @@ def parse_memory_bytes(text: str) -> int:
     """Read the lines `name bytes` of either version of cgroups."""
     named = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
     for name in OF_PROCESSES:
-        if name in named:
+        if NUMBER.fullmatch(named.get(name, "")):
             return int(named[name])
     raise WorkloadError(
         found="the kernel shows no memory of a container",

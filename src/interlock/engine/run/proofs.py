@@ -14,9 +14,10 @@ from docker import DockerClient
 from docker.models.containers import Container
 from requests.exceptions import RequestException
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.engine.ownership import labels_of
-from interlock.engine.run import cells, leftovers, rights
+from interlock.engine.run import cells, leftovers
+from interlock.engine.run.rights import of_installation
 
 TOKEN = secrets.token_hex(4)
 # Proofs of a build are in threads, which end with the process and clean nothing up.
@@ -46,7 +47,7 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
         with suppress(RequestException):  # at the deadline, what was said until then counts
             code = int(container.wait(timeout=limit_s)["StatusCode"])
         logs = [container.logs(stdout=out, stderr=not out, stream=True, follow=False) for out in (True, False)]
-        stdout, stderr = map(bounds.joined, logs)
+        stdout, stderr = map(untrusted.joined, logs)
         return Said(code, stdout, stderr)
     finally:
         cells.remove(container)
@@ -57,7 +58,7 @@ def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Ma
         if _state["ended"] and threading.current_thread() is not threading.main_thread():
             raise SystemExit  # of a build's thread: what started it has ended
         container = client.containers.create(
-            image_id, list(argv), network_mode="none", labels=labels_of(owner()), **rights.of_installation(), **options
+            image_id, list(argv), network_mode="none", labels=labels_of(owner()), **of_installation(), **options
         )
     try:
         container.start()

@@ -1,6 +1,8 @@
-"""What containers may do: what is measured has no right at all, what prepares it those that a root needs for files.
+"""What containers may do.
 
-What is run in them is somebody else's: a workload, a package's build, an interpreter whose proof is still to come.
+What is run in them is somebody else's: a workload, a package's build, an interpreter whose proof is still to come. What
+is measured has no right at all, what prepares it those that a root needs for files. By itself, because six modules
+start containers, and who audits what these may do reads this one.
 """
 
 from __future__ import annotations

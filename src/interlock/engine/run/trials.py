@@ -27,16 +27,17 @@ from docker.utils import parse_bytes
 from docker.utils.build import tar as tar_context
 from requests.exceptions import RequestException
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog.types import MOUNT
-from interlock.engine.client import Address, engine_errors, engine_words, environment_for, no_space
+from interlock.engine.client import Address, engine_errors, engine_words, environment_for, no_space, step_removed
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import Answer
-from interlock.engine.run import cells, leftovers, rights
+from interlock.engine.run import cells, leftovers
 from interlock.engine.run.cells import last_lines
+from interlock.engine.run.rights import PROCESSES, of_installation
 from interlock.engine.run.workspace import ContainerSandbox, ContainerWorkspace, ask_service
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
-from interlock.printable import printable
+from interlock.untrusted import printable
 
 GIL_FOLDER = "/interlock-gil"
 GIL_PROBE = files("interlock.engine").joinpath("inside/gil_probe.py").read_bytes()
@@ -98,7 +99,7 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str, 
         "network": network,
         "cpuset_cpus": cpus,
         "labels": labels_of(owner),
-        **rights.of_installation(),
+        **of_installation(),
     }
     with engine_errors("the engine cannot start the load"):
         return client.containers.run(image_id, detach=True, **options)
@@ -138,7 +139,7 @@ def _create(services: ServiceNetwork, start: Start) -> Container:
         networking_config={services.network: named},
         cpuset_cpus=services.service_cpus,
         mem_limit=services.memory,
-        pids_limit=rights.PROCESSES,
+        pids_limit=PROCESSES,
         # Its log is read back, whatever the engine does with logs.
         log_config=LogConfig(type="json-file"),
         volumes={services.workspace.volume: {"bind": MOUNT, "mode": "ro"}} if services.workspace.volume else {},
@@ -154,7 +155,7 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
     try:
         container.start()
         code = int(container.wait(timeout=watched_s)["StatusCode"])
-        said = last_lines(bounds.joined(container.logs(stream=True, follow=False)).decode(errors="replace"))
+        said = last_lines(untrusted.joined(container.logs(stream=True, follow=False)).decode(errors="replace"))
     except DockerException as error:  # before RequestException, which the SDK's own errors are too
         found = f"the engine cannot start it: {engine_words(error)}"
         raise WorkloadError(found=found, todo="Correct the image's command.") from None
@@ -189,7 +190,7 @@ def require_running(sandbox: ContainerSandbox, when: str) -> None:
 
 def log_of(sandbox: ContainerSandbox) -> str:
     """Return everything that the container printed."""
-    return bounds.joined(sandbox.container.logs(stream=True, follow=False)).decode(errors="replace")
+    return untrusted.joined(sandbox.container.logs(stream=True, follow=False)).decode(errors="replace")
 
 
 def wait_for_end(sandbox: ContainerSandbox, limit_s: float) -> tuple[int, float] | None:
@@ -227,10 +228,10 @@ def read_gil_probe(sandbox: ContainerSandbox) -> list[str]:
     """Return the lines that the GIL probe wrote, one for each process."""
     try:
         parts, _ = sandbox.container.get_archive(GIL_FOLDER)
-        with tarfile.open(fileobj=io.BytesIO(bounds.joined(parts))) as tar:
+        with tarfile.open(fileobj=io.BytesIO(untrusted.joined(parts)), mode="r:") as tar:
             written = [tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".gil")]
             return [stream.read().decode(errors="replace") for stream in written if stream]
-    except (DockerException, tarfile.TarError):
+    except (DockerException, tarfile.TarError, OSError, ValueError):
         return []
 
 
@@ -248,7 +249,8 @@ STEP = re.compile(
     r"^(?:Step [0-9]+/[0-9]+ : |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$", re.IGNORECASE
 )
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-MADE = re.compile(r"^ ---> ([0-9a-f]{12})$", re.MULTILINE)
+# A step taken from the cache is of another build, which may be building on it right now.
+MADE = re.compile(r"(?<! ---> Using cache\n)^ ---> ([0-9a-f]{12})$", re.MULTILINE)
 # BuildKit repeats what the failed step said between two rules.
 FAILED_STEP = re.compile(r"^------\n > .*?:\n(.*?)^------$", re.MULTILINE | re.DOTALL)
 TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
@@ -314,8 +316,19 @@ def build_user_image(
 ) -> UserImage:
     """Build the user's Dockerfile, or `text` in its place; BuildError has the last lines of the log.
 
-    The user's folder is only read.
+    The user's folder is only read. Built once more if the image of a step was removed while it was built upon.
     """
+    try:
+        return _build_once(workshop, recipe, name, text, on_step)
+    except BuildError as error:
+        if not step_removed(str(error)):
+            raise
+        return _build_once(workshop, recipe, name, text, on_step)
+
+
+def _build_once(
+    workshop: Workshop, recipe: Recipe, name: str, text: str | None, on_step: Callable[[str], None]
+) -> UserImage:
     started = time.monotonic()
     dockerfile = recipe.dockerfile if text is None else _write_copy(workshop.folder / name, recipe, text)
     answer = workshop.folder / f"{name}.id"
@@ -345,7 +358,7 @@ def _left(log: str, before: set[str]) -> tuple[str, ...]:
 
 def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
     """Write the Dockerfile as it is built, and next to it the ignore rules that belong to it."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     copy = folder / DOCKERFILE
     copy.write_bytes(text.encode("utf-8", "surrogateescape"))
     if recipe.ignore_file:

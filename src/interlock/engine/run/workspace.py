@@ -12,18 +12,20 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import APIError, DockerException
 from docker.models.containers import Container
-from docker.types import LogConfig
+from docker.types import LogConfig, Mount
 from requests.exceptions import RequestException
 
-from interlock import bounds
+from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended, StackOptions
-from interlock.engine.run import cells, rights
+from interlock.engine.run import cells
 from interlock.engine.run.cells import remove, run_in_workload
+from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
+from interlock.engine.symbols import symbols_of
 from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
 
@@ -193,7 +195,7 @@ def ask_service(loader: Container, url: str, *, any_answer: bool = False, body: 
     """Ask for about a second until the answer is 2xx, or until there is any; return the last one."""
     words = ["sh", "-c", ASK, "ask", url, "any" if any_answer else "good", "-" if body else "/dev/null"]
     text, _, status = run_in_workload(loader, words).stdout.rpartition(" ")
-    return Answer(text, int(status) if status.isdigit() else 0)
+    return Answer(text, int(status) if re.fullmatch("[0-9]{3}", status) else 0)
 
 
 def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key: str = "load") -> LoadRun:
@@ -227,14 +229,15 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str) 
             cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
             labels=labels_of(owner),
             **cells.memory_limits(),
-            **rights.without_rights(),
-            user=rights.USER,
+            **without_rights(),
+            user=USER,
             read_only=True,
-            tmpfs={rights.TMP: f"size={rights.TMP_BYTES},mode=1777"},
+            tmpfs={TMP: f"size={TMP_BYTES},mode=1777"},
         )
 
 
 PROFILER = f"{MOUNT}/profiler/profiler"
+SYMBOLS = "/symbols"
 HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
 # perf's tracepoints, one for each call and CPU, take some ten seconds to open and to close on two cores.
 READY_S, READY_S_PER_CPU = 30, 15
@@ -257,8 +260,8 @@ class Counting:
         with engine_errors("the profiler did not end well"):
             self._container.kill(SIGNAL_STOP)
             code = self._container.wait(timeout=self._limit_s)["StatusCode"]
-            self.text = bounds.joined(
-                self._container.logs(stderr=False, stream=True, follow=False), bounds.MOST_RECORD
+            self.text = untrusted.joined(
+                self._container.logs(stderr=False, stream=True, follow=False), untrusted.MOST_RECORD
             ).decode()
         if code != 0:
             _explain(self._container)
@@ -283,9 +286,13 @@ def counting(  # noqa: PLR0913  each is another thing
         cell.reload()
         limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
         watched = ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])]
-        profiler = _create(client, image_id, owner, method, watched + (stacks.arguments() if stacks else []))
+        symbols = symbols_of(client, cell.image, owner) if stacks else None
+        watched += [*(stacks.arguments() if stacks else []), *(["--symbols", f"{SYMBOLS}/debug"] if symbols else [])]
+        profiler = _create(client, image_id, owner, method, watched)
     try:
         with engine_errors("the engine does not start the profiler"):
+            if symbols:
+                profiler.put_archive(SYMBOLS, symbols)
             profiler.start()
             _wait_until_ready(profiler, limit_s)
         yield Counting(profiler, limit_s)
@@ -335,6 +342,8 @@ def _create_with(
         security_opt=["apparmor=unconfined", "label=disable", "no-new-privileges", *unlisted],
         read_only=True,
         tmpfs={"/run": ""},
+        # Only a volume takes files before a container starts whose root is read-only; this one is removed with it.
+        mounts=[Mount(SYMBOLS, None)] if "--symbols" in arguments else [],
         # What it prints is read back, whatever the engine does with logs.
         log_config=LogConfig(type="json-file"),
         volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},

@@ -23,6 +23,7 @@ from interlock.report.html.drawing import (
     PAPER,
     Chart,
     Columns,
+    Drawing,
     Layout,
     bar_height,
     layered,
@@ -66,7 +67,7 @@ def calls_chart(table: Table, frame: Sequence[Record], named: Sequence[str]) -> 
     return Chart(f"calls-{slug(key)}", f"{key}: system calls", says, "calls", draw, {"benchmark": key})
 
 
-def _calls(layout: Layout, *, paint: Mapping[str, str], unit: str) -> alt.LayerChart:
+def _calls(layout: Layout, *, paint: Mapping[str, str], unit: str) -> Drawing:
     legend = alt.Legend(columns=2 if layout.narrow else 4, symbolType="square")
     axis = alt.Axis(orient="top", title=f"system calls {unit}", tickCount=layout.ticks, format=",~r")
     bars = (
@@ -103,7 +104,7 @@ def waits_chart(table: Table, frame: Sequence[Record]) -> Chart | None:
     return Chart(f"waits-{slug(key)}", f"{key}: futex waits", says, "waits", draw, {"benchmark": key})
 
 
-def _waits(layout: Layout, *, bins: list[int]) -> alt.LayerChart:
+def _waits(layout: Layout, *, bins: list[int]) -> Drawing:
     label = f"{[duration(2**one) for one in bins]}[datum.value - {bins[0]}]"
     every = 4 if layout.narrow else 2
     axis = alt.Axis(orient="top", title="a wait lasted at least", labelExpr=label, labelAngle=0, values=bins[::every])
@@ -135,7 +136,7 @@ def memory_chart(frame: Sequence[Record]) -> Chart | None:
     return Chart("memory", "Memory", says, "memory", _memory) if frame else None
 
 
-def _memory(layout: Layout) -> alt.LayerChart:
+def _memory(layout: Layout) -> Drawing:
     scale = alt.Scale(type="log", nice=False, padding=8)
     axis = alt.Axis(orient="top", title="MB", format="~r", tickCount=layout.ticks, labelOverlap=True)
     span = rows().mark_rule(strokeWidth=2, color=token("band-edge"), yOffset=layout.mark_dy)
@@ -166,7 +167,7 @@ def image_size_chart(frame: Sequence[Record]) -> Chart | None:
     return Chart("image-size", "Image size", says, "images", _image_sizes, needs="size_mb") if has else None
 
 
-def _image_sizes(layout: Layout) -> alt.LayerChart:
+def _image_sizes(layout: Layout) -> Drawing:
     folded = rows().transform_fold(["base_mb", "own_mb"], as_=["key", "mb"])
     part = "datum.key === 'base_mb' ? 'base' : 'its own'"
     parts = folded.transform_calculate(part=part, rank="datum.key === 'base_mb' ? 0 : 1")
@@ -212,7 +213,7 @@ def scaling_chart(about: Record, frame: Sequence[Record]) -> Chart:
     return Chart(f"scaling-{slug(title)}", f"{title}: scaling", says, "points", draw, {"curve": title}, tall=True)
 
 
-def _curve(layout: Layout, *, about: Record, kinds: Mapping[str, str]) -> alt.LayerChart:
+def _curve(layout: Layout, *, about: Record, kinds: Mapping[str, str]) -> Drawing:
     workers, cores = about["workers"], about["cores"]
     scale = alt.Scale(type="log", base=2, domain=[workers[0] / 1.15, workers[-1] * 1.15], nice=False)
     axis = alt.Axis(orient="top", title="workers", values=workers, format="d", grid=False)
@@ -327,7 +328,7 @@ class _Dots:
         return log_scale([*known, self.band, 1 / self.band])
 
 
-def _dots(layout: Layout, *, what: _Dots) -> alt.LayerChart:
+def _dots(layout: Layout, *, what: _Dots) -> Drawing:
     scale, band = what.scale, what.band
     x = partial(alt.X, scale=scale)
     place: dict[str, Any] = {"y": y_of(layout), "color": what.colour, "tooltip": tips(what.tips)}
@@ -419,7 +420,7 @@ def heat_map_chart(tables: Sequence[Table], frame: Sequence[Record]) -> Chart | 
     return Chart("heat-map", title, says, "ratios", draw, columns=columns)
 
 
-def _heat_map(layout: Layout, *, keys: list[str], shades: Mapping[str, str]) -> alt.LayerChart:
+def _heat_map(layout: Layout, *, keys: list[str], shades: Mapping[str, str]) -> Drawing:
     # Horizontal labels have two lines: the workload and the benchmark.
     axis = alt.Axis(
         orient="top",
@@ -450,8 +451,8 @@ def _heat_map(layout: Layout, *, keys: list[str], shades: Mapping[str, str]) -> 
     words = encoded.mark_text(fontSize=11, dy=layout.mark_dy, text=text).encode(
         color=alt.Color("shade:N", scale=scaled(inks), legend=None)
     )
-    chart: alt.LayerChart = layered(layout, 6, [fields, words, *names(layout)]).resolve_scale(color="independent")
-    return chart.add_params(alt.param(name=LIES, value=False))
+    apart = {"resolve": {"scale": {"color": "independent"}}, "params": [{"name": LIES, "value": False}]}
+    return layered(layout, 6, [fields, words, *names(layout)], **apart)
 
 
 def claims_chart(frame: Sequence[Record]) -> Chart | None:
@@ -465,7 +466,7 @@ def claims_chart(frame: Sequence[Record]) -> Chart | None:
     return Chart("claims", "Published and measured", says, "claims", partial(_claims, frame=frame), row="claim")
 
 
-def _claims(layout: Layout, *, frame: Sequence[Record]) -> alt.LayerChart:
+def _claims(layout: Layout, *, frame: Sequence[Record]) -> Drawing:
     scale = log_scale([one[key] for one in frame for key in ("ratio", "low", "high", "published", "from", "to")])
     low, high = scale.domain
     x, y = partial(alt.X, scale=scale), y_of(layout, "claim")

@@ -1,4 +1,7 @@
-"""The report as one HTML file that fetches nothing, the tables behind its charts, and charts as pictures. Pure."""
+"""The report as one HTML file that fetches nothing, the tables behind its charts, and charts as pictures.
+
+Pure, but for the copy of Vega in the user's cache.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from importlib import metadata
 from typing import Any
 
 import jinja2
@@ -19,13 +22,13 @@ import vl_convert
 
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
 from interlock.analysis.comparison import Table
-from interlock.analysis.pick.sentences import costs_text, cpus_text, percent, throughput_text
+from interlock.analysis.pick.sentences import best_text, costs_text, cpus_text, percent, throughput_text
 from interlock.catalog.claims import Bound, Claim
-from interlock.report import ending
+from interlock.catalog.project import cache_folder
 from interlock.report import experiment as report
-from interlock.report.experiment import detail_text, profile_sections, value_text
-from interlock.report.html import charts, frames
+from interlock.report.html import charts
 from interlock.report.html import frames as figures
+from interlock.report.html.chart_tables import charts_with_details, detail_frames, profile_frames, tables_behind
 from interlock.report.html.drawing import (
     COLOURS,
     INK,
@@ -40,9 +43,19 @@ from interlock.report.html.drawing import (
     token,
     variables,
 )
-from interlock.report.html.frames import SHADES, Frame, curve_table_name, top_calls
-from interlock.report.opening import CHANGED, NOT_KNOWN, OPEN, Difference, Opening, differences_section
-from interlock.report.tables import SHARE, Section, label_text, one_line, share_text
+from interlock.report.html.frames import SHADES, Frame, top_calls
+from interlock.report.opening import (
+    CHANGED,
+    NOT_KNOWN,
+    OPEN,
+    Difference,
+    Opening,
+    differences_section,
+    ended_lines,
+    time_section,
+)
+from interlock.report.tables import Section, one_line
+from interlock.results import store
 from interlock.results.answers import Decision, Estimate, Rank
 from interlock.results.experiments import Experiment, State
 
@@ -123,8 +136,8 @@ def page(
         allowed_text=allowed_text,
         number=figure_text,
         legend=report.LEGEND,
-        time=ending.time_section(experiment),
-        ended=ending.ended_lines(experiment, tables),
+        time=time_section(experiment),
+        ended=ended_lines(experiment, tables),
         token=token,
         light=variables("light"),
         dark=variables("dark"),
@@ -138,9 +151,12 @@ def _zipped(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-@cache
 def _zipped_bundle() -> str:
-    return _zipped(_bundle())
+    """Return Vega as `_zipped` does, from the user's cache if it is there: to bundle it takes two seconds."""
+    path = cache_folder() / "vega" / f"{metadata.version('vl-convert-python')}.txt"
+    if not path.is_file():
+        store.write_atomically(path, _zipped(_bundle()))
+    return path.read_text(encoding="ascii")
 
 
 def heat_map(tables: Sequence[Table], frame: Frame) -> HeatMap | None:
@@ -183,7 +199,6 @@ def _folded(title: str, found: Callable[..., list[Difference]], tables: Sequence
     )
 
 
-@cache
 def _bundle() -> str:
     """Return Vega, Vega-Lite and Vega-Embed in the versions that Altair's specifications are for."""
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
@@ -263,26 +278,29 @@ def facts(opening: Opening) -> list[tuple[str, str]]:
     pick = opening.pick
     if pick is None or pick.decision not in {Decision.SWITCH, Decision.STAY}:
         return []
-    chosen, best = pick.recommended, next((one for one in pick.contenders if one.label != pick.baseline), None)
-    speed = chosen.gain if chosen else best.speed if best else None
-    label = chosen.label if chosen else best.label if best else ""
-    others = [one.label for one in pick.contenders if one.rank is Rank.OPEN and one.label != label]
-    sure = [f"95 % interval of the gain: {gain_interval(speed)}"] if speed else []
-    sure += [f"not shown to differ from the best: {', '.join(others)}"] if others else []
-    why = f"{label}: {throughput_text(speed, cpus_text(pick.measured_cpus))}" if speed else "nothing else has figures"
+    chosen, cpus = pick.recommended, cpus_text(pick.measured_cpus)
     by = ", ".join(f"{one.workload} {one.benchmark}" for one in pick.shares)
+    if chosen is None:
+        return [
+            ("Which interpreter", f"{pick.baseline}, as it is"),
+            ("Why", f"No other one is shown to be faster on {cpus}, by {by}."),
+            ("How sure", f"{best_text(pick) or 'No other one was compared'}."),
+            ("At what cost", "None: nothing changes."),
+        ]
+    others = [one.label for one in pick.contenders if one.rank is Rank.OPEN and one.label != chosen.label]
+    as_good = f" Not shown to differ from it: {', '.join(others)}." if others else ""
     return [
-        ("Which interpreter", chosen.label if chosen else f"{pick.baseline}, as it is"),
-        ("Why", f"{why}. By {by}."),
-        ("How sure", "; ".join(sure) or "nothing else was compared"),
-        ("At what cost", costs_text(chosen.costs) if chosen else "none: nothing changes"),
+        ("Which interpreter", chosen.label),
+        ("Why", f"{throughput_text(chosen.gain, cpus)}, by {by}."),
+        ("How sure", f"With 95 % confidence the gain is {gain_interval(chosen.gain)}.{as_good}"),
+        ("At what cost", f"{costs_text(chosen.costs)}."),
     ]
 
 
 def gain_interval(speed: Estimate) -> str:
     """Return the interval of a relative throughput in per cent."""
     if speed.high is None:
-        return "none, of one round"
+        return "not known, of one round"
     return f"{percent(speed.low):+d} to {percent(speed.high):+d} %"
 
 
@@ -393,138 +411,3 @@ def picture_specification(chart: Chart, frame: Frame, names: Sequence[str]) -> d
         "title": title,
         "datasets": {**specification.get("datasets", {}), "rows": rows},
     }
-
-
-# Key, heading and kind: text, words (that wrap), number (three digits), share; or a figure as text, for which
-# tables.js knows the key to sort by.
-Column = tuple[str, str, str]
-
-SUMMARY: list[Column] = [
-    ("variant", "variant", "text"),
-    ("text", "mean ratio [95 %]", "ratio"),
-    ("counted", "benchmarks", "number"),
-    ("of", "of", "number"),
-    ("faster", "faster", "number"),
-    ("slower", "slower", "number"),
-    ("same", "same", "number"),
-    ("undecided", "undecided", "number"),
-]
-RATIOS: list[Column] = [
-    ("variant", "variant", "text"),
-    ("value_text", "value", "value"),
-    ("text", "ratio to baseline [95 %]", "ratio"),
-    ("said", "verdict", "text"),
-    ("control_text", "ratio to control", "control"),
-    ("calls_text", "lock cost or calls per unit", "text"),
-    ("rss_mb", "RSS MB", "number"),
-    ("state", "state", "words"),
-]
-CALLS: list[Column] = [
-    ("variant", "variant", "text"),
-    ("benchmark", "benchmark", "text"),
-    ("call", "call", "text"),
-    ("calls", "calls per unit", "number"),
-    ("share", "of its calls", "share"),
-    ("failed", "failed per unit", "number"),
-    ("ms", "ms in it per unit", "number"),
-]
-WAITS: list[Column] = [
-    ("variant", "variant", "text"),
-    ("bin", "a wait lasted", "bin"),
-    ("waits", "waits", "number"),
-    ("share", "of its waits", "share"),
-]
-MEMORY: list[Column] = [("variant", "variant", "text"), ("benchmark", "benchmark", "text"), ("mb", "RSS MB", "number")]
-IMAGES: list[Column] = [
-    ("variant", "variant", "text"),
-    ("says", "the interpreter says", "words"),
-    ("tag", "image", "text"),
-    ("size_mb", "MB", "number"),
-    ("own_mb", "its own MB", "number"),
-    ("build_s", "build s", "number"),
-    ("state", "state", "words"),
-]
-CLAIMS: list[Column] = [
-    ("claim", "claim", "text"),
-    ("published", "published", "number"),
-    ("text", "ours [95 %]", "ratio"),
-    ("verdict", "verdict", "text"),
-]
-# Columns of the report's own tables that hold no figures.
-TEXT_KINDS = {"variant": "text", "probe": "text", "what it says": "words"}
-OF_FRAME = {"summary": SUMMARY, "ratios": RATIOS, "waits": WAITS, "memory": MEMORY, "images": IMAGES, "claims": CLAIMS}
-
-
-def tables_behind(charts: Sequence[Chart], texts: Mapping[str, Frame]) -> dict[str, Any]:
-    """Return the table behind each chart by the chart's name, the tables of details, and one of all calls."""
-    found = {chart.name: _behind(chart, texts) for chart in charts}
-    detailed = {
-        f"{chart.name} details": _text_table(name, texts)
-        for chart in charts
-        if (name := _detail_frame_of(chart)) and name in texts
-    }
-    every = {"frame": "calls", "where": {}, "row": "variant", "columns": CALLS}
-    return {**found, **detailed, "all-calls": {**every, "choose": ["benchmark"], "search": "call"}}
-
-
-def _detail_frame_of(chart: Chart) -> str:
-    """Return the name of the frame with a benchmark's details; empty for a chart of something else."""
-    return detail_frame_name(chart.where["benchmark"]) if chart.frame == "ratios" and chart.where else ""
-
-
-def charts_with_details(charts: Sequence[Chart], benchmarks: Sequence[Table]) -> set[str]:
-    """Return the names of the charts whose benchmarks have details or limits."""
-    known = detail_frames(benchmarks)
-    return {chart.name for chart in charts if _detail_frame_of(chart) in known}
-
-
-def _text_table(name: str, texts: Mapping[str, Frame]) -> dict[str, Any]:
-    """Return a table of texts from the report's own tables."""
-    columns = [(key, key, TEXT_KINDS.get(key, "text-number")) for key in texts[name][0]]
-    return {"frame": name, "where": {}, "row": "variant", "columns": columns}
-
-
-def _behind(chart: Chart, texts: Mapping[str, Frame]) -> dict[str, Any]:
-    if chart.frame == "calls":  # behind them: all that the probe counted
-        return _text_table(f"profile {chart.where['benchmark']}", texts)
-    if chart.frame == "points":
-        return _text_table(curve_table_name(chart.where["curve"]), texts)
-    columns = OF_FRAME[chart.frame]
-    if chart.name == "heat-map":
-        columns = [columns[0], ("benchmark", "benchmark", "text"), *columns[1:]]
-    return {"frame": chart.frame, "where": chart.where, "columns": columns, "row": chart.row}
-
-
-def profile_frames(benchmarks: Sequence[Table]) -> dict[str, Frame]:
-    """Return a frame for each profiled benchmark: the report's own table of what the probe counted."""
-    found = {}
-    for table in benchmarks:
-        for section in profile_sections([table]):
-            rows = [dict(zip(section.columns, row, strict=True)) for row in section.rows]
-            found[f"profile {frames.key_of(table)}"] = rows
-    return found
-
-
-def detail_frames(benchmarks: Sequence[Table]) -> dict[str, Frame]:
-    """Return a frame for each benchmark with details or limits: value, share of the limit and details of each row."""
-    return {detail_frame_name(frames.key_of(table)): frame for table in benchmarks if (frame := _detail_frame(table))}
-
-
-def detail_frame_name(benchmark: str) -> str:
-    return f"details {benchmark}"
-
-
-def _detail_frame(table: Table) -> Frame:
-    rows = [row for row in (*table.rows, *table.limits) if row.seconds is not None]
-    labels = [detail.label for detail in table.workload.details_of(table.benchmark)]
-    if not labels and not table.limits:
-        return []
-    return [
-        {
-            "variant": label_text(row.label),
-            table.benchmark.metric.label: value_text(table, row),
-            **({SHARE: share_text(row.share)} if table.limits else {}),
-            **dict(zip(labels, map(detail_text, row.details), strict=True)),
-        }
-        for row in rows
-    ]

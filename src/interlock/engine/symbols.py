@@ -1,0 +1,41 @@
+"""Names of functions that an image does not export: an image of its own for each build, found by its label.
+
+Its files are by build id, below /usr/lib/debug/.build-id, as debuggers look for them. By itself, because builds make
+such an image and cells that are profiled read it, which know nothing of each other.
+"""
+
+from __future__ import annotations
+
+from docker import DockerClient
+from docker.models.images import Image
+
+from interlock.engine.client import HASH_LABEL
+from interlock.engine.ownership import labels_of
+from interlock.untrusted import MOST_RECORD, joined
+
+# The stage of a variant's Dockerfile, and the label that has the content hash of the image whose symbols these are.
+STAGE, LABEL = "symbols", "interlock.symbols"
+FOLDER = "/usr/lib/debug"
+
+
+def symbols_tag(variant: str, profile: str) -> str:
+    """Return the tag of the image with a variant's symbols; a build of another profile has its own."""
+    return f"localhost/interlock/symbols:{variant}-{profile}"
+
+
+def symbols_of(client: DockerClient, image: Image, owner: str) -> bytes | None:
+    """Return the symbols of an image, or of what was built upon it, as a tar whose paths begin with debug/.
+
+    None if they are not here: an image that was pulled, or is none of ours, has none.
+    """
+    content_hash = image.labels.get(HASH_LABEL)
+    found = client.images.list(filters={"label": f"{LABEL}={content_hash}"}) if content_hash else []
+    if not found:
+        return None
+    # It is never started: there is nothing in it to start.
+    carrier = client.containers.create(found[0].id, ["-"], network_mode="none", labels=labels_of(owner))
+    try:
+        stream, _ = carrier.get_archive(FOLDER)
+        return joined(stream, MOST_RECORD)
+    finally:
+        carrier.remove(force=True)

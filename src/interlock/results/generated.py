@@ -1,0 +1,62 @@
+"""The project's generated files: which of them differ from what they are generated of, and writing those.
+
+By itself, because nothing else removes files of a clone: what proves that a file may go is to be read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from interlock.catalog.types import GENERATED
+from interlock.results.store import write_atomically
+
+
+def sync(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Write the generated files that differ, remove those that nothing generates any more, and return both."""
+    drifted = drift(root, files)
+    for path in drifted:
+        if path in files:
+            write_atomically(root / path, files[path])
+        else:
+            (root / path).unlink()
+    return drifted
+
+
+def drift(root: Path, files: Mapping[str, str]) -> list[str]:
+    """Return paths below `root` that are not as generated: they differ, are missing, or are left over."""
+    changed = [path for path, text in files.items() if _read_or_none(root / path) != text.encode()]
+    return sorted({*changed, *_left_over(root, files)})
+
+
+def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
+    """Return files of variants' folders in dockerfiles/ that prove to be generated and that nothing generates now.
+
+    Whatever else lies there is somebody's own: folders of helpers, and what a user put into a variant's folder.
+    """
+    dockerfiles = [
+        path for path in (root / "dockerfiles").glob("*/Dockerfile") if _is_generated(path, path.parent.name)
+    ]
+    there = [(made.parent, path) for made in dockerfiles for path in made.parent.rglob("*") if path.is_file()]
+    left = {str(path.relative_to(root)): (folder, path) for folder, path in there}
+    return {name for name, found in left.items() if name not in files and _was_written(root, *found)}
+
+
+def _was_written(root: Path, folder: Path, path: Path) -> bool:
+    """Whether a file of a variant's folder says that it is generated, or is a copy of a part that contexts have."""
+    name = str(path.relative_to(folder))
+    if name in {"Dockerfile", "build.sh", "finish.sh"}:
+        return _is_generated(path)
+    part = root / ("dockerfiles" if name == "fetch.sh" else "variants") / name
+    return _read_or_none(part) == path.read_bytes()
+
+
+def _is_generated(path: Path, variant: str = "") -> bool:
+    """Whether a file says in its first two lines that it is generated, of this variant if one is given."""
+    head = b"\n".join(path.read_bytes().split(b"\n")[:2])
+    before, _, after = GENERATED.partition("{name}")
+    return f"{before}{variant}{after if variant else ''}".encode() in head
+
+
+def _read_or_none(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None

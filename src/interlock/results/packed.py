@@ -1,0 +1,67 @@
+"""Raw values that come packed: an experiment's folder may have them in an archive, which is unpacked into the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import shutil
+import tarfile
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.errors import StoreError
+from interlock.results import store
+from interlock.untrusted import MIB
+
+# Of an experiment that comes with the package: its folders of cells (hatch_build.py packs them).
+VALUES_FILE = "values.tar.xz"
+MOST_FILES, MOST_FILE_BYTES, MOST_BYTES = 20_000, 64 * MIB, 1024 * MIB
+# HOST/VARIANT/WORKLOAD.json
+NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._+-]{0,199}/){2}[A-Za-z0-9][A-Za-z0-9._+-]{0,199}\.json")
+
+
+def has_values(folder: Path) -> bool:
+    """Return whether an experiment has its raw values; of most that come with the package only figures are there."""
+    return (folder / VALUES_FILE).is_file() or any(folder.glob("*/*/*.json"))
+
+
+def with_values(folder: Path, cache: Path) -> Path:
+    """Return the folder of an experiment, or a copy of it in the cache if its raw values are packed.
+
+    StoreError if they cannot be unpacked, have other files than an experiment's, or more than any has.
+    """
+    packed = folder / VALUES_FILE
+    if not packed.is_file():
+        return folder
+    copy = cache / "reference" / hashlib.sha256(packed.read_bytes()).hexdigest()[:16] / folder.name
+    if not copy.is_dir():
+        store.make_folder(copy.parent)
+        made = Path(tempfile.mkdtemp(dir=copy.parent))
+        try:
+            _unpack(packed, made)
+            shutil.copy(folder / store.EXPERIMENT_FILE, made)
+        except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
+            store.remove_folder(made)
+            raise StoreError(
+                file=str(packed), found=f"cannot be unpacked ({error})", todo="Restore it, or remove it."
+            ) from None
+        with suppress(OSError):  # another process was first
+            made.rename(copy)
+    return copy
+
+
+def _unpack(packed: Path, into: Path) -> None:
+    unpacked = 0
+    # As a stream, of which each file is looked at before it is unpacked.
+    with tarfile.open(packed, "r|xz") as archive:
+        for number, entry in enumerate(archive):
+            if not entry.isreg() or not NAME.fullmatch(entry.name) or entry.size > MOST_FILE_BYTES:
+                raise ValueError(f"{entry.name[:80]!r} is no file of an experiment")
+            unpacked += entry.size
+            if number >= MOST_FILES or unpacked > MOST_BYTES:
+                raise ValueError("it has more than any experiment")
+            content = archive.extractfile(entry)
+            if content is not None:
+                store.write_atomically(into / entry.name, content.read())

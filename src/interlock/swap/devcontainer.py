@@ -1,0 +1,75 @@
+"""The image line of a devcontainer.json, which is JSON with comments and commas behind the last item."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from interlock.errors import SwapError
+from interlock.swap.caveats import Caveat, Weight
+from interlock.swap.dockerfile import BOM, Span, line_of
+from interlock.swap.manifests import ImageManifest, Scope, make_entry
+
+BUILT_INSTEAD = {
+    "dockerFile": "it builds {}: swap that file",
+    "build": "it builds a Dockerfile: swap that file",
+    "dockerComposeFile": "it uses {}: swap that file",
+}
+# What nothing ends, a string or a comment, is looked at once and left for the parser to refuse.
+STRING = r'"(?:[^"\\\n]|\\.)*"?'
+COMMENT = re.compile(rf"{STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
+TRAILING_COMMA = re.compile(rf"{STRING}|,(?=\s*[}}\]])", re.DOTALL)
+NOT_LINE_END = re.compile(r"[^\n]")
+BETWEEN = re.compile(r"[\s:,]*")
+JSON = json.JSONDecoder(parse_int=float)  # an integer of thousands of digits would be refused
+
+
+def read_devcontainer(text: str, file: str) -> ImageManifest:
+    """Return the image line of a devcontainer.json."""
+    values = _top_level_values(_as_json(text), file)
+    image = values.get("image")
+    if image is None:
+        stays = tuple(
+            Caveat(line_of(text, values[key].start), said.format(values[key].of(text).strip('"')), Weight.KNOW)
+            for key, said in BUILT_INSTEAD.items()
+            if key in values
+        )
+        return ImageManifest(text, "image", "//", (), stays)
+    if text[image.start] != '"':
+        place = f"{file}:{line_of(text, image.start)}"
+        raise SwapError(file=place, key="image", found="is not a string", todo="Write the image's name there.")
+    entry = make_entry(text, 0, None, Span(image.start + 1, image.end - 1), [Scope(Span(0, len(text)))])
+    return ImageManifest(text, "image", "//", (entry,))
+
+
+def _as_json(text: str) -> str:
+    """Return JSON of the same length: blanks for comments, commas behind a last item and a byte order mark."""
+    without_comments = COMMENT.sub(lambda found: NOT_LINE_END.sub(" ", found[0]) if found[1] else found[0], text)
+    blanked = TRAILING_COMMA.sub(lambda found: " " if found[0] == "," else found[0], without_comments)
+    return " " + blanked[1:] if text.startswith(BOM) else blanked
+
+
+def _top_level_values(text: str, file: str) -> dict[str, Span]:
+    """Return where each value of the object stands that the text is."""
+    try:
+        found = JSON.decode(text) if text.strip() else None
+    except (json.JSONDecodeError, RecursionError) as error:
+        place = f"{file}:{error.lineno if isinstance(error, json.JSONDecodeError) else 1}"
+        raise SwapError(file=place, found="is not valid JSON with comments", todo="Correct it there.") from error
+    if not isinstance(found, dict):
+        raise SwapError(file=file, found="has no JSON object", todo="Name a devcontainer.json.")
+    values: dict[str, Span] = {}
+    at = _skip(text, text.index("{") + 1)
+    while text[at] != "}":
+        key, at = JSON.raw_decode(text, at)
+        start = _skip(text, at)
+        _, end = JSON.raw_decode(text, start)
+        values[key] = Span(start, end)
+        at = _skip(text, end)
+    return values
+
+
+def _skip(text: str, at: int) -> int:
+    """Return where the next key or value begins, or the object ends."""
+    found = BETWEEN.match(text, at)
+    return found.end() if found else at

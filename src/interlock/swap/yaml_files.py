@@ -1,0 +1,303 @@
+"""The image lines of compose files, Kubernetes manifests and pipelines of GitHub's and GitLab's."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import accumulate
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from interlock.errors import SwapError
+from interlock.swap.caveats import Caveat, Use, Weight
+from interlock.swap.dockerfile import Span, line_of
+from interlock.swap.image_names import python_image
+from interlock.swap.manifests import LINE, ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
+
+# Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
+LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
+CONTAINERS = frozenset({"container", "script"})
+# Where a swap ends with a refusal rather than after minutes.
+MOST_YAML, MOST_NESTED = 100_000, 200
+BRACKET = re.compile(r"[\[\]{}]")
+FLOW_QUOTES = frozenset({"'", '"'})
+# An anchor or a tag, which the parser counts as part of the value after it.
+PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+# Keys with what is run, those together that are parts of one command, and what is between the texts of a list.
+RUN_KEYS = (
+    (("entrypoint", "command", "args"), " "),
+    (("test",), " "),
+    *(((key,), "\n") for key in ("run", "script", "source", "before_script", "after_script")),
+)
+NamedImage = tuple[str | None, ScalarNode, Node]
+
+
+def read_manifest(text: str, file: str) -> ImageManifest:
+    """Return the image lines of a compose file or Kubernetes manifests; raise SwapError for any other YAML."""
+    documents = [node for node in _documents(text, file) if isinstance(node, MappingNode)]
+    services = [node for document in documents if isinstance(node := _get(document, "services"), MappingNode)]
+    if services:
+        found = [one for node in services for one in _service_images(node)]
+        inline = tuple(block for node in services for block in _inline_dockerfiles(text, node))
+        return ImageManifest(text, "service", "#", _entries(text, found, file), tuple(_built(services)), inline)
+    if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
+        found = [one for document in documents for one in _container_images(document, set())]
+        return ImageManifest(text, "container", "#", _entries(text, found, file), _other_images(documents, found))
+    if any(map(_is_ci, documents)):
+        found = [one for document in documents for one in _job_images(document)]
+        return ImageManifest(text, "job", "#", _entries(text, found, file), _other_images(documents, found))
+    raise SwapError(
+        file=file,
+        found="is no compose file (services), Kubernetes manifest (apiVersion, kind), or pipeline of GitHub or GitLab",
+        todo="Name a Dockerfile, a compose file, a manifest, a CI file or a devcontainer.json.",
+    )
+
+
+def values_of(text: str, file: str) -> list[str]:
+    """Return every scalar value of the file, in order."""
+    return [value for document in _documents(text, file) for value in _scalars(document, set())]
+
+
+# Of the parser, besides what it says of a line: `%YAML 9.9`, and comments that meet where it moves one of them.
+FAILURES = (YAMLError, ValueError, LookupError, TypeError, AttributeError, AssertionError, NotImplementedError)
+
+
+@lru_cache(maxsize=4)  # a swap reads the same text several times, and the parser takes a second for 100 KB
+def _documents(text: str, file: str) -> list[Node]:
+    if len(text) > MOST_YAML:
+        raise _yaml_error(file, f"it is longer than {MOST_YAML // 1000} KB")
+    depths = accumulate(1 if found[0] in "[{" else -1 for found in BRACKET.finditer(text))
+    if max(depths, default=0) > MOST_NESTED:
+        raise _yaml_error(file, "it is nested too deeply")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # it would be printed, with lines of the file
+            return list(YAML(typ="rt", pure=True).compose_all(text))
+    except RecursionError:
+        raise _yaml_error(file, "it is nested too deeply") from None
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise _yaml_error(f"{file}:{line}", error.problem or "a mistake") from None
+    except FAILURES as error:
+        raise _yaml_error(file, f"{type(error).__name__} {str(error)[:80]}".splitlines()[0]) from None
+
+
+def _yaml_error(where: str, problem: str) -> SwapError:
+    return SwapError(
+        file=where, found=f"is not valid YAML: {problem}", todo="Correct it (a template must be rendered)."
+    )
+
+
+def _scalars(node: Node | None, seen: set[int]) -> Iterator[str]:
+    """Yield the values below a node; what an alias repeats once, whatever it is repeated in."""
+    if isinstance(node, ScalarNode):
+        yield node.value
+    elif isinstance(node, MappingNode | SequenceNode) and id(node) not in seen:
+        seen.add(id(node))
+        for child in node.value:
+            for one in child if isinstance(child, tuple) else (child,):
+                yield from _scalars(one, seen)
+
+
+def _get(node: Node | None, key: str, seen: set[int] | None = None) -> Node | None:
+    """Return the value of a mapping's key, its own or a merged one (<<)."""
+    seen = set() if seen is None else seen
+    if not isinstance(node, MappingNode) or id(node) in seen:
+        return None
+    seen.add(id(node))
+    merged: list[Node] = []
+    for name, value in node.value:
+        if name.value == key:
+            return value  # type: ignore[no-any-return]
+        if name.value == "<<":
+            merged += value.value if isinstance(value, SequenceNode) else [value]
+    return next((found for one in merged if (found := _get(one, key, seen)) is not None), None)
+
+
+def _service_images(services: Node) -> Iterator[NamedImage]:
+    """Yield the images of services without `build`: with it, `image` names the result of the build."""
+    for key, service in services.value if isinstance(services, MappingNode) else []:
+        image = _get(service, "image")
+        if isinstance(image, ScalarNode) and _get(service, "build") is None:
+            yield key.value, image, service
+
+
+def _inline_dockerfiles(text: str, services: Node) -> Iterator[InlineDockerfile]:
+    """Yield the Dockerfiles in services; one that is not a literal text with one indentation is left out."""
+    for key, service in services.value if isinstance(services, MappingNode) else []:
+        node = _get(_get(service, "build"), "dockerfile_inline")
+        start = text.find("\n", node.start_mark.index) + 1 if isinstance(node, ScalarNode) else 0
+        if not isinstance(node, ScalarNode) or node.style != "|" or not start:  # YAML ends lines with more than \n
+            continue
+        lines = LINE.findall(text[start : node.end_mark.index])
+        indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
+        end = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(indent)), len(lines))
+        inside = lines[:end]
+        if indent and "".join(inside).strip():
+            span = Span(start, start + len("".join(inside)))
+            plain = "".join(line.removeprefix(indent) if line.strip("\r\n") else line for line in inside)
+            yield InlineDockerfile(str(key.value), line_of(text, start), span, indent, plain)
+
+
+def _built(services: Iterable[Node]) -> Iterator[Caveat]:
+    """Yield what to swap for each service that is built of a file of its own."""
+    for node in services:
+        for key, service in node.value if isinstance(node, MappingNode) else []:
+            build = _get(service, "build")
+            if build is not None and _get(build, "dockerfile_inline") is None:
+                said = f"'{key.value}' is built: swap {_build_file(build)}"
+                yield Caveat(key.start_mark.line + 1, said, Weight.KNOW)
+
+
+def _build_file(build: Node) -> str:
+    context, dockerfile = _get(build, "context"), _get(build, "dockerfile")
+    folder = build if isinstance(build, ScalarNode) else context
+    place = f"{str(folder.value).rstrip('/') if folder is not None else '.'}/"
+    return f"{place}{dockerfile.value if dockerfile is not None else 'Dockerfile'}"
+
+
+# Where images stand that are not swapped: of resources of others, of a job's services, of a step of GitHub's.
+OTHER_FIELD = re.compile(r"(?:.*\.)?(?:.*image(?:\.name)?|services(?:\.name)?|uses)")
+STEPS_IMAGE = "docker://"
+
+
+def _other_images(documents: Iterable[Node], found: Iterable[NamedImage]) -> tuple[Caveat, ...]:
+    """Return where documents name Python in other fields than those found."""
+    taken, stays = {id(image) for _, image, _ in found}, list[Caveat]()
+    for path, value in (one for document in documents for one in _fields(document, "", {*taken})):
+        image = str(value.value)
+        if path.endswith(".uses") != image.startswith(STEPS_IMAGE) or not OTHER_FIELD.fullmatch(path) or " " in image:
+            continue
+        if python_image(image.removeprefix(STEPS_IMAGE)) is not None:
+            said = f"{path} is {image}: edit it by hand"
+            stays.append(Caveat(value.start_mark.line + 1, said, Weight.KNOW))
+    return tuple(stays)
+
+
+def _fields(node: Node, path: str, seen: set[int]) -> Iterator[tuple[str, ScalarNode]]:
+    """Yield the scalars below a mapping, with their keys joined by dots; what an alias repeats once."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, ScalarNode):
+        yield path.removeprefix("."), node
+    elif isinstance(node, MappingNode):
+        for key, value in node.value:
+            yield from _fields(value, f"{path}.{key.value}", seen)
+    elif isinstance(node, SequenceNode):
+        for value in node.value:
+            yield from _fields(value, path, seen)
+
+
+# Keys of a GitLab file's top level that are no jobs.
+GITLAB_KEYS = frozenset({"default", "include", "stages", "variables", "workflow", "spec", "services", "cache"})
+
+
+def _is_github(document: Node) -> bool:
+    return _get(document, "jobs") is not None and _get(document, "on") is not None
+
+
+def _is_ci(document: Node) -> bool:
+    """Return whether a document is a workflow of GitHub's or a pipeline of GitLab's: a job there has a script."""
+    jobs = [value for _, value in document.value] if isinstance(document, MappingNode) else []
+    return _is_github(document) or any(_get(job, "script") is not None for job in jobs)
+
+
+def _job_images(document: Node) -> Iterator[NamedImage]:
+    """Yield the images that jobs of GitHub's or GitLab's run in, and those of GitLab's whole file."""
+    if not _is_ci(document) or not isinstance(document, MappingNode):
+        return
+    if _is_github(document):
+        held = _get(document, "jobs")
+        jobs = [(key, job, "container") for key, job in (held.value if isinstance(held, MappingNode) else [])]
+    else:
+        jobs = [
+            (key, job, "image")
+            for key, job in document.value
+            if key.value == "default" or str(key.value) not in GITLAB_KEYS
+        ]
+        jobs += [(key, document, "image") for key, _ in document.value if key.value == "image"]
+    for key, job, field in jobs:
+        image = _get(job, field)
+        inner = _get(image, "image") or _get(image, "name")
+        image = inner if inner is not None else image
+        if isinstance(image, ScalarNode):
+            yield key.value, image, job
+
+
+def _container_images(node: Node | None, seen: set[int]) -> Iterator[NamedImage]:
+    if id(node) in seen:  # an alias, perhaps to what it is in
+        return
+    seen.add(id(node))
+    if isinstance(node, SequenceNode):
+        for child in node.value:
+            yield from _container_images(child, seen)
+    elif isinstance(node, MappingNode):
+        for key, value in node.value:
+            held = value.value if str(key.value) in LISTS_OF_CONTAINERS and isinstance(value, SequenceNode) else []
+            for container in [*held, *([value] if str(key.value) in CONTAINERS else [])]:
+                image, name = _get(container, "image"), _get(container, "name")
+                if isinstance(image, ScalarNode):
+                    yield (str(name.value) if name is not None else None), image, container
+            yield from _container_images(value, seen)
+
+
+def _entries(text: str, found: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
+    """Return one entry for each position: services that share an image by an anchor have one."""
+    by_start: dict[int, list[NamedImage]] = {}
+    for one in found:
+        by_start.setdefault(one[1].start_mark.index, []).append(one)
+    all_scopes = {id(scope) for _, _, scope in found}
+    entries = []
+    for index, (_, same) in enumerate(sorted(by_start.items())):
+        name, image, _ = same[0]
+        scopes = [
+            Scope(Span(node.start_mark.index, node.end_mark.index), tuple(_uses(node, all_scopes - {id(node)})))
+            for node in {id(scope): scope for _, _, scope in same}.values()
+        ]
+        entries.append(make_entry(text, index, name, _image_span(text, image, file), scopes))
+    return tuple(entries)
+
+
+def _uses(node: Node, seen: set[int]) -> Iterator[Use]:
+    """Yield what is run in a service, container or job: its commands, probes and scripts; not what was seen before."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, SequenceNode):
+        for child in node.value:
+            yield from _uses(child, seen)
+    elif isinstance(node, MappingNode):
+        values = {str(key.value): value for key, value in node.value}
+        for keys, between in RUN_KEYS:
+            parts = [(values[key], said) for key in keys if key in values and (said := _said(values[key], between))]
+            if parts:
+                yield Use(parts[0][0].start_mark.line + 1, between.join(said for _, said in parts))
+        for value in values.values():
+            yield from _uses(value, seen)
+
+
+def _said(node: Node, between: str) -> str:
+    """Return a text, or a list of texts joined; nothing for what has keys."""
+    if isinstance(node, ScalarNode):
+        return str(node.value)
+    parts = node.value if isinstance(node, SequenceNode) else []
+    return between.join(str(part.value) for part in parts if isinstance(part, ScalarNode))
+
+
+def _image_span(text: str, image: ScalarNode, file: str) -> Span:
+    """Return the image's span without an anchor or a tag before it and without quotes."""
+    start, end = image.start_mark.index, image.end_mark.index
+    properties = PROPERTIES.match(text, start, end)
+    start = properties.end() if properties else start
+    if (image.style is not None and image.style not in FLOW_QUOTES) or "\n" in text[start:end]:
+        raise SwapError(
+            file=f"{file}:{image.start_mark.line + 1}",
+            found="the image is written over several lines",
+            todo="Write it on one line.",
+        )
+    return Span(start + 1, end - 1) if image.style else Span(start, end)

@@ -1,0 +1,33 @@
+"""What `why` refuses before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from interlock.cli import why
+from interlock.errors import UnsupportedHereError
+from interlock.results.experiments import EngineName
+
+
+@contextmanager
+def machine(*_: Any, **__: Any) -> Iterator[Any]:
+    """No container engine answers: this machine is the engine."""
+    yield SimpleNamespace(name=EngineName.HOST)
+
+
+@pytest.mark.parametrize("engine", [EngineName.HOST, None])
+def test_this_machine_as_the_engine_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, engine: EngineName | None
+) -> None:
+    built: list[Any] = []
+    monkeypatch.setattr(why, "ready_machine", machine)
+    monkeypatch.setattr(why, "build_variants", lambda *words: built.append(words))
+    with pytest.raises(UnsupportedHereError) as caught:
+        why.why_command("cpython-3.13", "locks/queue", engine=engine)
+    assert caught.value.key == "--engine"
+    assert built == []

@@ -1,0 +1,240 @@
+# ruff: noqa: E501  the texts are what people write
+"""What people write by hand: Dockerfiles, YAML, TOML, requirements, inventories, and the words of a command line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from interlock.analysis.pick import criteria
+from interlock.catalog import project, rendering
+from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.types import MOUNT, slug, split_label
+from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
+from interlock.catalog.workloads import Workload, WorkloadFile
+from interlock.cli.options import parse_duration, split_names
+from interlock.engine.packages import requirements
+from interlock.engine.registry.names import parse_registry
+from interlock.errors import SwapError
+from interlock.fleet.ansible import parse_inventory
+from interlock.results.store import require_name
+from interlock.swap import files, image_names
+from interlock.swap.writing import read_file
+from interlock.trial import options
+from tests.builders import ROOT
+from tests.fuzzing.damage import Form, Target, each, of_text
+from tests.swap.samples import PLAIN
+
+
+def _swap(name: str) -> Callable[[str, Path], object]:
+    def parse(text: str, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        read = read_file(path)
+        with contextlib.suppress(SwapError):
+            files.reverted_file(name, read)
+        return files.swapped_file(name, read, PLAIN, None, paths=True)
+
+    return parse
+
+
+def _corpus(*ends: str) -> Callable[[], Sequence[str]]:
+    @cache
+    def texts() -> list[str]:
+        paths = sorted(path for path in (ROOT / "tests/corpus").iterdir() if path.name.endswith(ends))
+        return [path.read_bytes().decode("utf-8", "replace") for path in paths]
+
+    return texts
+
+
+def _requirements(text: str, _: Path) -> object:
+    def read_text(path: Path) -> str:
+        if path.name != "r.txt":
+            raise FileNotFoundError(2, "no such file")
+        return text
+
+    found = requirements.read(["r.txt"], read_text, lambda path: path.name == "wheels")
+    places = requirements.local_places(found, MOUNT)
+    requirements.line_for(found, "numpy", "https://[::1/x.whl", places)
+    return requirements.pip_lines(found.lines, places), [requirements.display_text(one) for one in found.lines]
+
+
+@cache
+def _project() -> tuple[Catalog, Texts]:
+    return project.load(ROOT), project.read_texts(ROOT)
+
+
+def _written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return path
+
+
+def _variant(text: str, folder: Path) -> object:
+    """A variant among those of the project: read, held against all others, and rendered."""
+    path = _written(folder, "variants/cpython-3.13.toml", text)
+    catalog, texts = _project()
+    found = project._validate(folder, path, Variant, VariantFile, "cpython-3.13")
+    tag = found.image_tag("standard")
+    others = {name: one for name, one in catalog.variants.items() if one.image_tag("standard") != tag}
+    every = project._fill_in({**others, found.name: found}, catalog.differences.values())
+    whole = catalog.model_copy(update={"variants": every})
+    project.check_consistency(whole)
+    project._check_files(ROOT, whole)
+    rendering.provenance(every[found.name])
+    return rendering.render(every[found.name], catalog.bases[found.base], catalog.profiles, texts)
+
+
+def _workload(text: str, folder: Path) -> object:
+    path = _written(folder, "workloads/startup.toml", text)
+    found = project._validate(folder, path, Workload, WorkloadFile, "startup")
+    catalog, _ = _project()
+    project.check_consistency(catalog.model_copy(update={"workloads": {**catalog.workloads, found.name: found}}))
+    return found
+
+
+def _table(kind: Any, named: bool) -> Callable[[str, Path], object]:
+    def parse(text: str, folder: Path) -> object:
+        _written(folder, "variants/table.toml", text)
+        return project._load_table(folder, "variants/table.toml", kind, lambda name: {"name": name} if named else {})
+
+    return parse
+
+
+def _claims(text: str, folder: Path) -> object:
+    return project.load_claims(folder, _written(folder, "workloads/claims.toml", text))
+
+
+def _tomls(*patterns: str) -> Callable[[], Sequence[str]]:
+    @cache
+    def texts() -> list[str]:
+        paths = sorted(path for pattern in patterns for path in ROOT.glob(pattern))
+        return [path.read_text(encoding="utf-8") for path in paths if path.name not in SHARED]
+
+    return texts
+
+
+TABLES = ("bases", "profiles", "families", "differences")
+SHARED = tuple(f"{name}.toml" for name in TABLES)
+
+
+@cache
+def _tables() -> list[str]:
+    names = (*(f"variants/{name}" for name in TABLES), "workloads/conditions", "workloads/claims")
+    return [(ROOT / f"{name}.toml").read_text(encoding="utf-8") for name in names]
+
+
+def _kinds(*kinds: tuple[Any, bool]) -> list[Callable[[str, Path], object]]:
+    return [_table(kind, named) for kind, named in kinds]
+
+
+def _inventory(text: str, folder: Path) -> object:
+    """What ansible-inventory prints is JSON: anything else has no way into it."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        text = json.dumps({"_meta": {"hostvars": {text: {"kind": text, "registry": text}}}})
+    found = parse_inventory(folder / "inventory.yml", text)
+    return found.registry and parse_registry(found.registry, "registry")
+
+
+KIND = {"name": "epyc", "cpu": "AMD EPYC 9354P", "cores": 32, "kernel": "6.1.0"}
+INVENTORY = [
+    json.dumps(
+        {
+            "_meta": {
+                "hostvars": {
+                    "bench1": {"ansible_host": "192.0.2.1", "kind": KIND, "registry": "registry.example/team"},
+                    "bench2": {"kind": KIND, "registry": "registry.example/team"},
+                }
+            },
+            "all": {"children": ["ungrouped"]},
+        }
+    )
+]
+WORDS = (
+    "download=3", "download/many=2.5", "200MB", "1.5 GiB", "3.11.4", "3.14t", "2027-06-30", "end-of-life", "90s", "1.5h",
+    "cpython-3.13,cpython-3.14t+jit", ":8000/health", "web.example:80", "wrk -t1 -c16 -d3s {url}/path", "8000/tcp", "NAME=VALUE",
+    "2026-11-22-a", "registry.example:5000/team", "[::1]:5000/team", "cpython-3.13+no-gil",
+    "python:3.13-slim-trixie", "public.ecr.aws/docker/library/python:3.13@sha256:" + "0" * 64, "localhost/interlock/python:3.14t-trixie",
+    "${REGISTRY:-docker.io}/python:${VERSION:?no version}-slim", "$BASE", "mcr.microsoft.com/devcontainers/python:1-3.12-bookworm",
+)  # fmt: skip
+
+
+def _finite(number: float) -> None:
+    assert math.isfinite(number), number
+
+
+def _address(text: str) -> object:
+    return options.parse_address(text).url("172.17.0.2")
+
+
+def _load(text: str) -> object:
+    return options.with_url(options.load_words(text), "http://172.17.0.2:8000")
+
+
+def _names(text: str) -> object:
+    """Names of images as they stand in users' files, with variables."""
+    name = image_names.parse_name(text)
+    image_names.is_local(name)
+    with contextlib.suppress(image_names.UnsetVariable):
+        image_names.expand(text, {"VERSION": "3.13", "A": "$A"})
+    image_names.sole_variable(text)
+    return name.untagged, image_names.python_image(text)
+
+
+def _selected(text: str) -> object:
+    catalog, _ = _project()
+    chosen = split_names(text)
+    project.select_workloads(catalog.workloads, chosen)
+    return project.select_labels(catalog.variants, chosen)
+
+
+OPTIONS: tuple[Callable[[str], object], ...] = (
+    lambda text: criteria.parse_weights([text]),
+    lambda text: criteria.parse_weights(text.split(" ")),
+    lambda text: _finite(criteria.parse_size(text)),
+    criteria.parse_version,
+    criteria.parse_month,
+    lambda text: criteria.parse_phases([text]),
+    lambda text: _finite(parse_duration(text, "--budget")),
+    _selected,
+    _address,
+    lambda text: options.exposed_address([text]),
+    _load,
+    lambda text: options.settings_of("--env", [text], {"A": "b"}),
+    lambda text: require_name(text, "--name"),
+    lambda text: parse_registry(text, "--registry"),
+    slug,
+    split_label,
+    _names,
+)
+FILES = {
+    "Dockerfile": Target(_swap("Dockerfile"), _corpus(".Dockerfile")),
+    "compose, Kubernetes and CI YAML": Target(_swap("compose.yaml"), _corpus(".yaml", ".yml")),
+    "devcontainer.json": Target(_swap("devcontainer.json"), _corpus(".devcontainer.json", "devcontainer.json")),
+    "requirements": Target(
+        _requirements,
+        lambda: [
+            "numpy==2.0 --hash=sha256:00 ; python_version > '3'\n-r other.txt\n--index-url https://a:b@x/simple\n-e .[x]\n",
+            "a @ https://x/a-1.0-py3-none-any.whl#egg=a\n--find-links ./wheels\nfile:///x/b-1.tar.gz\n./wheels \\\n  # c\n",
+        ],
+    ),
+    "a variant's TOML": Target(_variant, _tomls("variants/*.toml")),
+    "TOML of workloads, claims and tables": Target(
+        each(
+            _workload,
+            _claims,
+            *_kinds((Base, False), (Profile, True), (Family, True), (Difference, True), (Condition, True)),
+        ),
+        lambda: [*_tomls("workloads/*.toml")(), *_tables()],
+    ),
+    "an inventory": Target(_inventory, lambda: INVENTORY, Form.JSON),
+    "options and names of images": Target(each(*map(of_text, OPTIONS)), lambda: WORDS),
+}  # fmt: skip

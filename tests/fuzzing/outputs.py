@@ -1,0 +1,251 @@
+# ruff: noqa: E501, RUF001  the texts are what others print
+"""What programs print: pip, interpreters, workloads, loads, profilers, builders, and the kernel in its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from interlock.catalog.workloads import Benchmark
+from interlock.engine.build import base, image
+from interlock.engine.packages import audit, pip_output
+from interlock.engine.protocol import Ended
+from interlock.engine.run import trials
+from interlock.engine.run.cells import parse_cpu_used, parse_memory_bytes
+from interlock.errors import InterlockError
+from interlock.fleet.ansible import first_failure
+from interlock.measure import adapters, disturbances, processes, profiling, services, stacks
+from interlock.measure.instructions import parse_cachegrind
+from interlock.measure.stacks import Work
+from interlock.results.profiles import CallCounts, PhaseCounts
+from interlock.trial.verdicts import gil_states
+from tests.builders import make_workload
+from tests.fuzzing.damage import Form, Target, each, of_text
+from tests.measure.test_profiling import REAL, bpf
+from tests.measure.test_services import BAD, DROPPED, GOOD, LATE, NONE, printed
+from tests.measure.test_stacks import DATA, FRAME
+
+
+def _pip(text: str) -> object:
+    return pip_output.blame(text, text), pip_output.last_words(text), pip_output.pip_version(text)
+
+
+@cache
+def _reports() -> list[str]:
+    item = {
+        "download_info": {"url": "https://x/a-1.whl", "archive_info": {"hashes": {"sha256": "0"}}},
+        "requested": True,
+        "metadata": {
+            "name": "a",
+            "version": "1",
+            "requires_dist": ["b>=1; python_version>'3'"],
+            "provides_extra": ["x"],
+        },
+    }
+    other = {**item, "metadata": {"name": "b", "version": "2"}, "requested_extras": ["y"]}
+    return [json.dumps({"version": "1", "install": [item, other], "environment": {"python_version": "3.13"}})]
+
+
+PROGRAM, COMMAND = Benchmark(name="add", metric=make_workload().benchmarks[0].metric), make_workload().benchmarks[0]
+SUITE, SCRIPT = (
+    make_workload("mine", kind=kind, program="mine.py", metric=COMMAND.metric, benchmarks=[])
+    for kind in (adapters.PYTEST, adapters.PYPERF)
+)
+
+
+def _said(text: str) -> object:
+    processes.parse_costs(text)
+    processes.printed_lines(text)
+    audit.parse(text)
+    gil_states(text.splitlines(), [text])
+    return first_failure(text)
+
+
+def _judged(text: str) -> None:
+    for workload in (make_workload(), SUITE, SCRIPT):
+        for ended in (Ended(0, text, text, False), Ended(2, text, text, False), Ended(137, text, text, False)):
+            processes.judge_process(workload, PROGRAM, ended)
+
+
+COST = '{"interlock_process": {"wall_s": 1.0, "user_s": 0.1, "sys_s": 0.1, "max_rss_bytes": 1, "exit_code": 0}}'
+SAID = [
+    f'{COST}\n{{"loops": 1, "values": [0.1]}}\n',
+    f'{{"interlock": 1, "loops": 10, "inner_loops": 2, "warmups": [0.1], "values": [0.1, 0.2], "metadata": {{"a": 1}}}}\n{COST}\n',
+    '{"name": "a", "version": "1", "files": ["a/__init__.py"]}\n{"bare": "off"}\n{"module": "a", "error": "", "by": ""}\n',
+    "1 0 0 json\n7 0 1 lxml.etree\n",
+    'fatal: [a]: FAILED! => {"msg": "no", "changed": false}\n',
+    "E   assert 1 == 2\nFAILED test_a.py::test_b - no\n",
+]
+PYPERF = json.dumps(
+    {
+        "benchmarks": [
+            {"runs": [{"metadata": {"loops": 4, "calibrate_loops": 4}, "values": [0.1], "warmups": [[1, 0.2]]}]}
+        ],
+        "metadata": {"name": "add", "unit": "second", "loops": 4, "inner_loops": 2},
+        "version": "1.0",
+    }
+)
+PYTEST = json.dumps(
+    {"benchmarks": [{"fullname": "test_a.py::add", "stats": {"data": [0.1, 0.2], "iterations": 3}}]}, indent=4
+)
+PIP = [
+    "Collecting numpy==9\n  ERROR: Could not find a version that satisfies the requirement numpy==9 (from versions: 1.0, 2.0)\n"
+    "ERROR: No matching distribution found for numpy==9\n",
+    "  error: subprocess-exited-with-error\n  × Building wheel for x (pyproject.toml) did not run successfully.\n"
+    "  │ exit code: 1\n  ╰─> [1 lines of output]\n      error: no\n      [end of output]\n",
+    "pip 24.0 from /usr/lib/python3/dist-packages/pip (python 3.13)\nHTTP error 404 while getting https://x/y.whl\n",
+    "The conflict is caused by:\n    The user requested a==1\n    b 2 depends on a==2\n\nERROR: ResolutionImpossible: see\n",
+]
+
+
+def _figures(text: str) -> object:
+    found = services.parse_wrk(text)
+    return found.problem
+
+
+def _fixed_rate(text: str) -> object:
+    found = services.parse_fixed_rate(text)
+    return found.problem or found.figures
+
+
+def _phases(text: str) -> object:
+    return profiling.profile_by_phases(profiling.parse_bpf(text), 100, command=False)
+
+
+def _stacks(text: str) -> None:
+    """The last line of what the profiler prints with stacks."""
+    data = profiling._json(text)
+    for read in (stacks.lock_sites_of, stacks.acquisitions_of):
+        try:
+            read(
+                data,
+                Work("work", PhaseCounts(total=6, ns=100, syscalls={"futex": CallCounts(calls=6, ns=46)}), 3),
+                lambda wanted: dict.fromkeys((((one[0], one[1], one[2]), one[3]) for one in wanted), 12),
+            )
+        except InterlockError:
+            continue
+
+
+class _Answers:
+    """A sandbox in which every process prints this."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def run(self, *_: Any) -> Ended:
+        return Ended(0, self.text, self.text, False)
+
+
+def _interpreter(text: str) -> None:
+    sandbox: Any = _Answers(text)
+    asked = stacks.Interpreter(sandbox)
+    for ask in (asked.frames, lambda: asked.lines([("/app/a.py", 1, "f", 4), ("/app/a.py", 1, "f", 8)])):
+        try:
+            ask()
+        except InterlockError:
+            continue
+
+
+def _profiles() -> list[str]:
+    place = {
+        "phase": "work",
+        "stack": "1",
+        "acquires": 4,
+        "contended": 3,
+        "parked": 1,
+        "wait_ns": 30,
+        "max_wait_ns": 20,
+        "held": 4,
+        "held_ns": 8,
+        "max_held_ns": 5,
+    }
+    pause = {"phase": "work", "stack": "3", "pauses": 2, "stopping_ns": 3, "ns": 9, "max_ns": 6}
+    offsets = dict.fromkeys(stacks.OFFSETS, 8)
+    return [
+        REAL,
+        bpf(),
+        'ready\n{"syscalls": {"read": 3, "futex": 2}, "total": 5}\n',
+        "==7== I refs:  1,234,567\n==7==\n",
+        json.dumps({**DATA, "probed": ["PyMutex_Lock"], "acquires": [place], "pauses": [pause]}),
+        json.dumps({"offsets": offsets, "files": ["/usr/lib/libpython3.13.so"], "missing": ""}),
+        json.dumps([[FRAME[3], 12]]),
+    ]
+
+
+def _kernel(text: str, folder: Path) -> object:
+    for name in ("proc/stat", "proc/vmstat", "proc/7/stat", "proc/7/cmdline"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    for name in ("thermal_throttle/core_throttle_count", "cpufreq/scaling_max_freq"):
+        path = folder / "sys/devices/system/cpu/cpu0" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return disturbances.sample(folder)
+
+
+KERNEL = [
+    "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 1\n",
+    "nr_free_pages 1\npswpin 3\npswpout 4\n",
+    "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10 18446744073709551615\n",
+    "usage_usec 10\nuser_usec 4\nsystem_usec 6\n",
+    "123456\n654321\n",
+    "anon 4096\nfile 0\ntotal_rss 5\n",
+    "2400000\n",
+]
+
+
+def _logs(text: str) -> None:
+    image.engine_failure(text, "cpython-3.13", "/x.log")
+    image.STEP.findall(text)
+    image.TRIED.findall(text)
+    image.no_answer(text, "/x")
+    trials.last_words(text)
+    trials.MADE.findall(text)
+    for line in text.splitlines():
+        trials.STEP.match(trials.COLOUR.sub("", line).rstrip())
+    base._failed(text, "nothing can be pulled")
+
+
+LOGS = [
+    "Step 1/3 : FROM python\n ---> 0123456789ab\nStep 2/3 : RUN make\ncc: error: no\n",
+    "#7 [2/3] RUN pip install x\n#7 0.312 ERROR: no such package\n------\n > [2/3] RUN pip install x:\n0.312 ERROR: no\n------\nDockerfile:2\n",
+    "interlock: step configure\ninterlock: tried https://x/y.tgz: curl: (22) The requested URL returned error: 404\ninterlock: exit 1\n",
+    "E: Unable to locate package x\nE: Release file is not valid yet\n",
+]
+
+
+def _facts(text: str) -> object:
+    return image.parse_facts(text)
+
+
+Parser = Callable[[str], object]
+LOADS: tuple[Parser, ...] = (
+    _figures,
+    _fixed_rate,
+    lambda text: adapters.outputs_of(SUITE, text),
+    lambda text: adapters.outputs_of(SCRIPT, text),
+    lambda text: adapters.tests_of(SUITE, text),
+    _judged,
+)
+PROFILERS: tuple[Parser, ...] = (
+    _phases,
+    profiling.parse_tracepoints,
+    profiling.parse_strace,
+    parse_cachegrind,
+    _stacks,
+    _interpreter,
+)
+OUTPUTS = {
+    "pip's output": Target(of_text(_pip), lambda: PIP),
+    "pip's report": Target(of_text(pip_output.parse_report), _reports, Form.JSON),
+    "a process's output": Target(of_text(_said), lambda: SAID, Form.LINES),
+    "an interpreter's facts": Target(of_text(_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\n"], refuses=(ValueError,)),
+    "a load's and a benchmark tool's output": Target(each(*map(of_text, LOADS)), lambda: [GOOD, BAD, DROPPED, LATE, NONE, printed(), PYPERF, f"x\n{PYTEST}\ny", *SAID], Form.LINES),
+    "profilers' output": Target(each(*map(of_text, PROFILERS)), cache(_profiles), Form.LINES),
+    "the kernel's tables": Target(each(_kernel, of_text(parse_cpu_used), of_text(parse_memory_bytes)), lambda: KERNEL),
+    "logs of builds": Target(of_text(_logs), lambda: LOGS),
+}  # fmt: skip

@@ -1,0 +1,141 @@
+"""What commands have written and read again: experiments, values, profiles, journals and small records."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cache
+from pathlib import Path
+
+from interlock.analysis import claims, comparison
+from interlock.catalog import project
+from interlock.cli.archives import _read_image_ids
+from interlock.engine import ownership
+from interlock.fleet.record import FleetRecord, read_facts
+from interlock.report import experiment as report
+from interlock.report.opening import opening_of
+from interlock.results import journal, store
+from interlock.results.answers import RecordedFigures
+from interlock.results.experiments import BuildRecord, Experiment
+from tests.builders import ROOT, make_claim, make_experiment, make_workload
+from tests.fleet.test_record import record
+from tests.fuzzing.damage import Form, Target, each
+from tests.results.writer import begun, entry_of, run_of
+
+REFERENCE = ROOT / "results/reference/2026-11-22-a"
+CELL = REFERENCE / "vm/cpython-2.7-pth-plain/startup.json"
+
+
+def _put(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8", errors="replace")
+    return path
+
+
+def _experiment(text: str, folder: Path) -> object:
+    return store.read_json(_put(folder / store.EXPERIMENT_FILE, text), Experiment)
+
+
+def _values(text: str, folder: Path) -> object:
+    path = _put(folder / "cell.json", text)
+    store.read_runs(path)
+    return store.read_values(path)
+
+
+def _profiles(text: str, folder: Path) -> object:
+    _put(folder / "x.profile.json", text)
+    return store.read_profiles(folder / "x.json")
+
+
+def _journal(text: str, folder: Path) -> object:
+    """An experiment whose process was killed: it is read with whatever its journal has, and can be read again."""
+    there = folder / "killed"
+    shutil.rmtree(there, ignore_errors=True)
+    there.mkdir()
+    store.write_json(there / store.EXPERIMENT_FILE, begun())
+    _put(there / store.JOURNAL_FILE, text)
+    found = store.read_experiment(there)
+    assert not (there / store.JOURNAL_FILE).exists()
+    store.read_cells(there, found)
+    assert store.read_experiment(there) == found
+    assert {path.name for path in folder.iterdir()} <= {"killed"}
+    return found
+
+
+def _report(text: str, folder: Path) -> object:
+    """An experiment of two variants with its values, whose record was changed: if it is read, it is reported."""
+    there = folder / "changed"
+    shutil.rmtree(there, ignore_errors=True)
+    there.mkdir()
+    _put(there / store.EXPERIMENT_FILE, text)
+    for label in (*VARIANTS, f"{VARIANTS[0]}+twin"):
+        runs = [run_of(block, "a").run for block in range(1, 4)]
+        store.write_runs(there / "box" / label / "locks.json", {"uncontended": runs})
+    described = store.read_experiment(there)
+    values, profiles = store.read_cells(there, described)
+    tables = comparison.tables(described, values, profiles)
+    claims.evaluate([make_claim()], described, values, profiles)
+    return report.markdown(described, tables, opening_of(described, values, _catalog()))
+
+
+@cache
+def _catalog() -> project.Catalog:
+    return project.load(ROOT)
+
+
+@cache
+def _experiments() -> list[str]:
+    return [make_experiment(VARIANTS).model_dump_json()]
+
+
+@cache
+def _journals() -> list[str]:
+    sum_of = _sum_of_begun()
+    first = journal.Begun(experiment=sum_of, workload=make_workload("locks"), facts={})
+    return ["\n".join([first.model_dump_json(), *(entry_of(1, block).model_dump_json() for block in (1, 2)), ""])]
+
+
+def _sum_of_begun() -> str:
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as there:
+        store.write_json(Path(there) / store.EXPERIMENT_FILE, begun())
+        return journal.sum_of(Path(there))
+
+
+def _small(text: str, folder: Path) -> None:
+    """Files of which a damaged one counts as none."""
+    store._made_of(_put(folder / "figures.json", text))
+    store.read_durations(_put(folder / "durations-standard.json", text).parent, "standard")
+    ownership.life_of(_put(folder / ownership.MARK, text).parent)
+
+
+@cache
+def _records() -> list[str]:
+    builds = ROOT / "results/reference/2026-11-21-b/builds.json"
+    small = [{"cpython-3.13": 12.5}, ownership.labels_of("matrix-1"), {"interlock/python:3.13": "sha256:0"}]
+    facts = {"name": "bench1", "cpu": "x", "cores": 2, "memory_bytes": 2**30, "kernel": "6.1", "system": "Debian"}
+    large = [record("2026-11-21", 60).model_dump_json(), builds.read_text(), (REFERENCE / "figures.json").read_text()]
+    return [*large, *map(json.dumps, [*small, facts])]
+
+
+VARIANTS = ("cpython-3.13", "cpython-3.14t")
+RECORDS = {
+    "experiment.json": Target(_experiment, cache(lambda: [(REFERENCE / "experiment.json").read_text()]), Form.JSON),
+    "a cell's values": Target(_values, cache(lambda: [CELL.read_text()]), Form.JSON),
+    "a cell's profiles": Target(_profiles, cache(lambda: [store.profile_path(CELL).read_text()]), Form.JSON),
+    "a report of a changed experiment": Target(_report, _experiments, Form.JSON),
+    "a journal": Target(_journal, _journals, Form.LINES),
+    "fleet.json, builds.json, figures.json and small records": Target(
+        each(
+            *(
+                lambda text, folder, kind=kind: store.read_json(_put(folder / "record.json", text), kind)
+                for kind in (FleetRecord, BuildRecord, RecordedFigures)
+            ),
+            lambda text, folder: _read_image_ids(_put(folder / "ids.json", text)),
+            lambda text, folder: read_facts(_put(folder / "facts.json", text)),
+            _small,
+        ),
+        _records,
+        Form.JSON,
+    ),
+}

@@ -1,0 +1,122 @@
+"""What `swap` says breaks does break, with the Python that it names; what it says to do instead works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.results.experiments import Built
+from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
+from tests.integration.test_swap import Run, output_of, run  # noqa: F401
+from tests.swap.samples import CORPUS
+
+# Debian's own python3.13 under names of images that a swap leaves alone: they contain more than Python.
+STAYING = ("localhost/distroless/python3-debian13:latest", "localhost/bitnami/python:3.13")
+
+
+@pytest.fixture(scope="module")
+def staying(client: Any, quick: Built) -> Iterator[None]:
+    for name in STAYING:
+        client.images.get(quick.tag).tag(*name.rsplit(":", 1))
+    yield
+    for name in STAYING:
+        client.images.remove(name)
+
+
+def placed(folder: Path, name: str, base: str = "") -> Path:
+    """A file of the corpus as the Dockerfile of a folder, on a base that this engine has."""
+    file = folder / "Dockerfile"
+    file.write_text((CORPUS / f"{name}.Dockerfile").read_text().replace("debian:trixie-slim", base))
+    return file
+
+
+def warned(err: str, line: int) -> str:
+    """What is said of a line to break."""
+    (found,) = [said for said in err.splitlines() if said.startswith("breaks") and f"Dockerfile:{line}: " in said]
+    return found
+
+
+@pytest.mark.usefixtures("staying")
+@pytest.mark.parametrize(
+    ("name", "line", "both"), [("compiled-for-distroless", 6, "1"), ("compiled-by-a-python-that-stays", 5, "deps")]
+)
+def test_what_is_compiled_for_one_python_does_not_load_in_another(
+    run: Run,  # noqa: F811
+    client: Any,
+    built: Images,
+    tmp_path: Path,
+    name: str,
+    line: int,
+    both: str,
+) -> None:
+    """In either direction; what is said to do is to swap the other stage too."""
+    image, file = built[FREE_THREADED], placed(tmp_path, name)
+    before = file.read_text()
+    code, _, err = run(file, "--to", FREE_THREADED, "--write", "--local")
+    assert code == 0
+    assert "does not load in python3.13" in warned(err, line)
+    assert f"--stage {both}" in warned(err, line)
+    with pytest.raises(Exception, match=r"cannot import name .*_lsprof"):
+        output_of(client, tmp_path, image.tag, *STAYING)
+    code, _, err = run(file, "--to", FREE_THREADED, "--stage", both, "--write", "--local")
+    assert code == 0
+    assert "does not load in python3.13" not in err
+    assert "/app/fast/_lsprof.cpython-313t" in output_of(client, tmp_path, image.tag, *STAYING)
+    assert run(file, "--revert", "--write")[0] == 0
+    assert file.read_text() == before
+
+
+def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
+    run: Run,  # noqa: F811
+    client: Any,
+    built: Images,
+    tmp_path: Path,
+) -> None:
+    file = placed(tmp_path, "packages-in-the-image")
+    _, _, err = run(file, "--to", QUICK, "--write", "--local")
+    assert "use cpython-3.13" in warned(err, 2)
+    with pytest.raises(Exception, match=r"No module named .*mod"):
+        output_of(client, tmp_path, built[QUICK].tag)
+    # The variant that is named is compiled for tests/proofs alone; this one has the same layout under its own version.
+    _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
+    assert "breaks" not in err
+    assert output_of(client, tmp_path, built[FREE_THREADED].tag) == (
+        "42 /usr/local/lib/python3.13t/site-packages/mod.py"
+    )
+
+
+def test_an_interpreter_in_one_binary_has_no_library_to_copy(
+    run: Run,  # noqa: F811
+    client: Any,
+    built: Images,
+    tmp_path: Path,
+) -> None:
+    image = built[FREE_THREADED]
+    assert image.base
+    file = placed(tmp_path, "libpython-copied", image.base.reference)
+    _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
+    assert "needs libpython" in warned(err, 5)
+    with pytest.raises(Exception, match=r"libpython3\.13t\.so\.1\.0"):
+        output_of(client, tmp_path, image.tag)
+
+
+def test_gunicorn_needs_threads(run: Run, client: Any, built: Images, tmp_path: Path) -> None:  # noqa: F811
+    """The real one, of an index; the last that runs on 2.7."""
+    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "2.7"]
+    wheels = ["--only-binary", ":all:", "-d", str(tmp_path / "wheels"), "gunicorn==19.10.0", "setuptools==44.1.1"]
+    subprocess.run([*download, *wheels], check=True)
+    file = placed(tmp_path, "gunicorn")
+    (tmp_path / "app.py").write_text("def app(environ, start_response):\n    return []\n")
+    _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
+    assert "needs threads" in warned(err, 6)
+    assert "use cpython-2.7" in warned(err, 6)
+    with pytest.raises(Exception, match="ImportError"):
+        output_of(client, tmp_path, built[NO_THREADS].tag)
+    _, _, err = run(file, "--to", PTH, "--write", "--local")
+    assert "needs threads" not in err
+    assert output_of(client, tmp_path, built[PTH].tag) == ""

@@ -1,0 +1,183 @@
+"""What an experiment that was ended goes on with: its own values, on its own host, with its own images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.errors import StoreError, UsageError
+from interlock.measure import recording
+from interlock.measure.cells import Cell
+from interlock.measure.processes import in_block, program_run
+from interlock.results import store
+from interlock.results.experiments import Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
+from interlock.results.profiles import CellProfile
+from interlock.results.runs import suite_of
+from interlock.results.store import read_runs
+from tests.builders import (
+    OK,
+    make_built,
+    make_cell,
+    make_cost,
+    make_experiment,
+    make_network,
+    make_profile,
+    make_settings,
+    make_workload,
+)
+
+NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
+FAILED = Outcome(state=State.FAILED, reason="it crashed")
+SANDBOX = make_network().open_limits_sandbox()
+
+
+def ended(**changes: Any) -> Experiment:
+    """Three workloads: one complete, one cut short, one that was not reached."""
+    names = ["locks", "startup", "write"]
+    settings = make_settings(["base", "a"]).model_copy(update={"workloads": names})
+    times = Times(preparing_s=1, measuring_s=10, profiling_s=2)
+    cells = [make_cell(label, name, times=times) for name in names[:2] for label in ("base", "a")]
+    cells += [make_cell(label, "write", NOT_REACHED) for label in ("base", "a")]
+    parts: dict[str, Any] = {
+        "settings": settings,
+        "workloads": {name: make_workload(name) for name in names},
+        "cells": cells,
+        "times": {"locks": times, "startup": times},
+        "order": {"locks": [["base"]], "startup": [["base", "a"]]},
+        "warnings": ["locks: busy"],
+        "unfinished": ["startup"],
+        "ended_by": "Ctrl-C",
+        "measuring_s": 20.0,
+    }
+    return make_experiment(["base", "a"], **{**parts, **changes})
+
+
+def test_what_is_cut_short_and_what_was_not_reached_remains() -> None:
+    assert recording.remaining(ended()) == ["startup", "write"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"times": {}, "ended_by": ""}, {"unfinished": [], "settings": make_settings(["base", "a"])}]
+)
+def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        recording.remaining(ended(**changes))
+    assert caught.value.key == "--resume"
+
+
+@pytest.mark.parametrize(("key", "value"), [("name", "other"), ("cpu", "Another CPU"), ("cores", 64)])
+def test_another_host_is_refused_with_what_is_another(key: str, value: object) -> None:
+    experiment = ended(host=make_experiment().host | {"name": "box", "cpu": "Example", "kernel": "6.1"})
+    here = {**experiment.host, "kernel": "6.18"}
+    recording.require_same_host(experiment, here)
+    with pytest.raises(UsageError, match=f"{key} .*{value}"):
+        recording.require_same_host(experiment, {**here, key: value})
+
+
+def test_another_image_is_refused_with_its_variant() -> None:
+    experiment = ended()
+    recording.require_same_images(experiment, experiment.images)
+    rebuilt = make_built("a").model_copy(update={"image_id": "sha256:other"})
+    with pytest.raises(UsageError, match=r"^--resume: a\b"):
+        recording.require_same_images(experiment, [make_built("base"), rebuilt])
+
+
+def test_a_workload_that_goes_on_must_be_what_it_was_and_one_that_is_complete_need_not() -> None:
+    experiment = ended()
+    changed = {name: make_workload(name, summary="another") for name in experiment.workloads}
+    same = experiment.workloads
+    recording.require_same_workloads(experiment, {**same, "locks": changed["locks"], "write": changed["write"]})
+    with pytest.raises(UsageError, match=r"workloads/startup\.toml"):
+        recording.require_same_workloads(experiment, {**same, "startup": changed["startup"]})
+    with pytest.raises(UsageError, match="'write'"):
+        recording.require_same_workloads(experiment, {"startup": same["startup"]})
+
+
+def write_values(path: Path, *blocks: int) -> None:
+    workload = make_workload()
+    benchmark = workload.benchmarks[0]
+    runs = []
+    for block in blocks:
+        output = ProgramOutput(interlock=1, loops=2, inner_loops=1, values=[0.5, 0.25 * block])
+        runs.append(in_block(program_run(workload, benchmark, output, make_cost(1.0)), block, Estimator.MEDIAN))
+    suite = suite_of({benchmark.name: runs})
+    assert suite is not None
+    path.parent.mkdir(parents=True)
+    suite.dump(str(path))
+
+
+def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_written(tmp_path: Path) -> None:
+    outcomes = {"uncontended": OK, "other": FAILED, "late": NOT_REACHED}
+    times = Times(measuring_s=10)
+    experiment = ended(cells=[make_cell("a", benchmarks=outcomes, notes=["a note"], times=times)])
+    path = store.cell_path(tmp_path, "box", "a", None, "locks")
+    write_values(path, 1, 2)
+    profile = make_profile()
+    store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": profile}))
+    cell = Cell(Subject(variant="a", image_id="i"), SANDBOX)
+    recording.Earlier(tmp_path, experiment).restore(cell, "locks")
+    assert [run.values for run in cell.runs["uncontended"]] == [(0.25, 0.125), (0.25, 0.25)]
+    assert cell.profiles == {"uncontended": profile}
+    # What failed stays so; what was not measured is measured.
+    assert cell.outcomes == {"other": FAILED}
+    assert cell.notes == ["a note"]
+    assert cell.clock.times == times
+    # Written again, it is the same file.
+    suite = suite_of(cell.runs)
+    assert suite is not None
+    suite.dump(str(tmp_path / "again.json"))
+    assert store.read_values(tmp_path / "again.json") == store.read_values(path)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "locks.json").write_text("{")
+    with pytest.raises(StoreError, match=r"locks\.json"):
+        read_runs(tmp_path / "locks.json")
+    assert read_runs(tmp_path / "absent.json") == {}
+
+
+def part(**changes: Any) -> Experiment:
+    """What the second command measured: the rest of `startup`, of which `a` was opened again."""
+    times = Times(preparing_s=2, measuring_s=7)
+    cells = [
+        *(make_cell(label, "locks", NOT_REACHED) for label in ("base", "a")),
+        make_cell("base", "startup", NOT_REACHED),
+        make_cell("a", "startup", FAILED, times=Times(measuring_s=17)),
+        *(make_cell(label, "write", NOT_REACHED) for label in ("base", "a")),
+    ]
+    order = {"startup": [["a"]]}
+    return ended(
+        cells=cells, times={"startup": times}, order=order, warnings=["startup: hot"], unfinished=[], ended_by="",
+        measuring_s=7.0, started="2027-01-01", **changes,
+    )  # fmt: skip
+
+
+def test_the_record_of_both_parts_keeps_what_was_complete_and_has_the_rest_as_it_is_now() -> None:
+    before, now = ended(), part()
+    found = recording.joined(before, now)
+    states = {(cell.label, cell.workload): cell.outcome.state for cell in found.cells}
+    assert states == {
+        ("base", "locks"): State.OK,
+        ("a", "locks"): State.OK,
+        ("base", "startup"): State.OK,  # not opened again: as it was
+        ("a", "startup"): State.FAILED,
+        ("base", "write"): State.NOT_MEASURED,
+        ("a", "write"): State.NOT_MEASURED,
+    }
+    assert found.started == before.started
+    assert (found.measuring_s, found.duration_s) == (27.0, 25.0)
+    assert found.times["locks"] == before.times["locks"]
+    assert found.times["startup"] == Times(preparing_s=3, measuring_s=17, profiling_s=2)
+    assert found.order == {"locks": [["base"]], "startup": [["base", "a"], ["a"]]}
+    assert found.warnings == ["locks: busy", "startup: hot"]
+    assert (found.unfinished, found.ended_by) == ([], "")
+    assert recording.remaining(found) == ["write"]
+
+
+def test_what_was_unfinished_and_not_reached_again_stays_so() -> None:
+    now = part().model_copy(update={"times": {}, "order": {}, "ended_by": "SIGTERM"})
+    found = recording.joined(ended(), now)
+    assert found.unfinished == ["startup"]
+    assert recording.remaining(found) == ["startup", "write"]

@@ -1,0 +1,90 @@
+"""Values that come in one archive: unpacked into the cache, or refused with a sentence, and nothing lands elsewhere."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import StoreError
+from interlock.results import packed, store
+
+NAME = "box/cpython-3.13/startup.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "2026-11-21-a"
+    made.mkdir()
+    (made / store.EXPERIMENT_FILE).write_text("{}")
+    return made
+
+
+def pack(folder: Path, *names: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"values") -> Path:
+    path = folder / packed.VALUES_FILE
+    with tarfile.open(path, "w:xz") as archive:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.size, entry.linkname = kind, len(data), "../../x"
+            archive.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def refused(folder: Path, cache: Path, said: str = r"values") -> None:
+    before = {path for path in folder.parent.rglob("*") if cache not in path.parents}
+    with pytest.raises(StoreError, match=said):
+        packed.with_values(folder, cache)
+    assert {path for path in folder.parent.rglob("*") if cache not in path.parents} - before <= {cache}
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_packed_values_are_unpacked_into_the_cache(folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert not packed.has_values(folder)
+    assert packed.with_values(folder, cache) == folder
+    pack(folder, NAME)
+    assert packed.has_values(folder)
+    for _ in range(2):
+        copy = packed.with_values(folder, cache)
+        assert copy.name == folder.name
+        found = {str(path.relative_to(copy)): path.read_text() for path in copy.rglob("*") if path.is_file()}
+        assert found == {store.EXPERIMENT_FILE: "{}", NAME: "values"}
+    assert len(list(copy.parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\xfd7zXZ\x00", bytes(10_240)])
+def test_values_that_are_no_archive_are_refused(folder: Path, tmp_path: Path, content: bytes) -> None:
+    (folder / packed.VALUES_FILE).write_bytes(content)
+    refused(folder, tmp_path / "cache")
+
+
+def test_values_that_were_cut_or_changed_are_refused(folder: Path, tmp_path: Path) -> None:
+    path = pack(folder, NAME)
+    whole = path.read_bytes()
+    for data in (whole[:60], whole[:80] + b"xxxx" + whole[84:]):
+        path.write_bytes(data)
+        refused(folder, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", ["../../../x.json", "/tmp/x.json", "box/../x.json", "a/b/c/d.json", "box/v/x.py", "x"])
+def test_values_that_would_land_elsewhere_are_refused(folder: Path, tmp_path: Path, name: str) -> None:
+    pack(folder, name)
+    refused(folder, tmp_path / "cache", "no file of an experiment")
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_values_that_are_no_files_are_refused(folder: Path, tmp_path: Path, kind: bytes) -> None:
+    pack(folder, NAME, kind=kind, data=b"")
+    refused(folder, tmp_path / "cache", "no file of an experiment")
+
+
+def test_values_that_unpack_to_too_much_are_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(folder, NAME, "box/cpython-3.13/locks.json")
+    monkeypatch.setattr(packed, "MOST_BYTES", 10)
+    refused(folder, tmp_path / "cache", "more than any")
+    monkeypatch.setattr(packed, "MOST_FILE_BYTES", 5)
+    refused(folder, tmp_path / "cache", "no file of an experiment")

@@ -1,0 +1,127 @@
+"""What others wrote is read up to a limit."""
+
+from __future__ import annotations
+
+import errno
+import io
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.table import Table
+from rich.text import Text
+
+from interlock import untrusted
+from interlock.cli.options import PlainConsole
+from interlock.errors import StoreError, WorkloadError
+from interlock.results import store
+from interlock.results.experiments import Experiment
+from interlock.untrusted import parse_json, printable
+
+
+def test_a_file_is_read_up_to_its_limit_and_a_device_without_an_end_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345\r\n")
+    assert untrusted.read_bytes(tmp_path / "a", 7) == b"12345\r\n"
+    assert untrusted.read_text(tmp_path / "a") == "12345\n"
+    for path in (tmp_path / "a", Path("/dev/zero")):
+        with pytest.raises(OSError, match="MiB") as caught:
+            untrusted.read_bytes(path, 6)
+        assert caught.value.errno == errno.EFBIG
+
+
+def test_no_more_is_asked_for_than_fits() -> None:
+    asked = []
+
+    def parts() -> Iterator[bytes]:
+        for number in range(10):
+            asked.append(number)
+            yield b"abc"
+
+    assert untrusted.joined(parts(), 7) == b"abcabca"
+    assert asked == [0, 1, 2]
+
+
+def test_a_record_that_is_too_long_is_refused_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "experiment.json").write_bytes(b" " * 100)
+    monkeypatch.setattr(untrusted, "MOST_RECORD", 99)
+    with pytest.raises(StoreError, match="MiB"):
+        store.read_json(tmp_path / "experiment.json", Experiment)
+
+
+ESC = "\x1b"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("plain, with ä, 漢 and 🐍\tand a tab\n", "plain, with ä, 漢 and 🐍\tand a tab\n"),
+        (f"{ESC}[1;31mred{ESC}[0m", "red"),
+        ("\x9b2Jcleared", "cleared"),
+        (f"{ESC}]0;a title\x07text", "text"),
+        (f"{ESC}]8;;https://x.invalid{ESC}\\link{ESC}]8;;{ESC}\\", "link"),
+        (f"{ESC}]52;c;aGk=", "52;c;aGk="),
+        (f"{ESC}Pq#0;2;0;0;0{ESC}\\picture", "picture"),
+        (f"{ESC}c{ESC}(0reset", "reset"),
+        (f"{ESC}{ESC}[[31mnested", "31mnested"),
+        ("50 %\r100 %\r\ndone\n", "50 %\n100 %\ndone\n"),
+        ("a\x00b\x08c\x7fd\x85e", "abcde"),
+        ("\u202etxt.exe\u202c \u2066x\u2069", "txt.exe x"),
+        ("half \udc9b", "half \ufffd"),
+    ],
+)
+def test_what_steers_a_terminal_is_removed_and_the_rest_stays(text: str, left: str) -> None:
+    assert printable(text) == left
+
+
+@given(st.text(st.characters() | st.sampled_from("\x1b\x9b[]0;mPX\\\x07")))
+def test_nothing_is_left_but_characters_that_are_shown(text: str) -> None:
+    cleaned = printable(text)
+    assert {unicodedata.category(one) for one in cleaned if one not in "\n\t"}.isdisjoint({"Cc", "Cs"})
+    assert printable(cleaned) == cleaned
+    cleaned.encode()
+
+
+def test_a_long_text_takes_no_longer_than_its_length() -> None:
+    for introducer in ("\x1b]", "\x9d", "\x1b[", "\x1b ", "\x9d" + "a" * 4000, "\x9b" + "0" * 4000):
+        text = introducer * (200_000 // len(introducer))
+        assert "\x1b" not in printable(text)
+
+
+def test_a_console_prints_no_escape_and_reads_no_markup() -> None:
+    table = Table(f"{ESC}[2Jcolumn [/bold]")
+    table.add_row(f"[red]row{ESC}[0m")
+    for terminal in (True, False):
+        stream = io.StringIO()
+        console = PlainConsole(
+            file=stream, force_terminal=terminal, color_system="standard" if terminal else None, width=60
+        )
+        console.print(f"x{ESC}[2J[/y]", highlight=False)
+        console.print(Text(f"{ESC}]0;owned{ESC}\\styled", style="red"))
+        console.print(table)
+        shown = stream.getvalue()
+        assert f"{ESC}[2J" not in shown
+        assert "owned" not in shown
+        assert "\x07" not in shown
+        assert (f"{ESC}[31mstyled" in shown) is terminal
+        assert {"x[/y]", "[red]row", "[/bold]"} <= {word for word in shown.split() if "[" in word} | {"[/bold]"}
+
+
+def test_an_error_has_no_control_character_wherever_it_is_written() -> None:
+    error = WorkloadError(key="a\x1b[31m", found="it said \x1b]0;x\x07no", todo="Look.\r\n")
+    assert [error.key, error.found, str(error)] == ["a", "it said no", "key 'a': it said no. Look.\n"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 20_000, '{"a":' * 20_000, "9" * 5000, b"\xff"])
+def test_what_is_no_json_or_nested_without_end_is_one_kind_of_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text)
+
+
+def test_an_error_of_a_very_long_name_says_its_beginning_and_its_end() -> None:
+    error = WorkloadError(key="k", found=f"'begin{'x' * 80_000}end' is no image", todo="Look.")
+    assert len(str(error)) < 10_000
+    assert "'begin" in str(error)
+    assert "end' is no image. Look." in str(error)

@@ -1,0 +1,254 @@
+"""Commands that a signal ends at a random moment: nothing of theirs is left, and the next start does all of it.
+
+INTERLOCK_TORTURE_SIGNALS is how often each command is ended, by KILL, TERM, HUP and INT in turn. After KILL, `interlock
+clean` removes what the killed process could not. Matrices without profiles are in test_ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+import docker
+import pytest
+
+from interlock.engine.ownership import PID, PREFIX
+from interlock.results import store
+from interlock.results.answers import Trial
+from tests.builders import ROOT
+from tests.integration.images import QUICK
+from tests.integration.registries import registry
+from tests.integration.test_trial import BUILD, OWN_IMAGE, write_service
+from tests.integration.toys import TOYS, add_toy_bases, copy_project, toy_tarball, toy_variant
+from tests.simulated import make_project
+from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, count, values_of
+from tests.torture.test_two_at_once import forget
+
+TIMES = int(os.environ.get("INTERLOCK_TORTURE_SIGNALS", "10"))
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+PROMISE = "a command that a signal ends leaves nothing, and works again: {}"
+GONE_S = 30
+
+
+@dataclass
+class Attempts:
+    """A command that is ended again and again, in an environment of its own, and what was wrong with it."""
+
+    words: Callable[[int], Sequence[str]]  # its command line by the number of the attempt
+    cwd: Path
+    temporary: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    before: Callable[[int], None] = lambda _: None
+    wrong: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.temporary.mkdir(exist_ok=True)
+        self.environment = {**os.environ, "TMPDIR": str(self.temporary), **self.environment}
+
+    def run(self, words: Sequence[str]) -> tuple[int, str]:
+        done = subprocess.run(
+            words, cwd=self.cwd, env=self.environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+        )
+        return done.returncode, done.stdout[-1000:] + done.stderr[-1000:]
+
+    def usual_s(self) -> float:
+        """How long the command takes that nothing ends."""
+        self.before(-1)
+        start_s = time.monotonic()
+        code, said = self.run(self.words(-1))
+        assert code == 0, said
+        return time.monotonic() - start_s
+
+    def ended(self, number: int, which: signal.Signals, after_s: float) -> None:
+        """Start it, end it, and look for what it left."""
+        self.before(number)
+        path = self.temporary / "said"
+        with path.open("wb") as said:
+            process = subprocess.Popen(
+                self.words(number), cwd=self.cwd, env=self.environment, stdout=said, stderr=said, start_new_session=True
+            )
+            time.sleep(after_s)
+            process.send_signal(which)
+            code = process.wait(LIMIT_S)
+        text = path.read_text(errors="replace")
+        path.unlink()
+        when = f"{which.name} after {after_s:.1f} s"
+        if code not in {0, -which, 128 + which} or "Traceback" in text:
+            self.wrong.append(f"{when}: it left with {code}: {text[-800:]}")
+        if which == signal.SIGKILL:
+            cleaned, text = self.run([*INTERLOCK, "clean"])
+            self.wrong += [] if cleaned == 0 else [f"{when}: clean: {text}"]
+        self.wrong += [f"{when}: {what} is left" for what in self.left(process.pid)]
+
+    def left(self, pid: int) -> list[str]:
+        """What there is of a process in the engine and among temporary folders, once that had time to go."""
+        limit_s = time.monotonic() + GONE_S
+        while (found := [*things_of(pid), *folders_in(self.temporary)]) and time.monotonic() < limit_s:
+            time.sleep(0.5)
+        return found
+
+
+def things_of(pid: int) -> list[str]:
+    client, mine = docker.from_env(), {"label": f"{PID}={pid}"}
+    found = [*client.containers.list(all=True, filters=mine, ignore_removed=True)]
+    found += [*client.volumes.list(filters=mine), *client.networks.list(filters=mine)]
+    found += client.images.list(filters={**mine, "dangling": True})
+    return [f"{type(one).__name__} {one.id}" for one in found]
+
+
+def folders_in(temporary: Path) -> list[str]:
+    return [str(path) for path in temporary.glob(f"{PREFIX}*")]
+
+
+def moments(usual_s: float, times: int = TIMES) -> Iterator[tuple[int, signal.Signals, float]]:
+    for number, which in enumerate(islice(cycle(SIGNALS), times)):
+        yield number, which, random.uniform(0.1, usual_s)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    found = copy_project(ROOT, tmp_path / "project", [QUICK], ["startup"])
+    add_toy_bases(found)
+    return found
+
+
+def toys(project: Path, count_of: int) -> tuple[list[str], dict[str, str]]:
+    """Add variants that nobody has built; return their names and the environment in which their sources are found."""
+    mirror = project.parent / "mirror"
+    names = [f"toy-{uuid.uuid4().hex[:8]}" for _ in range(count_of)]
+    for name in names:
+        sha256 = toy_tarball(mirror, f"{name}.tgz", f"sleep 1; echo {name}")
+        toy_variant(project, name, f"{name}.tgz", sha256, base=TOYS)
+    return names, {"INTERLOCK_SOURCE_MIRROR": str(mirror)}
+
+
+def test_a_build(project: Path, tmp_path: Path, record_property: Record) -> None:
+    names, environment = toys(project, TIMES + 1)
+    try:
+        tried = Attempts(lambda turn: [*INTERLOCK, "build", names[turn]], project, tmp_path / "tmp", environment)
+        for turn, which, after_s in moments(tried.usual_s()):
+            tried.ended(turn, which, after_s)
+            code, said = tried.run(tried.words(turn))
+            tried.wrong += [] if code == 0 else [f"built again: {said}"]
+            images = docker.from_env().images.list(name=f"localhost/interlock/python:{names[turn]}-{TOYS}")
+            tried.wrong += [] if len(images) == 1 else [f"{len(images)} images have the tag"]
+    finally:
+        forget(*names)
+    count(record_property, PROMISE.format("build"), TIMES, len(tried.wrong))
+    assert tried.wrong == []
+
+
+def test_a_matrix_with_profiles(tmp_path: Path, record_property: Record) -> None:
+    results = tmp_path / "results"
+    matrix = ["matrix", "--variants", QUICK, "--workloads", "startup", "--rounds", "2", "--quick"]
+    tried = Attempts(
+        lambda turn: [*INTERLOCK, *matrix, "--name", f"tried-{turn}", "--results", str(results)],
+        ROOT,
+        tmp_path / "tmp",
+    )
+    for turn, which, after_s in moments(tried.usual_s()):
+        tried.ended(turn, which, after_s)
+        folder = results / f"tried-{turn}"
+        if (folder / store.EXPERIMENT_FILE).is_file():
+            before, described = values_of(folder), store.read_experiment(folder)
+            if described.ended_by:
+                code, said = tried.run([*INTERLOCK, "matrix", "--resume", folder.name, "--results", str(results)])
+                tried.wrong += [] if code == 0 else [f"resumed: {said}"]
+            tried.wrong += [] if before <= values_of(folder) else ["values are lost"]
+            code, said = tried.run([*INTERLOCK, "report", str(folder)])
+        else:
+            code, said = tried.run(tried.words(turn))
+        tried.wrong += [] if code == 0 else [f"again: {said}"]
+    count(record_property, PROMISE.format("matrix with profiles"), TIMES, len(tried.wrong))
+    assert tried.wrong == []
+
+
+@pytest.fixture
+def own_image() -> Iterator[None]:
+    """An official image, by the name that a registry of one's own has for it."""
+    client = docker.from_env()
+    (found, *_) = client.images.list(filters={"label": f"interlock.variant={QUICK}"})
+    found.tag(OWN_IMAGE)
+    yield
+    client.images.remove(OWN_IMAGE, force=True)  # the name alone: the image has another
+
+
+def test_a_trial(project: Path, tmp_path: Path, own_image: None, record_property: Record) -> None:
+    service = write_service(tmp_path / "service")
+    words = [
+        "trial", str(service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/", "--http", ":8000/health", "--rounds", "1",
+        "--variants", QUICK, "--profile", "standard",
+    ]  # fmt: skip
+    before = sorted(path.read_bytes() for path in service.iterdir())
+    tried = Attempts(
+        lambda turn: [*INTERLOCK, *words, "--output", str(tmp_path / f"trial-{turn}")], project, tmp_path / "tmp"
+    )
+    for turn, which, after_s in moments(tried.usual_s(), times=max(1, TIMES // 2)):
+        tried.ended(turn, which, after_s)
+        folder = tmp_path / f"trial-{turn}"
+        if (folder / "trial.json").is_file():
+            Trial.model_validate_json((folder / "trial.json").read_text())
+        else:
+            code, said = tried.run(tried.words(turn))
+            tried.wrong += [] if code == 0 else [f"again: {said}"]
+    tried.wrong += [] if before == sorted(path.read_bytes() for path in service.iterdir()) else ["a file has changed"]
+    count(record_property, PROMISE.format("trial"), max(1, TIMES // 2), len(tried.wrong))
+    assert tried.wrong == []
+
+
+def test_a_push(project: Path, tmp_path: Path, record_property: Record) -> None:
+    (name,), environment = toys(project, 1)
+    with registry(tmp_path / "registry") as there:
+        places = [f"{there.address}/team-{turn}" for turn in range(TIMES + 1)]
+        tried = Attempts(
+            lambda turn: [*INTERLOCK, "push", name, "--registry", places[turn]], project, tmp_path / "tmp", environment
+        )
+        try:
+            code, said = tried.run([*INTERLOCK, "build", name])
+            assert code == 0, said
+            for turn, which, after_s in moments(tried.usual_s()):
+                tried.ended(turn, which, after_s)
+                code, said = tried.run(tried.words(turn))
+                tried.wrong += [] if code == 0 else [f"pushed again: {said}"]
+                code, said = tried.run([*INTERLOCK, "pull", name, "--registry", places[turn]])
+                tried.wrong += [] if code == 0 else [f"pulled: {said}"]
+        finally:
+            forget(name)
+    count(record_property, PROMISE.format("push"), TIMES, len(tried.wrong))
+    assert tried.wrong == []
+
+
+def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
+    """Two simulated hosts: what they measured is there, and the next start measures the rest."""
+    (tmp_path / "project").mkdir()
+    project, hosts = make_project(tmp_path / "project"), 2
+    words = [sys.executable, "-m", "tests.simulated", str(project)]
+
+    def begin(turn: int) -> None:
+        (project / f"fleet-{turn}").mkdir()
+
+    tried = Attempts(
+        lambda turn: [*words, str(project / f"fleet-{turn}"), str(hosts)], ROOT, tmp_path / "tmp", before=begin
+    )
+    for turn, which, after_s in moments(tried.usual_s(), times=max(1, TIMES // 2)):
+        tried.ended(turn, which, after_s)
+        folder = project / f"fleet-{turn}"
+        measured = {path: path.read_bytes() for path in folder.glob(f"*/{store.EXPERIMENT_FILE}")}
+        code, said = tried.run(tried.words(turn))
+        tried.wrong += [] if code == 0 else [f"again: {said}"]
+        tried.wrong += [f"{path} has changed" for path, data in measured.items() if path.read_bytes() != data]
+        done = [one for one in json.loads((folder / "fleet.json").read_text())["shards"] if one["attempts"]]
+        tried.wrong += [] if len(done) == hosts else [f"{len(done)} of {hosts} were measured"]
+        tried.wrong += [f"{path} is left" for path in (*folder.glob("*.tar.gz"), *folder.glob("*/.incoming-*"))]
+    count(record_property, PROMISE.format("fleet"), max(1, TIMES // 2), len(tried.wrong))
+    assert tried.wrong == []
