@@ -14,6 +14,11 @@ nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = True
 
+# Where pytest writes the names of the tests that failed.
+FAILED = Path(".pytest_cache/v/cache/lastfailed")
+# So many tests may fail for what else the machine does (docs/decisions/0039-tried-again.md).
+MOST_TRIED_AGAIN = 5
+
 
 @nox.session
 def matrix(session: nox.Session) -> None:
@@ -160,11 +165,18 @@ def run_pytest(session: nox.Session, *options: str) -> None:
     """Run the tests on two workers (tests/conftest.py says which of them has what); the slowest end the log."""
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
+    FAILED.unlink(missing_ok=True)  # pytest keeps the names of earlier runs
     # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.
     session.run(
         "pytest", "-n2", "--dist=loadscope", "--durations=40", *options, *session.posargs,
-        env={"PYTHONDONTWRITEBYTECODE": ""},
+        env={"PYTHONDONTWRITEBYTECODE": ""}, success_codes=[0, 1],
     )  # fmt: skip
+    failed = json.loads(FAILED.read_text(encoding="utf-8")) if FAILED.is_file() else {}
+    if len(failed) > MOST_TRIED_AGAIN:
+        session.error(f"{len(failed)} tests failed")
+    if failed:
+        session.warn(f"these failed, and are tried once more, alone: {', '.join(failed)}")
+        session.run("pytest", *failed)
 
 
 def lint(session: nox.Session) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -52,3 +57,78 @@ def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.Monk
 
     assert named(files) == named(noxfile().LOCKED)
     assert len(files) < len(noxfile().LOCKED)
+
+
+class StoppedError(Exception):
+    """What a session raises that fails."""
+
+
+class SessionHere:
+    """A session of nox whose commands run here, without an environment of their own."""
+
+    def __init__(self) -> None:
+        self.posargs: list[str] = []
+        self.commands: list[tuple[str, ...]] = []
+        self.warnings: list[str] = []
+
+    def run(self, *command: str, env: dict[str, str] | None = None, success_codes: Sequence[int] = (0,)) -> None:
+        self.commands.append(command)
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        plain |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}  # one in place of eight
+        done = subprocess.run(
+            [sys.executable, "-m", *command], env=plain | (env or {}), capture_output=True, check=False
+        )
+        if done.returncode not in success_codes:
+            raise StoppedError(done.returncode)
+
+    def warn(self, words: str) -> None:
+        self.warnings.append(words)
+
+    def error(self, words: str) -> None:
+        raise StoppedError(words)
+
+
+FAIL_ONCE = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("number", range({tests}))
+def test_fails_once(number):
+    mark = Path(f"tried-{{number}}")
+    tried = mark.exists()
+    mark.touch()
+    assert tried
+"""
+
+
+def tried_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> SessionHere:
+    (folder / "test_it.py").write_text(text)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(shutil, "which", lambda name: name)  # no browser is needed here
+    session = SessionHere()
+    noxfile().run_pytest(session)
+    return session
+
+
+def test_a_test_that_fails_once_is_tried_again_alone_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = tried_in(tmp_path, FAIL_ONCE.format(tests=2), monkeypatch)
+    names = ("test_it.py::test_fails_once[0]", "test_it.py::test_fails_once[1]")
+    assert session.commands[1:] == [("pytest", *names)]
+    assert names[0] in session.warnings[0]
+
+
+def test_what_failed_in_an_earlier_run_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = tmp_path / noxfile().FAILED
+    last.parent.mkdir(parents=True)
+    last.write_text('{"test_of_before.py::test_gone": true}')
+    assert len(tried_in(tmp_path, "def test_passes(): pass", monkeypatch).commands) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["def test_fails(): assert False", FAIL_ONCE.format(tests=6), "import nothing_of_that_name"],
+    ids=["fails again", "six", "not collected"],
+)
+def test_what_the_change_is_to_blame_for_fails(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoppedError):
+        tried_in(tmp_path, text, monkeypatch)

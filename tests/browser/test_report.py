@@ -205,7 +205,7 @@ def test_a_mark_that_is_pointed_at_says_its_figures(shared: Open) -> None:
 def test_a_window_that_becomes_narrow_gets_narrow_charts(opened: Open) -> None:
     window = opened("5 rows")
     wide = window.page.locator('[data-chart="summary"] svg').bounding_box()
-    window.page.set_viewport_size({"width": WIDTHS["phone"], "height": 900})
+    window.resize("phone")
     # Names beside their rows are at an axis, which is not there where it is narrow.
     window.page.locator('[data-chart="summary"] svg .role-axis-label text', has_text="cpython-3.14").wait_for(
         state="detached"
