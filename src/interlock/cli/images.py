@@ -358,13 +358,10 @@ def _signing(
     key: SigningKey, containers: DockerEngine, known: Catalog, ready: Sequence[Built], paths: ProjectPaths
 ) -> Callable[[Built], transfer.Signing]:
     """Return what gives the signing of a built image: its plan says what it was made of."""
-    plans = [
-        plan
-        for one in ready
-        for plan in containers.plans(
-            known, [one.variant], build_options(paths, one.profile == "release"), lambda *_: None
-        )
-    ]
+    plans: list[ImagePlan | Built] = []
+    for profile in {one.profile for one in ready}:
+        mine = [one.variant for one in ready if one.profile == profile]
+        plans += containers.plans(known, mine, build_options(paths, profile == "release"), lambda *_: None)
     by_hash = {plan.content_hash: plan for plan in plans if isinstance(plan, ImagePlan)}
 
     def signing(one: Built) -> transfer.Signing:

@@ -196,11 +196,11 @@ def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], None], 
 def _try(made: Plan) -> None:
     """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
     containers = connect()
-    logs = ProjectPaths.find().cache / "logs"
+    cache = ProjectPaths.find().cache
     for one in made.changed:
         if one.is_dockerfile:
             notes.print(Text(f"try       {one.path}: building"), soft_wrap=True)
-            went = build_and_start(containers, one.path, one.after, logs, lambda _: None)
+            went = build_and_start(containers, one.path, one.after, cache, lambda _: None)
             notes.print(Text(f"try       {one.path}: {went}"), soft_wrap=True)
 
 

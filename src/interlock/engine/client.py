@@ -56,6 +56,7 @@ START_ONE = (
     "do without containers (--engine host)."
 )
 SEE_LOG = "Look for the cause in the engine's log."
+FREE_SPACE = "Free space on the engine's disk: `docker system df` shows what takes it."
 
 ENGINE = "INTERLOCK_ENGINE"
 # Of what an experiment owns; of an image, all that went into it.
@@ -247,9 +248,9 @@ def no_space(message: str) -> bool:
     return "no space left on device" in message.lower() or "curl: (23)" in message
 
 
-def step_removed(log: str) -> bool:
-    """Whether a build failed because somebody removed the image of a step while it was built upon (moby's message)."""
-    return "failed to set parent" in log or "unknown parent image ID" in log
+def disk_full(what: str) -> EngineError:
+    """Return the error of what the engine's disk has no space for."""
+    return EngineError(found=f"{what}: no space left on the engine's disk", todo=FREE_SPACE)
 
 
 def put_tag(image: Image, name: str) -> None:

@@ -18,7 +18,7 @@ from interlock.catalog.variants import Gil, Surroundings, Variant
 from interlock.catalog.workloads import Benchmark, Limit, Repetition, Workload
 from interlock.engine.agent import Agent
 from interlock.engine.protocol import Ended, Installer, Network, Sandbox, Workspace
-from interlock.errors import LazyModule
+from interlock.errors import LazyModule, WorkloadError
 from interlock.measure import adapters, processes
 from interlock.measure.ending import Ending
 from interlock.measure.processes import OK, all_reported, judge_process, judge_set_up, output_outcome
@@ -212,6 +212,12 @@ class Resources:
     # What the next workload goes on with: sandboxes with their agents, by image and surroundings, and facts by label.
     idle: dict[str, list[tuple[Sandbox, Agent | None]]] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+
+    def require_probe(self) -> Probe:
+        """Return the probe; WorkloadError if none was chosen."""
+        if self.probe is None:
+            raise WorkloadError(key="--no-profile", found="no probe was chosen", todo="Run without --no-profile.")
+        return self.probe
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import EngineError, InterlockError, UsageError, WorkloadError, nearest
+from interlock.errors import EngineError, InterlockError, UsageError, nearest
 from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
 from interlock.measure.ending import Ending
@@ -166,7 +166,9 @@ def choose_baseline(wanted: str | None, built: list[Built]) -> str:
     ready = [image.variant for image in built if image.outcome.state is State.OK]
     if not ready:
         reasons = "; ".join(f"{image.variant}: {image.outcome.reason}" for image in built)
-        raise UsageError(found=f"no variant could be built ({reasons})", todo="Fix the builds first.")
+        raise UsageError(
+            found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
+        )
     if wanted is not None and wanted not in ready:
         raise UsageError(
             key="--baseline", found=f"'{wanted}' is not among the built variants", todo=nearest(wanted, ready)
@@ -430,8 +432,7 @@ def explain(
             resources = set_up(engine, assignment, record, Watching(on_progress))
             workload = assignment.workloads[name]
             (one,) = [one for one in workload.benchmarks if one.name == benchmark]
-            if resources.probe is None:
-                raise WorkloadError(key="--no-profile", found="no probe was chosen", todo="Run without it.")
+            resources.require_probe()
             found = {}
             chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
             with open_session(resources, workload) as session:

@@ -58,9 +58,7 @@ def profile_pass(session: Session, open_cells: list[Cell], on_profile: Callable[
 
 
 def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile:
-    probe = session.resources.probe
-    if probe is None:
-        raise WorkloadError(key="--no-profile", found="no probe was chosen", todo="Run without it.")
+    probe = session.resources.require_probe()
     if session.workload.load is not None:
         return profile_service(session, benchmark, cell, probe.method)
     by = _by_phases if probe.method is Method.BPF else _by_difference

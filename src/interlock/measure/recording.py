@@ -22,6 +22,9 @@ from interlock.results.store import read_runs, write_runs
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="the end came first")
 
 
+BEGIN_ANEW = "Begin a new experiment: leave out --resume."
+
+
 @dataclass
 class Recorder:
     """Adds what is new in the cells of a workload to the experiment's journal, if it has one."""
@@ -180,7 +183,7 @@ def remaining(experiment: Experiment) -> list[str]:
     says = bool(experiment.times or experiment.ended_by)
     if not found or not says:
         what = "is complete" if says else "does not say what of it is complete"
-        raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo="Begin a new experiment.")
+        raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo=BEGIN_ANEW)
     return found
 
 
@@ -199,7 +202,7 @@ def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
     for one in experiment.images:
         if one.outcome.state is State.OK and now.get(one.variant) != one.image_id:
             found = f"{one.variant} has another image than when {experiment.name} was begun"
-            raise UsageError(key="--resume", found=found, todo="Begin a new experiment.")
+            raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
 
 
 def require_same_workloads(experiment: Experiment, known: Mapping[str, Workload]) -> None:
@@ -207,7 +210,7 @@ def require_same_workloads(experiment: Experiment, known: Mapping[str, Workload]
     for name in remaining(experiment):
         if name not in known:
             found = f"there is no workload '{name}' any more"
-            raise UsageError(key="--resume", found=found, todo="Begin a new experiment.")
+            raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
         before, now = experiment.workloads[name], known[name].for_experiment(experiment.settings.quick)
         if name in experiment.unfinished and not now.is_adapted and before != now:
             found = f"{now.file} is not as it was when {experiment.name} was begun"

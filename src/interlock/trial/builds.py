@@ -165,7 +165,7 @@ WATCHED_S = 5.0
 
 
 def build_and_start(
-    engine: DockerEngine, dockerfile: Path, text: str, logs: Path, on_step: Callable[[str], None]
+    engine: DockerEngine, dockerfile: Path, text: str, cache: Path, on_step: Callable[[str], None]
 ) -> str:
     """Build a text in the place of a Dockerfile, in its folder, and start it; return how it went on.
 
@@ -173,7 +173,7 @@ def build_and_start(
     """
     owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
-        shop = Workshop(engine.client, engine.address, owner, Path(folder), logs, trials.find_builder())
+        shop = Workshop(engine.client, engine.address, owner, Path(folder), cache, trials.find_builder())
         image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
         try:
             return trials.start_alone(engine.client, owner, image.image_id, WATCHED_S)

@@ -212,7 +212,7 @@ def _working(
             yield idle, nullcontext(), lambda: _run_tests(resources, idle)
         return
     if checks.load is None:
-        raise WorkloadError(key="--load", found="is missing: calls are counted per request", todo="Give a load.")
+        raise WorkloadError(key="--load", found="is missing: calls are counted per request", todo="Give --load.")
     with runs.container(entry) as service:
         base, _ = runs.healthy(service, checks.address)
         runs.warm(service, checks.address, base)
@@ -224,7 +224,9 @@ def _run_tests(resources: TrialResources, idle: ContainerSandbox) -> int:
     argv = [LAUNCH, "--", *(resources.checks.test_argv or [])]
     ended = idle.run(argv, resources.checks.deadline_s)
     if ended.exit_code != 0:
-        raise WorkloadError(key="--cmd", found="the tests failed under the probe", todo="Try without: --no-profile.")
+        raise WorkloadError(
+            key="--cmd", found="the tests failed under the probe", todo="Try without: --no-syscalls."
+        )
     return 1
 
 

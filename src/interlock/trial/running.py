@@ -87,9 +87,7 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
     journal = _Journal(assignment, begun)
     try:
         with temporary_folder("trial") as folder:
-            shop = Workshop(
-                engine.client, engine.address, begun.owner, folder, assignment.cache / "logs", begun.builder
-            )
+            shop = Workshop(engine.client, engine.address, begun.owner, folder, assignment.cache, begun.builder)
             builds = Builds(shop, assignment.recipe, callbacks.on_build, left)
             # If the service does not work unchanged, nothing else need be built.
             own = builds.own()

@@ -238,7 +238,7 @@ def workshop(tmp_path: Path) -> Workshop:
     """A workshop whose engine has no images but the one that a build is said to make."""
     image = SimpleNamespace(attrs={"Size": 1})
     client = SimpleNamespace(api=SimpleNamespace(images=lambda **_: []), images=SimpleNamespace(get=lambda _: image))
-    return Workshop(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path / "logs", CLASSIC)
+    return Workshop(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path, CLASSIC)
 
 
 def put_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, said: str, code: int) -> None:

@@ -23,7 +23,7 @@ from docker.models.images import Image
 
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import engine_words
+from interlock.engine.client import SEE_LOG, engine_words
 from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
 from interlock.results.experiments import BaseImage
@@ -259,7 +259,7 @@ def _load(client: DockerClient, base: Base, layer: Path) -> Any:
     except DockerException as error:
         raise EngineError(
             found=f"the engine cannot load the base that mmdebstrap made: {engine_words(error)}",
-            todo="See the engine's log.",
+            todo=SEE_LOG,
         ) from None
 
 

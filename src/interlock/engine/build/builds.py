@@ -288,7 +288,7 @@ class ImageBuilder:
                 file=variant.file,
                 key="image.reference",
                 found=f"no registry has {reference}: {engine_words(error).rsplit(': ', 1)[-1]}",
-                todo="Make the registry reachable.",
+                todo="Correct the name there, or make the registry reachable.",
             ) from None
 
     def find(self, plan: ImagePlan) -> Built | None:

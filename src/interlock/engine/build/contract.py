@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock.catalog.variants import Variant
+from interlock.engine.client import SEE_LOG
 from interlock.engine.run import proofs
 from interlock.errors import BuildError, EngineError
 
@@ -328,4 +329,4 @@ def _answer(client: DockerClient, image_id: str, run: Run) -> str:
         said = proofs.ask(client, image_id, ["sh", "-c", START, PROGRAM], DEADLINE_S, entrypoint=[], **run.options)
         return said.stdout.decode(errors="replace")
     except DockerException as error:
-        raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo="See the engine's log.") from None
+        raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo=SEE_LOG) from None

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from docker import DockerClient
@@ -26,7 +26,7 @@ from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import symbols
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
 from interlock.engine.build.steps import in_few_steps, remaining
-from interlock.engine.client import HASH_LABEL, SEE_LOG, engine_errors, no_space, put_tag, require_answer, step_removed
+from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space, put_tag, require_answer
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry.names import image_by_tag, known_digest
 from interlock.engine.run import proofs
@@ -42,10 +42,15 @@ BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind 
 UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
 STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
+# In moby's words.
+STEP_REMOVED = re.compile("failed to set parent|unknown parent image ID")
 POOL = "/pool/"
 EXIT_CODE = "interlock: exit code {}"
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +123,21 @@ def run_build(
 ) -> str | None:
     """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`.
 
-    Built once more if the image of a step was removed while it was built upon. EngineError if it is the engine that
-    fails, also one that is stopped and ends the step for that.
+    EngineError if it is the engine that fails, also one that is stopped and ends the step for that.
     """
-    image_id = _run_build(client, files, log, on_step, **options)
-    if image_id is None and step_removed("".join(log)):
+    return build_with_steps_kept(lambda: _run_build(client, files, log, on_step, **options), log)
+
+
+def build_with_steps_kept(build: Callable[[], Made | None], log: list[str]) -> Made | None:
+    """Return what `build` makes, None if it fails; it appends its output to `log`.
+
+    Built once more if somebody removed the image of a step while it was built upon.
+    """
+    made = build()
+    if made is None and STEP_REMOVED.search("".join(log)):
         log.clear()
-        image_id = _run_build(client, files, log, on_step, **options)
-    return image_id
+        made = build()
+    return made
 
 
 def _run_build(
@@ -243,9 +255,7 @@ def _host_of(url: str) -> str:
 def engine_failure(log: str, what: str, path: str) -> InterlockError:
     """Return the error of any failed build: a full disk, or the last lines of its log."""
     if no_space(log):
-        return EngineError(
-            found=f"building {what}: no space left on the engine's disk", todo="Free some (`docker system df`)."
-        )
+        return disk_full(f"building {what}")
     last = [line for line in log.splitlines() if line.strip() and not line.startswith("interlock: exit")][-4:]
     return BuildError(
         file=path, found=f"building {what} failed: {' / '.join(last)}", todo=f"Read the whole log: {path}"

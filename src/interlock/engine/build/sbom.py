@@ -97,7 +97,9 @@ def debian_packages(records: bytes, created: datetime) -> dict[str, Any]:
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise EngineError(
-            key="debsbom", found=f"dpkg's records cannot be read: {' '.join(said)}", todo="Is it a Debian image?"
+            key="debsbom",
+            found=f"dpkg's records cannot be read: {' '.join(said)}",
+            todo="Name a variant on Debian.",
         )
     document: dict[str, Any] = json.loads(done.stdout)
     return document

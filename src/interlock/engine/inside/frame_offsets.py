@@ -10,7 +10,6 @@ import glob
 import os
 import struct
 import sys
-import sysconfig
 import threading
 import time
 

@@ -29,7 +29,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
 from interlock.engine.build.sources import tar_of_paths
-from interlock.engine.client import HASH_LABEL, engine_errors, no_space
+from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
 from interlock.engine.run import cells
@@ -215,9 +215,9 @@ class Workbench:
             self.client, self.container, command, deadline_s + GRACE_S, {**self.environment, **environment}
         )
         if ended.exit_code is None:
-            raise EngineError(key=argv[0], found="it cannot be stopped in a container", todo="Read the engine's log.")
+            raise EngineError(key=argv[0], found="it cannot be stopped in a container", todo=SEE_LOG)
         if ended.exit_code and no_space(ended.stdout):
-            raise EngineError(found="no space left on the engine's disk", todo="Free space: docker system df.")
+            raise disk_full(argv[0])
         late = was_late(ended.exit_code, time.monotonic() - started, deadline_s)
         output = ended.stdout + (OUT_OF_MEMORY if ended.exit_code == KILLED and not late else "")
         return CommandResult(ended.exit_code, output, late)

@@ -23,7 +23,7 @@ from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import RequestException
 
 from interlock import untrusted
-from interlock.engine.client import no_space
+from interlock.engine.client import FREE_SPACE, no_space
 from interlock.engine.registry.keys import PublicKey, SigningKey
 from interlock.engine.registry.signatures import decoded
 from interlock.errors import EngineError, SignatureError
@@ -119,7 +119,7 @@ def load(client: DockerClient, path: Path, sha256: str, key: PublicKey | None = 
             file=str(path), found=f"cannot be read: {error.strerror}", todo="Name a file that `interlock save` wrote."
         ) from None
     except DockerException as error:
-        todo = "Free space: docker system df." if no_space(str(error)) else "Make it with `interlock save`."
+        todo = FREE_SPACE if no_space(str(error)) else "Make it with `interlock save`."
         raise EngineError(file=str(path), found=f"the engine cannot load it: {error}", todo=todo) from None
     return sorted({tag for image in images for tag in image.tags if _own_name(tag) in tags})
 

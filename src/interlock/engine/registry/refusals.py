@@ -10,7 +10,7 @@ from docker.errors import DockerException
 from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
-from interlock.engine.client import engine_words
+from interlock.engine.client import FREE_SPACE, engine_words
 from interlock.engine.registry.session import UnsafeAnswerError
 from interlock.errors import RegistryError
 
@@ -63,7 +63,7 @@ MEANINGS = {
     "engine disk full": (
         r"no space left on device",
         "sends an image that does not fit on the engine's disk",
-        "Free space: docker system df, docker image prune.",
+        FREE_SPACE,
     ),
     "server error": (
         r"\b50[0-9] (Internal|Bad|Service|Gateway|Insufficient)|unknown error",
@@ -98,7 +98,9 @@ def explain(host: str, message: str) -> RegistryError:
 
 def strange(host: str, found: str) -> RegistryError:
     """Return the error for an answer that no registry should give."""
-    return RegistryError(key=host, found=f"the registry's answer cannot be used: {found}", todo="Ask its owner.")
+    return RegistryError(
+        key=host, found=f"the registry's answer cannot be used: {found}", todo="Try again, or use another registry."
+    )
 
 
 def failure_of(host: str, error: Exception) -> RegistryError:

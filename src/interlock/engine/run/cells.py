@@ -22,7 +22,7 @@ from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import MOST_OUTPUT_BYTES, flood
 from interlock.engine.build.sources import tar_of
-from interlock.engine.client import engine_errors, name_of, no_space
+from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
 from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
@@ -172,7 +172,7 @@ def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Con
         _must_work(container, ["sh", "-c", 'mkdir -p "$@" && chmod 1777 "$@"', "sh", DISK, *made])
         return container
     except DockerException as error:
-        todo = "Free some (`docker system df`)." if no_space(str(error)) else "See the engine's log."
+        todo = FREE_SPACE if no_space(str(error)) else SEE_LOG
         raise EngineError(found=f"the engine cannot start a cell: {error}", todo=todo) from None
 
 
@@ -267,9 +267,7 @@ def run_process(
         done, flooded = Done(None, "", ""), True
     except DockerException as error:
         if not late.is_set():
-            raise EngineError(
-                found=f"a process could not be started: {error}", todo="Look for the cause in the engine's log."
-            ) from None
+            raise EngineError(found=f"a process could not be started: {error}", todo=SEE_LOG) from None
         done = Done(None, "", "")
     finally:
         timer.cancel()
@@ -468,10 +466,7 @@ def parse_cpu_used(text: str) -> CpuUsed:
     numbers = [int(line[0]) for line in lines if len(line) == 1 and NUMBER.fullmatch(line[0])]
     if len(numbers) == 2:
         return CpuUsed(numbers[0] / 1e9, numbers[1] / 1e9)
-    raise WorkloadError(
-        found="the kernel shows no CPU time of a container",
-        todo="Mount cgroups in containers: /sys/fs/cgroup has no such file there.",
-    )
+    raise _without_cgroups("CPU time")
 
 
 def parse_memory_bytes(text: str) -> int:
@@ -480,7 +475,12 @@ def parse_memory_bytes(text: str) -> int:
     for name in OF_PROCESSES:
         if NUMBER.fullmatch(named.get(name, "")):
             return int(named[name])
-    raise WorkloadError(
-        found="the kernel shows no memory of a container",
+    raise _without_cgroups("memory")
+
+
+def _without_cgroups(key: str) -> WorkloadError:
+    return WorkloadError(
+        key=key,
+        found="the kernel shows none of a container",
         todo="Mount cgroups in containers: /sys/fs/cgroup has no such file there.",
     )

@@ -13,7 +13,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
@@ -29,7 +29,8 @@ from requests.exceptions import RequestException
 
 from interlock import untrusted
 from interlock.catalog.types import MOUNT
-from interlock.engine.client import Address, engine_errors, engine_words, environment_for, no_space, step_removed
+from interlock.engine.build.image import build_with_steps_kept, keep_log
+from interlock.engine.client import Address, disk_full, engine_errors, engine_words, environment_for, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import Answer
 from interlock.engine.run import cells, leftovers
@@ -37,7 +38,6 @@ from interlock.engine.run.cells import last_lines
 from interlock.engine.run.rights import PROCESSES, of_installation
 from interlock.engine.run.workspace import ContainerSandbox, ContainerWorkspace, ask_service
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
-from interlock.untrusted import printable
 
 GIL_FOLDER = "/interlock-gil"
 GIL_PROBE = files("interlock.engine").joinpath("inside/gil_probe.py").read_bytes()
@@ -118,7 +118,7 @@ def started(services: ServiceNetwork, start: Start) -> Iterator[ContainerSandbox
         if container is not None:
             cells.remove(container)
         if no_space(str(error)):
-            raise EngineError(found=f"no space left: {error}", todo="Free some (`docker system df`).") from None
+            raise disk_full("starting the service") from None
         raise WorkloadError(
             found=f"the engine cannot start it: {engine_words(error)}", todo="Correct the image's command or --cmd."
         ) from None
@@ -293,7 +293,7 @@ class Workshop:
     address: Address
     owner: str
     folder: Path  # for copies of the Dockerfile
-    logs: Path
+    cache: Path  # for logs
     builder: str
 
 
@@ -316,37 +316,37 @@ def build_user_image(
 ) -> UserImage:
     """Build the user's Dockerfile, or `text` in its place; BuildError has the last lines of the log.
 
-    The user's folder is only read. Built once more if the image of a step was removed while it was built upon.
+    The user's folder is only read.
     """
-    try:
-        return _build_once(workshop, recipe, name, text, on_step)
-    except BuildError as error:
-        if not step_removed(str(error)):
-            raise
-        return _build_once(workshop, recipe, name, text, on_step)
+    log: list[str] = []
+    built = recipe if text is None else replace(recipe, dockerfile=_write_copy(workshop.folder / name, recipe, text))
+    made = build_with_steps_kept(lambda: _build(workshop, built, name, log, on_step), log)
+    path = keep_log(workshop.cache, f"trial-{name}", log)
+    if made is None:
+        raise _failure("".join(log), recipe, path)
+    return made
 
 
-def _build_once(
-    workshop: Workshop, recipe: Recipe, name: str, text: str | None, on_step: Callable[[str], None]
-) -> UserImage:
+def _build(
+    workshop: Workshop, recipe: Recipe, name: str, log: list[str], on_step: Callable[[str], None]
+) -> UserImage | None:
+    """Build once and return the image, None if that fails; the output is appended to `log`."""
     started = time.monotonic()
-    dockerfile = recipe.dockerfile if text is None else _write_copy(workshop.folder / name, recipe, text)
     answer = workshop.folder / f"{name}.id"
-    before, log = _image_ids(workshop.client), list[str]()
+    before = _image_ids(workshop.client)
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
     words = [DOCKER, "build", *labels, "--iidfile", str(answer), "--force-rm"]
     done = False
     try:
-        with _context(workshop, recipe, dockerfile) as (context, stdin):
+        with _context(workshop, recipe) as (context, stdin):
             code = _run(workshop.address, [*words, *recipe.options, *context], stdin, log, on_step)
         done = code == 0 and answer.is_file()
     finally:
         left = _left("".join(log), before)
         if not done:
             leftovers.remove_images(workshop.client, left)
-    path = _keep(workshop.logs / f"trial-{name}.log", "".join(log))
     if not done:
-        raise _failure("".join(log), recipe, path)
+        return None
     image_id, duration_s = answer.read_text(encoding="utf-8").strip(), time.monotonic() - started
     return UserImage(image_id, duration_s, workshop.client.images.get(image_id).attrs["Size"], left)
 
@@ -367,19 +367,19 @@ def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
 
 
 @contextmanager
-def _context(workshop: Workshop, recipe: Recipe, dockerfile: Path) -> Iterator[tuple[list[str], IO[bytes] | None]]:
+def _context(workshop: Workshop, recipe: Recipe) -> Iterator[tuple[list[str], IO[bytes] | None]]:
     """Yield the last arguments of the command, and its standard input.
 
     The classic builder does not know a Dockerfile's own ignore file: there the context is packed by its rules.
     """
     if workshop.builder != CLASSIC or recipe.ignore_file is None:
-        yield ["--file", str(dockerfile), str(recipe.context)], None
+        yield ["--file", str(recipe.dockerfile), str(recipe.context)], None
         return
     lines = recipe.ignore_file.read_text(encoding="utf-8").splitlines()
     rules = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     name = f".interlock-{workshop.owner}.Dockerfile"
     # Packed with gzip, because the docker command takes a tar whose first header is an extended one for a Dockerfile.
-    text = dockerfile.read_bytes().decode("utf-8", "replace")
+    text = recipe.dockerfile.read_bytes().decode("utf-8", "replace")
     packed = tar_context(str(recipe.context), exclude=rules, dockerfile=(name, text), gzip=True)
     with packed:
         yield ["--file", name, "-"], packed
@@ -418,19 +418,9 @@ def _environment(address: Address) -> dict[str, str]:
     return {**kept, "BUILDKIT_PROGRESS": "plain"}
 
 
-def _keep(path: Path, log: str) -> str:
-    with suppress(OSError):  # a log that cannot be kept must not lose the build
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(printable(log), encoding="utf-8")
-    return str(path)
-
-
-def _failure(log: str, recipe: Recipe, path: str) -> BuildError | EngineError:
+def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
     if no_space(log):
-        return EngineError(
-            found=f"building {recipe.dockerfile}: no space left on the engine's disk",
-            todo="Free some (`docker system df`).",
-        )
+        return disk_full(f"building {recipe.dockerfile}")
     return BuildError(found=f"it does not build: {last_words(log)}", todo=f"{path} has the rest.")
 
 
