@@ -36,11 +36,11 @@ def fleet(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that CI checks: lint, then types beside all tests on two workers, one of which measures."""
+    """Everything that CI checks: lint, then types beside all tests on three workers, two of them with an engine."""
     install(session, "test")
     lint(session)
     with types_checked(session):
-        run_pytest(session)
+        run_pytest(session, "-n3")
 
 
 @nox.session
@@ -49,7 +49,7 @@ def unit(session: nox.Session) -> None:
     install(session, "test")
     lint(session)
     with types_checked(session):
-        run_pytest(session, "-m", "not engine", "--ignore", "tests/integration", "--random-order")
+        run_pytest(session, "-n2", "-m", "not engine", "--ignore", "tests/integration", "--random-order")
 
 
 @nox.session
@@ -162,13 +162,13 @@ def install_locked(session: nox.Session, use: str) -> None:
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:
-    """Run the tests on two workers (tests/conftest.py says which of them has what); the slowest end the log."""
+    """Run the tests (tests/conftest.py says which worker has what); the slowest end the log."""
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
     FAILED.unlink(missing_ok=True)  # pytest keeps the names of earlier runs
     # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.
     session.run(
-        "pytest", "-n2", "--dist=loadscope", "--durations=40", *options, *session.posargs,
+        "pytest", "--dist=loadscope", "--durations=40", *options, *session.posargs,
         env={"PYTHONDONTWRITEBYTECODE": ""}, success_codes=[0, 1],
     )  # fmt: skip
     failed = json.loads(FAILED.read_text(encoding="utf-8")) if FAILED.is_file() else {}

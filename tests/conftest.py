@@ -34,35 +34,31 @@ MEASURING = (
     "tests/proofs/",
 )
 BROWSER = "tests/browser/"  # one browser for all of them
-ENGINE = "tests/integration/"
+ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
-LONGEST = (
-    EXPERIMENTS,
-    *(f"{ENGINE}test_{name}.py" for name in ("audit", "registries", "sources", "contract", "build", "cells", "swap")),
-    *(ENGINE, BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py"),
-)
+LONGEST = (EXPERIMENTS, ENGINE, BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
 
 
 def group_of(nodeid: str) -> str:
-    """What runs on one worker: all that measures or traces, the tests of pages, and of the others each file.
+    """What runs on one worker: all that measures or traces, what else needs an engine, pages, of the others each file.
 
     Tests of one file share what they made.
     """
     if nodeid.startswith(MEASURING):
         return EXPERIMENTS
-    return BROWSER if nodeid.startswith(BROWSER) else nodeid.partition("::")[0]
+    file = nodeid.partition("::")[0]
+    return next((folder for folder in (ENGINE, BROWSER) if file.startswith(folder)), file)
 
 
 def place_of(nodeid: str) -> int:
     """Where the group of a test stands in the order in which workers take groups."""
     group = group_of(nodeid)
-    kind = ENGINE if group.startswith(ENGINE) and group not in LONGEST else group
-    return LONGEST.index(kind) if kind in LONGEST else len(LONGEST)
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has what measures; the other one, and who is free, the other groups.
+    """One worker has what measures, one what else needs an engine; the third, and who is free, the other groups.
 
     xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
     """

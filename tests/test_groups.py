@@ -1,4 +1,4 @@
-"""Which tests run on one worker, and that nothing that measures or traces runs beside an experiment on the other."""
+"""Which tests run on one worker, and that nothing that measures or traces runs beside an experiment on another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.builders import ROOT
-from tests.conftest import BROWSER, EXPERIMENTS, LONGEST, MEASURING, group_of, place_of
+from tests.conftest import BROWSER, ENGINE, EXPERIMENTS, LONGEST, MEASURING, group_of, place_of
 
 # How a test starts an experiment or a trial of containers, reads the shared one, cleans up, or installs packages.
 STARTS = re.compile(
@@ -42,4 +42,4 @@ def test_experiments_begin_first_then_what_needs_an_engine_then_pages_and_files_
     names = ["tests/integration/test_matrix.py", "tests/integration/test_new.py", f"{BROWSER}test_x.py", "tests/x.py"]
     places = [place_of(f"{name}::test_x[1]") for name in names]
     assert places == sorted(set(places))
-    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, names[1], BROWSER, names[3]]
+    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, ENGINE, BROWSER, names[3]]

@@ -106,7 +106,7 @@ def tried_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Sessio
     monkeypatch.chdir(folder)
     monkeypatch.setattr(shutil, "which", lambda name: name)  # no browser is needed here
     session = SessionHere()
-    noxfile().run_pytest(session)
+    noxfile().run_pytest(session, "-n2")
     return session
 
 
