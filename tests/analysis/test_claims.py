@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.analysis.claims import (
+    MIN_ROUNDS,
     TICK_S,
     ClaimVerdict,
     Finding,
@@ -265,7 +266,7 @@ def test_the_ratio_is_that_of_the_workloads_table() -> None:
 def test_fewer_rounds_than_the_first_look_are_no_data_yet(published: float, rounds: int) -> None:
     finding = judge(make_claim(published=published, tolerance=0.1), by_round(*[published] * rounds))
     assert finding.verdict is ClaimVerdict.NO_DATA
-    assert finding.reason.endswith("measure 3 or more")
+    assert [int(number) for number in re.findall(r"\b[0-9]+\b", finding.reason)] == [rounds, MIN_ROUNDS]
 
 
 positive = st.floats(min_value=0.01, max_value=100)

