@@ -17,7 +17,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
 from interlock.catalog.project import ProjectPaths
 from interlock.engine.build import builds as building
-from interlock.engine.build.helpers import ensure_helper
+from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import run_build
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions

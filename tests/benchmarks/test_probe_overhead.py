@@ -17,7 +17,7 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
-from interlock.engine.build.helpers import ensure_helper
+from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import cells, leftovers

@@ -11,7 +11,7 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.engine.build.helpers import ensure_helper
+from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import connect
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
-from interlock.engine.build.helpers import ensure_helper, find_helper, helper_tag
+from interlock.engine.build.helper_images import ensure_helper, find_helper, helper_tag
 from interlock.engine.build.sources import tar_of
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.registry import archives

@@ -14,7 +14,7 @@ import pytest
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Right
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.build.helpers import ensure_helper
+from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Ended

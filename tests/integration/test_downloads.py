@@ -17,7 +17,7 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.engine.build.base import ensure_base
-from interlock.engine.build.helpers import ensure_helper
+from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import cells, leftovers

@@ -15,7 +15,7 @@ from typing import Any
 from docker.errors import APIError, NotFound
 
 from interlock.engine.build.sources import tar_of
-from interlock.engine.packages.workbench import gather
+from interlock.engine.packages.pip_container import gather
 from interlock.fleet.ansible import FILES
 from interlock.results.experiments import BaseImage
 from tests.builders import ROOT

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.errors import StoreError
-from interlock.measure import recording
+from interlock.measure import resumable
 from interlock.results import journal, store
 from interlock.results.experiments import State, Times
 from interlock.results.journal import KILLED, Journal
@@ -64,7 +64,7 @@ def test_whatever_blocks_a_killed_process_has_written_can_be_reported_and_resume
         for label in LABELS
     }
     assert found.order == {"locks": [list(LABELS)] * 3}
-    assert recording.remaining(found) == ["locks", "startup"]
+    assert resumable.remaining(found) == ["locks", "startup"]
     assert sorted(path.name for path in folder.iterdir()) == ["box", "experiment.json"]
     assert store.read_experiment(folder) == found
 
@@ -74,7 +74,7 @@ def test_an_experiment_that_was_killed_before_a_block_says_so_and_begins_again(t
     write_blocks(folder, 0)
     found = store.read_experiment(folder)
     assert found == begun()
-    assert recording.remaining(found) == ["locks", "startup"]
+    assert resumable.remaining(found) == ["locks", "startup"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)

@@ -17,7 +17,7 @@ import docker
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.engine.build.helpers import ensure_helper, helper_tag
+from interlock.engine.build.helper_images import ensure_helper, helper_tag
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions

@@ -54,7 +54,7 @@ from interlock.errors import BuildError, DriftError, EngineError, InterlockError
 from interlock.report import variants_page
 from interlock.results import generated, store
 from interlock.results.experiments import Built, EngineName, State
-from interlock.results.output import schema_texts
+from interlock.results.json_documents import schema_texts
 
 RegistryOption = Annotated[
     str, typer.Option("--registry", metavar="HOST[:PORT]/NAMESPACE", help="Registry and the namespace in it.")

@@ -32,7 +32,7 @@ from interlock.cli.report import write_report
 from interlock.engine.machine import facts
 from interlock.engine.protocol import INSTRUMENTS, Engine
 from interlock.errors import UsageError, WorkloadError, nearest
-from interlock.measure import experiment, recording
+from interlock.measure import experiment, resumable
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import Assignment, Words
 from interlock.report.experiment import failed_cells
@@ -193,8 +193,8 @@ def read_resumed(results: Path, name: str, options: MatrixOptions, asked: Matrix
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})
     require_no_contradiction(options, asked, began)
-    recording.require_same_host(began, facts())
-    names = recording.remaining(began)
+    resumable.require_same_host(began, facts())
+    names = resumable.remaining(began)
     kept = [one for one in began.settings.workloads if one not in names]
     again = [one for one in names if one in began.unfinished]
     parts = {"kept": kept, "further rounds of": again, "anew": [one for one in names if one not in again]}
@@ -239,7 +239,7 @@ def matrix(
             raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
         began = read_resumed(into, resume, options, request)
         request, engine = resumed_request(request, began.settings), engine_of(began)
-        request = replace(request, workloads=recording.remaining(began))
+        request = replace(request, workloads=resumable.remaining(began))
     request.require_possible(engine)
     # An experiment that is resumed has ended in time once.
     ending = Ending(budget_s or (None if began else request.usual_budget_s))
@@ -267,8 +267,8 @@ def _resumed_assignment(
     paths: ProjectPaths, known: Catalog, into: Path, built: list[Built], began: Experiment
 ) -> Assignment:
     """Return the rest of an experiment; UsageError if it is of other images or workloads now."""
-    recording.require_same_images(began, built)
-    recording.require_same_workloads(began, known.workloads)
+    resumable.require_same_images(began, built)
+    resumable.require_same_workloads(began, known.workloads)
     return Assignment(known, paths.root, into, began.images, began.settings, began.command, resumes=began)
 
 

@@ -22,7 +22,7 @@ from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store
 from interlock.results.experiments import EngineName, Settings
-from interlock.results.output import Explained
+from interlock.results.json_documents import Explained
 from interlock.results.profiles import LockSites
 
 

@@ -18,7 +18,7 @@ from interlock.engine import client as connection
 from interlock.engine.build import builds
 from interlock.engine.build.base import ensure_base, find_base
 from interlock.engine.build.builds import ImageBuilder
-from interlock.engine.build.helpers import ensure_helper, find_helper
+from interlock.engine.build.helper_images import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of

@@ -23,7 +23,7 @@ from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
 from interlock.measure.ending import Ending
 from interlock.measure.profiling import best_probe, lock_sites_in
-from interlock.measure.recording import Earlier, joined, remaining
+from interlock.measure.resumable import Earlier, joined, remaining
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject

@@ -30,7 +30,7 @@ from interlock.measure.cells import (
 )
 from interlock.measure.processes import OK
 from interlock.measure.profiling import profile_pass
-from interlock.measure.recording import Recorder, write_cell
+from interlock.measure.resumable import Recorder, write_cell
 from interlock.measure.rounds import TimeUsed, watched_rounds
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
 from interlock.engine.build import builds
-from interlock.engine.build.helpers import helper_context
+from interlock.engine.build.helper_images import helper_context
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions

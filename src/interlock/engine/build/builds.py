@@ -31,7 +31,7 @@ from interlock.catalog.project import Catalog, Texts
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_pulled, pull
-from interlock.engine.build.helpers import begin_helpers
+from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
     ImagePlan,
     Plan,

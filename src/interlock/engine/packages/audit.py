@@ -18,11 +18,11 @@ from packaging.utils import canonicalize_name
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
-from interlock.engine.packages import workbench
+from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
 from interlock.engine.packages.requirements import Line, Requirements, display_text
 from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
-from interlock.engine.packages.workbench import AUDIT, PipSettings, Workbench, ensure_builder, gather
+from interlock.engine.packages.pip_container import AUDIT, PipSettings, PipContainer, ensure_builder, gather
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
@@ -148,33 +148,33 @@ class ImportResult:
     by: str
 
 
-def install(bench: Workbench, wheels: Sequence[Wheel]) -> dict[str, str]:
+def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
     """Install wheels; return the reason for each that failed, by its package's canonical name."""
     if not wheels:
         return {}
     words = ["install", "--quiet", "--no-index", "--no-deps", "--no-cache-dir", *(wheel.path for wheel in wheels)]
-    said = bench.pip(*words, deadline_s=INSTALL_S)
+    said = inside.pip(*words, deadline_s=INSTALL_S)
     if said.ok:
         return {}
     if len(wheels) > 1:
-        return {key: reason for wheel in wheels for key, reason in install(bench, [wheel]).items()}
+        return {key: reason for wheel in wheels for key, reason in install(inside, [wheel]).items()}
     reason = f"had not ended after {INSTALL_S} s" if said.late else last_words(said.output)
     return {wheels[0].package.key: f"cannot be installed: {reason}"}
 
 
-def distributions(bench: Workbench) -> list[Distribution]:
+def distributions(inside: PipContainer) -> list[Distribution]:
     """Return everything that is installed now, the image's own pip included."""
-    bench.put({PROGRAM: files("interlock.engine").joinpath("inside/audit.py").read_bytes()})
-    return parse(_must(bench, ["python", PROGRAM, "--packages"], LIST_S))
+    inside.put({PROGRAM: files("interlock.engine").joinpath("inside/audit.py").read_bytes()})
+    return parse(_must(inside, ["python", PROGRAM, "--packages"], LIST_S))
 
 
-def run_jobs(bench: Workbench, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
+def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | None, list[list[ImportResult]]]:
     """Return the bare interpreter's GIL (on, off, or None where it cannot say) and the results of each job."""
     asked = [{"modules": job.modules, "deadline_s": job.deadline_s} for job in jobs]
-    bench.put({JOBS: json.dumps(asked).encode()})
+    inside.put({JOBS: json.dumps(asked).encode()})
     # A second for each process to start and end, which its deadline does not include.
     limit_s = LIST_S + sum(job.deadline_s + len(job.modules) for job in jobs)
-    output = _must(bench, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
+    output = _must(inside, ["python", PROGRAM, JOBS, str(NORMAL_USER)], limit_s)
     bare = next((one["bare"] for one in said_objects(output, {"bare": str | None})), None)
     return bare, _by_job(said_objects(output, ANSWERED), jobs)
 
@@ -193,8 +193,8 @@ def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> li
     return found
 
 
-def _must(bench: Workbench, argv: list[str], deadline_s: float) -> str:
-    said = bench.run(argv, deadline_s)
+def _must(inside: PipContainer, argv: list[str], deadline_s: float) -> str:
+    said = inside.run(argv, deadline_s)
     if not said.ok:
         found = f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)
         raise EngineError(key=argv[-1], found=found, todo="This is a bug in Interlock: please report it.")
@@ -339,30 +339,30 @@ def _audit_one(task: _Task) -> VariantAudit:
 
 def _work(task: _Task, owner: str) -> VariantAudit:
     variant = task.catalog.variants[task.image.variant]
-    workbench.create_wheels_volume(task.client, owner)
-    own = workbench.open_image(task.client, owner, task.image.image_id)
+    pip_container.create_wheels_volume(task.client, owner)
+    own = pip_container.open_image(task.client, owner, task.image.image_id)
     unsupported = _unsupported(own)
     if unsupported:
         outcome = Outcome(state=State.UNSUPPORTED, reason=unsupported)
         return VariantAudit(variant=variant.name, outcome=outcome)
     task.step("preparing the builder")
     builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
-    bench = workbench.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
-    resolver = Resolver(bench, task.wanted, task.step)
+    inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
+    resolver = Resolver(inside, task.wanted, task.step)
     resolution = resolver.resolve()
 
-    def open_another() -> workbench.Workbench:
-        another = workbench.open_builder(task.client, owner, builder_id, task.settings)
+    def open_another() -> pip_container.PipContainer:
+        another = pip_container.open_builder(task.client, owner, builder_id, task.settings)
         resolver.bring(another)
         return another
 
-    kept = workbench.open_kept_wheels(task.client, owner, builder_id)
-    wheel_builder = WheelBuilder(bench, open_another, kept, own, resolver.options(), builder_id, task.step)
+    kept = pip_container.open_kept_wheels(task.client, owner, builder_id)
+    wheel_builder = WheelBuilder(inside, open_another, kept, own, resolver.options(), builder_id, task.step)
     wheels = wheel_builder.get([package for package, _ in resolution.packages])
     return _install_and_import(task, own, resolution, wheels)
 
 
-def _unsupported(own: workbench.Workbench) -> str:
+def _unsupported(own: pip_container.PipContainer) -> str:
     """Return why the variant's pip cannot write a report; empty if it can."""
     said = own.pip("--version", deadline_s=ASK_S)
     version = pip_version(said.output)
@@ -377,7 +377,7 @@ def _unsupported(own: workbench.Workbench) -> str:
 
 
 def _install_and_import(
-    task: _Task, own: workbench.Workbench, resolution: Resolution, wheels: Sequence[Wheel]
+    task: _Task, own: pip_container.PipContainer, resolution: Resolution, wheels: Sequence[Wheel]
 ) -> VariantAudit:
     task.step("installing")
     reasons = install(own, [wheel for wheel in wheels if wheel.path])

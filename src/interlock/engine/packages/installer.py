@@ -24,9 +24,9 @@ from interlock import untrusted
 from interlock.catalog.project import Catalog
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
-from interlock.engine.packages import workbench
+from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
-from interlock.engine.packages.workbench import AUDIT, WHEELS, Workbench, ensure_builder, gather
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells, leftovers
 from interlock.errors import BuildError, EngineError
@@ -89,15 +89,15 @@ class Installer:
         owner = f"packages-{uuid.uuid4().hex[:12]}"
         try:
             self.client.volumes.create(packages.volume, labels={IMAGE_LABEL: image.image_id})
-            workbench.create_wheels_volume(self.client, owner)
-            own = workbench.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
+            pip_container.create_wheels_volume(self.client, owner)
+            own = pip_container.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
             pip = _pip_of(own, image.variant)
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
-            bench = workbench.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
+            inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(lines)}")
-            wheels = _fetch_wheels(bench, lines, pip)
-            cells.remove(bench.container)
+            wheels = _fetch_wheels(inside, lines, pip)
+            cells.remove(inside.container)
             self.on_step(image.variant, f"installing {len(wheels)} packages")
             return _install_offline(own, wheels, packages, owner)
         finally:
@@ -159,7 +159,7 @@ def _record(packages: PackageSet) -> str:
     return f"{packages.mount_path}/interlock.json"
 
 
-def _pip_of(own: Workbench, variant: str) -> tuple[int, int]:
+def _pip_of(own: PipContainer, variant: str) -> tuple[int, int]:
     said = own.pip("--version", deadline_s=ASK_S)
     if said.late:
         raise _CannotError(State.FAILED, f"`pip --version` had not ended after {ASK_S} s")
@@ -169,17 +169,17 @@ def _pip_of(own: Workbench, variant: str) -> tuple[int, int]:
     return version
 
 
-def _fetch_wheels(bench: Workbench, lines: Sequence[str], pip: tuple[int, int]) -> list[str]:
+def _fetch_wheels(inside: PipContainer, lines: Sequence[str], pip: tuple[int, int]) -> list[str]:
     """Download or build the wheels and return their paths in the builder."""
     if pip < GETS_WHEEL_ITSELF:
-        said = bench.pip("install", "wheel", deadline_s=INSTALL_S)
+        said = inside.pip("install", "wheel", deadline_s=INSTALL_S)
         if not said.ok:
-            raise _CannotError(State.FAILED, _reason(explain_failure(bench, said, INSTALL_S, []), ["wheel"]))
-    bench.put({REQUIREMENTS: requirements_file(lines)})
-    said = bench.pip("wheel", "--wheel-dir", WHEELS, "-r", REQUIREMENTS, deadline_s=FILL_S)
+            raise _CannotError(State.FAILED, _reason(explain_failure(inside, said, INSTALL_S, []), ["wheel"]))
+    inside.put({REQUIREMENTS: requirements_file(lines)})
+    said = inside.pip("wheel", "--wheel-dir", WHEELS, "-r", REQUIREMENTS, deadline_s=FILL_S)
     if not said.ok:
-        raise _CannotError(State.FAILED, _reason(explain_failure(bench, said, FILL_S, []), lines))
-    return sorted(_must(bench, ["find", WHEELS, "-name", "*.whl"]).split())
+        raise _CannotError(State.FAILED, _reason(explain_failure(inside, said, FILL_S, []), lines))
+    return sorted(_must(inside, ["find", WHEELS, "-name", "*.whl"]).split())
 
 
 def _reason(found: Blame, lines: Sequence[str]) -> str:
@@ -188,7 +188,7 @@ def _reason(found: Blame, lines: Sequence[str]) -> str:
     return f"{subject} cannot be installed: {found.words}"
 
 
-def _install_offline(own: Workbench, wheels: Sequence[str], packages: PackageSet, owner: str) -> dict[str, str]:
+def _install_offline(own: PipContainer, wheels: Sequence[str], packages: PackageSet, owner: str) -> dict[str, str]:
     """Install the wheels without a network, then write the record; return the versions."""
     new = f"{packages.mount_path}/.{owner}"
     if wheels:
@@ -208,8 +208,8 @@ def _install_offline(own: Workbench, wheels: Sequence[str], packages: PackageSet
     return versions
 
 
-def _must(bench: Workbench, argv: list[str]) -> str:
-    said = bench.run(argv, INSTALL_S)
+def _must(inside: PipContainer, argv: list[str]) -> str:
+    said = inside.run(argv, INSTALL_S)
     if not said.ok:
         raise _CannotError(State.FAILED, f"packages cannot be installed: {last_words(said.output)}")
     return said.output

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from interlock.engine.packages.workbench import AUDIT, CommandResult, Workbench
+from interlock.engine.packages.pip_container import AUDIT, CommandResult, PipContainer
 from interlock.errors import EngineError
 from interlock.untrusted import parse_json
 
@@ -346,11 +346,11 @@ ASKED, LOG, NOWHERE = f"{AUDIT}/asked-again.txt", f"{AUDIT}/pip.log", f"{AUDIT}/
 READ_S = 60
 
 
-def explain_failure(bench: Workbench, said: CommandResult, deadline_s: float, options: Sequence[str]) -> Blame:
+def explain_failure(inside: PipContainer, said: CommandResult, deadline_s: float, options: Sequence[str]) -> Blame:
     """Return the package that stopped pip, which ran with these options; EngineError if its index does not answer."""
     found = blame_deadline(said.output, deadline_s) if said.late else blame(said.output)
     if found.nowhere:
-        found = blame(said.output, _log_of(bench, found.name, deadline_s, options))
+        found = blame(said.output, _log_of(inside, found.name, deadline_s, options))
     if found.unreachable:
         raise EngineError(
             key="pip",
@@ -360,13 +360,13 @@ def explain_failure(bench: Workbench, said: CommandResult, deadline_s: float, op
     return found
 
 
-def _log_of(bench: Workbench, name: str, deadline_s: float, options: Sequence[str]) -> str:
+def _log_of(inside: PipContainer, name: str, deadline_s: float, options: Sequence[str]) -> str:
     """Return pip's log for a package that it does not find. (With a log pip no longer prints why builds fail.)"""
-    bench.put({ASKED: requirements_file([*options, name])})
+    inside.put({ASKED: requirements_file([*options, name])})
     words = ["download", "--no-deps", "--dest", NOWHERE, "--log", LOG, "-r", ASKED]
-    bench.run(["rm", "-f", LOG], READ_S)
-    bench.pip(*words, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
-    return bench.run(["cat", LOG], READ_S).output
+    inside.run(["rm", "-f", LOG], READ_S)
+    inside.pip(*words, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
+    return inside.run(["cat", LOG], READ_S).output
 
 
 def requirements_file(lines: Sequence[str]) -> bytes:

@@ -22,7 +22,7 @@ from interlock.engine.packages.pip_output import (
     stub_wheel,
 )
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
-from interlock.engine.packages.workbench import AUDIT, WHEELS, Workbench
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.run import cells
 
 DEADLINE_S = 3600
@@ -52,8 +52,8 @@ class Resolution:
 class Resolver:
     """Resolves requirements with the pip of one builder, again with fewer requirements each time that it fails."""
 
-    def __init__(self, bench: Workbench, wanted: Requirements, on_step: Callable[[str], None]) -> None:
-        self._bench, self._wanted, self._on_step = bench, wanted, on_step
+    def __init__(self, inside: PipContainer, wanted: Requirements, on_step: Callable[[str], None]) -> None:
+        self._inside, self._wanted, self._on_step = inside, wanted, on_step
         self._places = local_places(wanted, LOCAL)
         self._stubs: dict[str, tuple[Blame, str]] = {}  # by package: the cause, and the line that asks for the stub
         self._given_up: list[Failure] = []
@@ -65,7 +65,7 @@ class Resolver:
         If no single package is the cause (lines that contradict each other), the lines are split until those are
         found that conflict with the ones before them.
         """
-        self.bring(self._bench)
+        self.bring(self._inside)
         accepted: list[Line] = []
         packages: list[Resolved] = []
         todo = [list(self._wanted.lines)]
@@ -82,10 +82,10 @@ class Resolver:
                 self._give_up(group[0], found)
         return self._resolution(packages)
 
-    def bring(self, bench: Workbench) -> None:
+    def bring(self, inside: PipContainer) -> None:
         """Put what the requirements name on this machine into a builder."""
-        bench.put({place: path for path, place in self._places.items()})
-        bench.put({f"{LINKS}/{number}": path for number, path in enumerate(self._wanted.links)})
+        inside.put({place: path for path, place in self._places.items()})
+        inside.put({f"{LINKS}/{number}": path for number, path in enumerate(self._wanted.links)})
 
     def options(self) -> list[str]:
         """Return the options for every call of pip; hashes are in `Resolved.spec`, so --require-hashes is left out."""
@@ -97,10 +97,10 @@ class Resolver:
         self._on_step(f"resolving {len(lines)} requirements{without}")
         self._write(lines)
         command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT]
-        said = self._bench.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
+        said = self._inside.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
         if said.ok:
-            return parse_report(self._bench.run(["cat", REPORT], READ_S).output)
-        return explain_failure(self._bench, said, DEADLINE_S, self.options())
+            return parse_report(self._inside.run(["cat", REPORT], READ_S).output)
+        return explain_failure(self._inside, said, DEADLINE_S, self.options())
 
     def _write(self, lines: list[Line]) -> None:
         kept = [line for line in lines if line.name not in self._stubs]
@@ -108,7 +108,7 @@ class Resolver:
         hashes = ["--require-hashes"] if "--require-hashes" in self._wanted.options else []
         wanted = [*hashes, *self.options(), *pip_lines(kept, self._places), *(line for _, line in self._stubs.values())]
         files = {REQUIREMENTS: wanted, CONSTRAINTS: pip_lines(constraints, self._places)}
-        self._bench.put({place: requirements_file(lines) for place, lines in files.items()})
+        self._inside.put({place: requirements_file(lines) for place, lines in files.items()})
 
     def _replaced(self, found: Blame) -> bool:
         """Replace the package that failed by a stub wheel; return False if there is none, or it is replaced already."""
@@ -116,7 +116,7 @@ class Resolver:
             return False
         file, data = stub_wheel(found.name, found.version or "0")
         place = f"{STUBS}/{file}"
-        self._bench.put({place: data})
+        self._inside.put({place: data})
         checked = f" --hash=sha256:{hashlib.sha256(data).hexdigest()}" if self._wanted.hashed else ""
         self._stubs[found.name] = (found, f"{found.name} @ file://{place}{checked}")
         return True
@@ -172,10 +172,10 @@ class WheelBuilder:
     Each package is built in a builder of its own: what its code leaves there reaches no other package.
     """
 
-    bench: Workbench  # in which was resolved; its wheels' volume is in `own` as well
-    open_builder: Callable[[], Workbench]
+    inside: PipContainer  # in which was resolved; its wheels' volume is in `own` as well
+    open_builder: Callable[[], PipContainer]
     kept: KeptWheels
-    own: Workbench
+    own: PipContainer
     options: Sequence[str]
     builder_id: str
     on_step: Callable[[str], None]
@@ -186,7 +186,7 @@ class WheelBuilder:
         sources = [package for package in packages if not package.is_wheel]
         wheels = self._download(ready)
         # Nothing that resolving has started lives any longer.
-        cells.remove(self.bench.container)
+        cells.remove(self.inside.container)
         for number, package in enumerate(sources, 1):
             self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")
             with temporary_folder("wheel") as folder:
@@ -198,7 +198,7 @@ class WheelBuilder:
         if not packages:
             return {}
         self.on_step(f"downloading {len(packages)} wheels")
-        reason = self._pip(self.bench, ["download", "-d", WHEELS], packages, DOWNLOAD_S)
+        reason = self._pip(self.inside, ["download", "-d", WHEELS], packages, DOWNLOAD_S)
         if reason and len(packages) > 1:
             return {key: wheel for package in packages for key, wheel in self._download([package]).items()}
         return {
@@ -207,19 +207,19 @@ class WheelBuilder:
         }
 
     def _build(self, package: Resolved, folder: Path) -> Wheel:
-        bench = self.open_builder()
+        inside = self.open_builder()
         try:
             started = time.monotonic()
-            reason = self._pip(bench, ["wheel", "-w", OUT], [package], BUILD_S)
+            reason = self._pip(inside, ["wheel", "-w", OUT], [package], BUILD_S)
             build_s = round(time.monotonic() - started, 1)
             if reason:
                 return Wheel(package, build_s=build_s, reason=reason)
-            bench.container.kill()
-            wheel = take_out(bench.container, OUT, package.key, folder)
+            inside.container.kill()
+            wheel = take_out(inside.container, OUT, package.key, folder)
         except WheelError as error:
             return Wheel(package, build_s=build_s, reason=str(error))
         finally:
-            cells.remove(bench.container)
+            cells.remove(inside.container)
         if package.lasting:
             self.kept.keep(self._key(package), wheel, build_s)
         return Wheel(package, self._brought(package, wheel), build_s)
@@ -238,12 +238,12 @@ class WheelBuilder:
         known_by = "\n".join([package.spec, self.builder_id, *self.options])
         return hashlib.sha256(known_by.encode()).hexdigest()
 
-    def _pip(self, bench: Workbench, words: list[str], packages: Sequence[Resolved], deadline_s: float) -> str:
+    def _pip(self, inside: PipContainer, words: list[str], packages: Sequence[Resolved], deadline_s: float) -> str:
         """Run pip; return why it failed, empty if it did not."""
         lines = [*self.options, *(package.spec for package in packages)]
-        bench.put({ASKED: "".join(f"{line}\n" for line in lines).encode()})
+        inside.put({ASKED: "".join(f"{line}\n" for line in lines).encode()})
         # The lines have the hashes; with the option pip would also ask for hashes of build requirements.
-        said = bench.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
+        said = inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
         if said.ok:
             return ""
         return f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)

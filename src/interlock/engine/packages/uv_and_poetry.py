@@ -9,7 +9,7 @@ from docker import DockerClient
 
 from interlock.catalog.variants import Variant
 from interlock.engine.build.contract import ContractFinding, ContractState
-from interlock.engine.packages import workbench
+from interlock.engine.packages import pip_container
 from interlock.engine.run import leftovers
 
 # The oldest release that their wheels of today are for.
@@ -42,8 +42,8 @@ def ask_installers(client: DockerClient, variant: Variant, image_id: str) -> lis
         return []
     owner = f"check-{os.getpid()}"
     try:
-        bench = workbench.open_builder(client, owner, image_id, workbench.gather([], []))
-        return judge_installers(bench.run(["sh", "-c", SCRIPT, ASK], DEADLINE_S).output)
+        inside = pip_container.open_builder(client, owner, image_id, pip_container.gather([], []))
+        return judge_installers(inside.run(["sh", "-c", SCRIPT, ASK], DEADLINE_S).output)
     finally:
         leftovers.clean_up(client, owner)
 

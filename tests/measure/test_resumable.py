@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.errors import StoreError, UsageError
-from interlock.measure import recording
+from interlock.measure import resumable
 from interlock.measure.cells import Cell
 from interlock.measure.processes import in_block, program_run
 from interlock.results import store
@@ -55,7 +55,7 @@ def ended(**changes: Any) -> Experiment:
 
 
 def test_what_is_cut_short_and_what_was_not_reached_remains() -> None:
-    assert recording.remaining(ended()) == ["startup", "write"]
+    assert resumable.remaining(ended()) == ["startup", "write"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_cut_short_and_what_was_not_reached_remains() -> None:
 )
 def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
-        recording.remaining(ended(**changes))
+        resumable.remaining(ended(**changes))
     assert caught.value.key == "--resume"
 
 
@@ -71,28 +71,28 @@ def test_a_complete_experiment_and_one_that_does_not_say_cannot_go_on(changes: d
 def test_another_host_is_refused_with_what_is_another(key: str, value: object) -> None:
     experiment = ended(host=make_experiment().host | {"name": "box", "cpu": "Example", "kernel": "6.1"})
     here = {**experiment.host, "kernel": "6.18"}
-    recording.require_same_host(experiment, here)
+    resumable.require_same_host(experiment, here)
     with pytest.raises(UsageError, match=f"{key} .*{value}"):
-        recording.require_same_host(experiment, {**here, key: value})
+        resumable.require_same_host(experiment, {**here, key: value})
 
 
 def test_another_image_is_refused_with_its_variant() -> None:
     experiment = ended()
-    recording.require_same_images(experiment, experiment.images)
+    resumable.require_same_images(experiment, experiment.images)
     rebuilt = make_built("a").model_copy(update={"image_id": "sha256:other"})
     with pytest.raises(UsageError, match=r"^--resume: a\b"):
-        recording.require_same_images(experiment, [make_built("base"), rebuilt])
+        resumable.require_same_images(experiment, [make_built("base"), rebuilt])
 
 
 def test_a_workload_that_goes_on_must_be_what_it_was_and_one_that_is_complete_need_not() -> None:
     experiment = ended()
     changed = {name: make_workload(name, summary="another") for name in experiment.workloads}
     same = experiment.workloads
-    recording.require_same_workloads(experiment, {**same, "locks": changed["locks"], "write": changed["write"]})
+    resumable.require_same_workloads(experiment, {**same, "locks": changed["locks"], "write": changed["write"]})
     with pytest.raises(UsageError, match=r"workloads/startup\.toml"):
-        recording.require_same_workloads(experiment, {**same, "startup": changed["startup"]})
+        resumable.require_same_workloads(experiment, {**same, "startup": changed["startup"]})
     with pytest.raises(UsageError, match="'write'"):
-        recording.require_same_workloads(experiment, {"startup": same["startup"]})
+        resumable.require_same_workloads(experiment, {"startup": same["startup"]})
 
 
 def write_values(path: Path, *blocks: int) -> None:
@@ -117,7 +117,7 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
     profile = make_profile()
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": profile}))
     cell = Cell(Subject(variant="a", image_id="i"), SANDBOX)
-    recording.Earlier(tmp_path, experiment).restore(cell, "locks")
+    resumable.Earlier(tmp_path, experiment).restore(cell, "locks")
     assert [run.values for run in cell.runs["uncontended"]] == [(0.25, 0.125), (0.25, 0.25)]
     assert cell.profiles == {"uncontended": profile}
     # What failed stays so; what was not measured is measured.
@@ -156,7 +156,7 @@ def part(**changes: Any) -> Experiment:
 
 def test_the_record_of_both_parts_keeps_what_was_complete_and_has_the_rest_as_it_is_now() -> None:
     before, now = ended(), part()
-    found = recording.joined(before, now)
+    found = resumable.joined(before, now)
     states = {(cell.label, cell.workload): cell.outcome.state for cell in found.cells}
     assert states == {
         ("base", "locks"): State.OK,
@@ -173,11 +173,11 @@ def test_the_record_of_both_parts_keeps_what_was_complete_and_has_the_rest_as_it
     assert found.order == {"locks": [["base"]], "startup": [["base", "a"], ["a"]]}
     assert found.warnings == ["locks: busy", "startup: hot"]
     assert (found.unfinished, found.ended_by) == ([], "")
-    assert recording.remaining(found) == ["write"]
+    assert resumable.remaining(found) == ["write"]
 
 
 def test_what_was_unfinished_and_not_reached_again_stays_so() -> None:
     now = part().model_copy(update={"times": {}, "order": {}, "ended_by": "SIGTERM"})
-    found = recording.joined(ended(), now)
+    found = resumable.joined(ended(), now)
     assert found.unfinished == ["startup"]
-    assert recording.remaining(found) == ["startup", "write"]
+    assert resumable.remaining(found) == ["startup", "write"]

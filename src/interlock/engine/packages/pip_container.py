@@ -191,7 +191,7 @@ class CommandResult:
 
 
 @dataclass(frozen=True)
-class Workbench:
+class PipContainer:
     """A container that sleeps until a program is run in it."""
 
     client: DockerClient
@@ -236,7 +236,7 @@ def was_late(exit_code: int, took_s: float, deadline_s: float) -> bool:
 
 def open_builder(
     client: DockerClient, owner: str, image_id: str, settings: PipSettings, *, fetches: bool = False
-) -> Workbench:
+) -> PipContainer:
     """Start a builder with this machine's pip settings and a network; one that `fetches` has the wheels' volume.
 
     What is built runs as root there. So a builder has nothing that another audit reads, pip's own cache included.
@@ -246,7 +246,7 @@ def open_builder(
         "PYTHONUNBUFFERED": "1",  # otherwise errors are printed before the output that led to them
         "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
     }
-    bench = _open(
+    inside = _open(
         client,
         owner,
         image_id,
@@ -254,13 +254,13 @@ def open_builder(
         volumes={wheels_volume(owner): {"bind": WHEELS, "mode": "rw"}} if fetches else {},
         network_mode="host" if settings.host_network else "bridge",
     )
-    bench.put(dict(settings.files))
-    return bench
+    inside.put(dict(settings.files))
+    return inside
 
 
 def open_image(
     client: DockerClient, owner: str, image_id: str, more_volumes: Mapping[str, str] = MappingProxyType({})
-) -> Workbench:
+) -> PipContainer:
     """Start the variant's own image as in production, without a network, with the wheels at WHEELS.
 
     `more_volumes` has paths in the container by volume name.
@@ -294,7 +294,7 @@ def wheels_volume(owner: str) -> str:
     return f"interlock-{owner}-wheels"
 
 
-def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[str, str], **options: Any) -> Workbench:
+def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[str, str], **options: Any) -> PipContainer:
     with engine_errors("the engine cannot start a container"):
         memory = int(client.info()["MemTotal"] * SHARE_OF_MEMORY)
         container = client.containers.run(
@@ -310,7 +310,7 @@ def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[
             labels=labels_of(owner),
             **options,
         )
-    return Workbench(client, container, environment)
+    return PipContainer(client, container, environment)
 
 
 # setuptools-scm asks git for a project's version, and pip clones git URLs.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.build import helpers
+from interlock.engine.build import helper_images
 from interlock.errors import BuildError
 from interlock.results.experiments import BaseImage
 from tests.builders import ROOT
@@ -25,9 +25,9 @@ class Engine:
         self.built: list[str] = []
         self.dockerfiles: list[str] = []
         self.fails = False
-        monkeypatch.setattr(helpers, "build_aside", self.build)
-        monkeypatch.setattr(helpers, "_find_helper", lambda _client, _root, name, _: self.found(name))
-        monkeypatch.setattr(helpers, "cache_folder", lambda: folder)
+        monkeypatch.setattr(helper_images, "build_aside", self.build)
+        monkeypatch.setattr(helper_images, "_find_helper", lambda _client, _root, name, _: self.found(name))
+        monkeypatch.setattr(helper_images, "cache_folder", lambda: folder)
 
     def found(self, name: str) -> str | None:
         return f"id of {name}" if name in self.built else None
@@ -48,11 +48,11 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
 
 
 def test_who_asks_for_a_helper_that_is_being_built_waits_for_it(engine: Engine) -> None:
-    thread = helpers.begin_helpers(CLIENT, ROOT, ["instruments", "server"], BASE)
+    thread = helper_images.begin_helpers(CLIENT, ROOT, ["instruments", "server"], BASE)
     assert engine.begun.wait(20)
     threading.Timer(0.1, engine.may_go_on.set).start()
-    assert helpers.ensure_helper(CLIENT, ROOT, "instruments", BASE) == "id of instruments"
-    assert helpers.ensure_helper(CLIENT, ROOT, "server", BASE) == "id of server"
+    assert helper_images.ensure_helper(CLIENT, ROOT, "instruments", BASE) == "id of instruments"
+    assert helper_images.ensure_helper(CLIENT, ROOT, "server", BASE) == "id of server"
     thread.join(20)
     assert sorted(engine.built) == ["instruments", "server"]
     assert "LABEL" in engine.dockerfiles[0]
@@ -61,6 +61,6 @@ def test_who_asks_for_a_helper_that_is_being_built_waits_for_it(engine: Engine) 
 def test_one_that_failed_beside_the_builds_is_tried_again_by_who_needs_it_and_says_why(engine: Engine) -> None:
     engine.fails = True
     engine.may_go_on.set()
-    helpers.begin_helpers(CLIENT, ROOT, ["server"], BASE).join(20)
+    helper_images.begin_helpers(CLIENT, ROOT, ["server"], BASE).join(20)
     with pytest.raises(BuildError, match="no mirror answers"):
-        helpers.ensure_helper(CLIENT, ROOT, "server", BASE)
+        helper_images.ensure_helper(CLIENT, ROOT, "server", BASE)

@@ -1,4 +1,4 @@
-"""What ended a program of a workbench: its deadline, or it itself."""
+"""What ended a program of a container of packages: its deadline, or it itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.packages import workbench
-from interlock.engine.packages.workbench import (
+from interlock.engine.packages import pip_container
+from interlock.engine.packages.pip_container import (
     CERTIFICATES,
     KILLED,
     NETRC,
@@ -142,6 +142,6 @@ def test_an_index_on_this_very_machine_needs_its_network(
 
 
 def test_options_of_the_files_may_need_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workbench, "_config_list", lambda: "global.timeout='5'\n")
-    assert workbench.gather([], ["--index-url http://localhost:1/simple"]).host_network
-    assert not workbench.gather([], ["--index-url https://x.example/simple"]).host_network
+    monkeypatch.setattr(pip_container, "_config_list", lambda: "global.timeout='5'\n")
+    assert pip_container.gather([], ["--index-url http://localhost:1/simple"]).host_network
+    assert not pip_container.gather([], ["--index-url https://x.example/simple"]).host_network
