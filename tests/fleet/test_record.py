@@ -348,7 +348,7 @@ def test_an_archive_that_unpacks_to_very_much_is_refused_soon(tmp_path: Path) ->
             file.write(bytes(2**20))
     start_s = time.monotonic()
     refused(path, tmp_path)
-    assert time.monotonic() - start_s < 5
+    assert time.monotonic() - start_s < 20
 
 
 def test_a_header_of_many_bytes_is_refused(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
         raise SwapError(
             file=str(place),
             found=f"{len(made.left)} files with a swap's comments cannot be reverted",
-            todo="Mend what is said of each above, and repeat the command.",
+            todo="Correct what is said of each above, and repeat the command.",
         )
 
 

@@ -242,12 +242,12 @@ def _finding(name: str, found: str, reason: str) -> ContractFinding:
 
 
 def failures(findings: Iterable[ContractFinding]) -> list[ContractFinding]:
-    """What must be mended: undeclared differences and stale declarations."""
+    """Return what must be corrected: undeclared differences and stale declarations."""
     return [finding for finding in findings if finding.verdict in {ContractState.UNDECLARED, ContractState.STALE}]
 
 
 TODO = {
-    ContractState.UNDECLARED: "Mend the image, or declare the difference with its reason.",
+    ContractState.UNDECLARED: "Correct the image, or declare the difference with its reason.",
     ContractState.STALE: "Remove the declaration.",
 }
 
