@@ -298,7 +298,7 @@ class MeasureProgress:
         return "measure " + " | ".join(part for part in parts if part)
 
     def _left(self, update: ProgressUpdate, now: float) -> str:
-        """The rest of this workload at its own pace, the workloads to come at the pace of those before.
+        """Return the rest of this workload at its own pace, the workloads to come at the pace of those before.
 
         Rows that are decided before the last round make it less.
         """

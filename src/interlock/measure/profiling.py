@@ -167,12 +167,12 @@ def require_stacks(probe: Probe) -> None:
 
 
 def lock_sites_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> LockSites:
-    """WorkloadError if events were lost or the sums are not the exact counts."""
+    """Return the lock sites; WorkloadError if events were lost or the sums are not the exact counts."""
     return stacks.lock_sites_of(_json(text), _work(text, phase, units), asked.lines, options.no_frames)
 
 
 def acquisitions_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> Acquisitions:
-    """WorkloadError if events were lost."""
+    """Return the acquires; WorkloadError if events were lost."""
     found = _work(text, phase, units)
     return stacks.acquisitions_of(_json(text), found, asked.lines, ends_seen=not options.switches_threads)
 

@@ -69,7 +69,7 @@ REMEDIES = {
 def ensure_base(
     client: DockerClient, base: Base, cache: Path, on_step: Callable[[str], None], *, bootstraps: bool = True
 ) -> BaseImage:
-    """The base that is here already; else from its registry; else made by mmdebstrap (about 20 s)."""
+    """Return the base that is here already; else from its registry; else made by mmdebstrap (about 20 s)."""
     found = find_base(client, base)
     if found is not None:
         return found
@@ -88,13 +88,13 @@ def ensure_base(
 
 
 def pull(client: DockerClient, reference: str) -> BaseImage:
-    """An image that its registry has; docker's own error if there is none."""
+    """Return an image that its registry has; docker's own error if there is none."""
     client.api.pull(reference)
     return _described(client.images.get(reference), reference, "registry")
 
 
 def find_pulled(client: DockerClient, reference: str) -> BaseImage | None:
-    """An image that came from a registry if this engine has it."""
+    """Return an image that came from a registry if this engine has it."""
     try:
         return _described(client.images.get(reference), reference, "registry")
     except ImageNotFound:
@@ -102,7 +102,7 @@ def find_pulled(client: DockerClient, reference: str) -> BaseImage | None:
 
 
 def find_base(client: DockerClient, base: Base) -> BaseImage | None:
-    """The base if this engine has it, without asking anybody else."""
+    """Return the base if this engine has it, without asking anybody else."""
     pulled = find_pulled(client, base.reference)
     if pulled is not None:
         return pulled
@@ -154,7 +154,7 @@ def _make(client: DockerClient, base: Base, cache: Path, pull_error: str) -> Bas
 
 
 def require_mmdebstrap() -> None:
-    """EngineError if mmdebstrap, Debian's keys or what this user may run mmdebstrap with is not installed."""
+    """Raise EngineError if mmdebstrap, Debian's keys or what this user may run mmdebstrap with is not installed."""
     if shutil.which("mmdebstrap") is None:
         raise EngineError(found="mmdebstrap is not installed", todo=INSTALL.format("mmdebstrap"))
     if os.geteuid() != 0 and not any(map(shutil.which, ("newuidmap", "fakechroot"))):
@@ -212,7 +212,7 @@ def _sources(base: Base, keyring: Path) -> list[str]:
 
 
 def debian_mirrors() -> tuple[str, str | None]:
-    """The Debian mirror that apt is configured with, and that of its security updates if there is one."""
+    """Return the Debian mirror that apt is configured with, and that of its security updates if there is one."""
     override = os.environ.get(MIRROR)
     if override:
         # A line of apt's sources may have options before the URL, and one of them takes unsigned packages.
@@ -242,7 +242,7 @@ def debian_mirrors() -> tuple[str, str | None]:
 
 
 def _load(client: DockerClient, base: Base, layer: Path) -> Any:
-    """The layer as an image whose id is fixed by its content: an import would put the time of today into it."""
+    """Return the layer as an image whose id is fixed by its content: an import would put the time of today into it."""
     with layer.open("rb") as file:
         diff_id = hashlib.file_digest(file, "sha256").hexdigest()
     config = json.dumps(_configuration(base, diff_id), sort_keys=True).encode()
@@ -264,7 +264,7 @@ def _load(client: DockerClient, base: Base, layer: Path) -> Any:
 
 
 def _configuration(base: Base, diff_id: str) -> dict[str, object]:
-    """The image's configuration as the OCI image specification has it."""
+    """Return the image's configuration as the OCI image specification has it."""
     made = datetime.fromtimestamp(SOURCE_DATE_EPOCH, UTC).isoformat().replace("+00:00", "Z")
     architecture = subprocess.run(
         ["dpkg", "--print-architecture"], stdout=subprocess.PIPE, text=True, check=True

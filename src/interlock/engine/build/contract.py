@@ -131,7 +131,7 @@ Runs = Mapping[str, Answers]  # by the words for how the image was run
 
 
 def parse_config(config: Mapping[str, Any]) -> ImageConfig:
-    """The engine's `Config` of an image; it leaves out or sets to null what there is none of."""
+    """Read the engine's `Config` of an image; it leaves out or sets to null what there is none of."""
     return ImageConfig(
         environment=dict(item.split("=", 1) for item in config.get("Env") or []),
         command=config.get("Cmd") or [],
@@ -144,7 +144,7 @@ def parse_config(config: Mapping[str, Any]) -> ImageConfig:
 
 
 def parse_answers(output: str) -> Answers:
-    """The lines `name=ok` and `name=what was found` of inside/contract.py; other lines are not its."""
+    """Read the lines `name=ok` and `name=what was found` of inside/contract.py; other lines are not its."""
     names = {check.name for check in INSIDE}
     pairs = (line.split("=", 1) for line in output.split("\n") if "=" in line)
     return {name: "" if found == "ok" else found or NO_ANSWER for name, found in pairs if name in names}
@@ -178,7 +178,7 @@ def _cmd(config: ImageConfig, variant: Variant) -> str:
 
 
 def _unless(found: str, *wanted: str) -> str:
-    """What was found in words that are never empty, or nothing if it is as wanted."""
+    """Return what was found in words that are never empty, or nothing if it is as wanted."""
     return "" if found in wanted else found or "none"
 
 
@@ -201,13 +201,13 @@ CHECKS = (*(check for check, _ in CONFIG), *INSIDE)
 
 
 def promised(version: str) -> list[Check]:
-    """What an image of this version of Python owes."""
+    """Return what an image of this version of Python owes."""
     release = tuple(map(int, re.findall(r"[0-9]{1,9}", version)))
     return [check for check in CHECKS if check.since <= release < check.until]
 
 
 def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFinding]:
-    """A finding for everything that the variant owes, and one for every declared difference that is none."""
+    """Return a finding for everything that the variant owes, and one for every declared difference that is none."""
     of_config = {check.name: found(config, variant) for check, found in CONFIG}
     owed = [check.name for check in promised(variant.version)]
     findings = []
@@ -223,7 +223,7 @@ def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFin
 
 
 def _found(name: str, runs: Runs) -> str:
-    """What was found in all runs, or in each that is not as the others."""
+    """Return what was found in all runs, or in each that is not as the others."""
     found = {run: answers.get(name, NO_ANSWER) for run, answers in runs.items()}
     if len(set(found.values())) == 1:
         return next(iter(found.values()))
@@ -253,7 +253,7 @@ TODO = {
 
 
 def require(results: Mapping[str, Sequence[ContractFinding]]) -> None:
-    """BuildError for the first failure of the findings by variant."""
+    """Raise BuildError for the first failure of the findings by variant."""
     for variant, findings in results.items():
         for finding in failures(findings):
             raise BuildError(
@@ -265,7 +265,7 @@ def require(results: Mapping[str, Sequence[ContractFinding]]) -> None:
 
 
 def terminal(results: Mapping[str, Sequence[ContractFinding]]) -> RenderableType:
-    """A row for each variant, then every difference with its reason and every failure."""
+    """Return a row for each variant, then every difference with its reason and every failure."""
     table = Table("variant", "checks", "kept", "differences", "failures", box=None, pad_edge=False)
     for variant, findings in results.items():
         kept = sum(finding.verdict is ContractState.OK for finding in findings)
@@ -311,7 +311,7 @@ RUNS = (
 
 
 def examine(client: DockerClient, variant: Variant, image_id: str) -> list[ContractFinding]:
-    """Every finding about the image; EngineError if the engine has no such image or cannot run it."""
+    """Return every finding about the image; EngineError if the engine has no such image or cannot run it."""
     try:
         attributes = client.images.get(image_id).attrs
     except ImageNotFound:
@@ -324,7 +324,7 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
 
 
 def _answer(client: DockerClient, image_id: str, run: Run) -> str:
-    """What the program printed; less than all of it if the interpreter broke down or was too slow."""
+    """Return what the program printed; less than all of it if the interpreter broke down or was too slow."""
     try:
         said = proofs.ask(client, image_id, ["sh", "-c", START, PROGRAM], DEADLINE_S, entrypoint=[], **run.options)
         return said.stdout.decode(errors="replace")

@@ -60,7 +60,7 @@ class Contents:
 
 
 def read_contents(client: DockerClient, image: str) -> Contents:
-    """What the image with this tag or id contains; EngineError if it is not here or its records cannot be read."""
+    """Return what the image with this tag or id contains; EngineError if it is not here or cannot be read."""
     try:
         found = client.images.get(image)
         container = client.containers.create(image, ["true"], network_disabled=True, labels={"interlock.sbom": "1"})
@@ -88,7 +88,7 @@ def read_contents(client: DockerClient, image: str) -> Contents:
 
 
 def debian_packages(records: bytes, created: datetime) -> dict[str, Any]:
-    """An SPDX document of the packages that `records`, a tar of a root file system's, name."""
+    """Return an SPDX document of the packages that `records`, a tar of a root file system's, name."""
     command = [sys.executable, "-m", "debsbom.cli", "generate", "--sbom-type", "spdx", "--root", "-", "--out", "-"]
     options = ["--with-licenses", "--timestamp", created.isoformat(), "--spdx-namespace", READ_NAMESPACE]
     # It writes sets: without a seed their order is another each time.
@@ -107,7 +107,7 @@ def debian_packages(records: bytes, created: datetime) -> dict[str, Any]:
 
 @contextmanager
 def _archive(container: Container, path: str) -> Iterator[tarfile.TarFile]:
-    """What is at this path, with names below the folder that it is in; EngineError for what is no tar or too large."""
+    """Yield what is at this path, with names below its folder; EngineError for what is no tar or too large."""
     stream, _ = container.get_archive(path)
     with tempfile.TemporaryFile() as file:
         try:
@@ -130,7 +130,7 @@ def _date(container: Container) -> datetime:
 
 
 def _records(container: Container) -> bytes:
-    """A tar of RECORDS, by their whole names."""
+    """Return a tar of RECORDS, by their whole names."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for entry, data in _found_records(container):
@@ -150,7 +150,7 @@ def _found_records(container: Container) -> Iterator[tuple[tarfile.TarInfo, io.B
 
 
 def _distributions(tar: tarfile.TarFile) -> list[tuple[str, str]]:
-    """Name and version of each Python distribution that is installed beside the standard library."""
+    """Return the name and version of each Python distribution that is installed beside the standard library."""
     found = set()
     for entry in tar:
         data = tar.extractfile(entry) if entry.isreg() and METADATA.search(entry.name) else None
@@ -166,7 +166,7 @@ def _linked(container: Container) -> frozenset[str]:
 
 
 def _links_of(tar: tarfile.TarFile) -> frozenset[str]:
-    """Names of libraries that a source may bring, of which programs and modules here link the system's."""
+    """Return the names of libraries that a source may bring, of which programs and modules here link the system's."""
     found = set()
     for entry in tar:
         stream = tar.extractfile(entry) if entry.isreg() else None
@@ -225,7 +225,7 @@ class Piece:
 
 
 def document(variant: Variant, texts: Texts, contents: Contents) -> dict[str, Any]:
-    """An SPDX document, ready for JSON. The same image gives the same text: its date and name come from the image.
+    """Return an SPDX document, ready for JSON. The same image gives the same text: date and name come from the image.
 
     `variant` and `texts` must be what the image was built from.
     """
@@ -295,7 +295,7 @@ def _by_digest(name: str | None) -> dict[str, Any]:
 
 
 def _contained(variant: Variant, debian: dict[str, Any]) -> Iterator[str]:
-    """The operating system and, if Debian packages the interpreter, its packages."""
+    """Yield the operating system and, if Debian packages the interpreter, its packages."""
     names = variant.packages.names if variant.packages else []
     yield from (one["relatedSpdxElement"] for one in debian["relationships"] if one["relationshipType"] == DESCRIBES)
     for one in debian["packages"]:
@@ -304,7 +304,7 @@ def _contained(variant: Variant, debian: dict[str, Any]) -> Iterator[str]:
 
 
 def _base(contents: Contents) -> Iterator[Piece]:
-    """The parent image, if the image names it."""
+    """Yield the parent image, if the image names it."""
     name = contents.labels.get("org.opencontainers.image.base.name")
     if name is not None:
         digest = contents.labels.get("org.opencontainers.image.base.digest", "")
@@ -338,7 +338,7 @@ def _compiled_in(variant: Variant, contents: Contents) -> list[Bundled] | None:
 
 
 def _brought(one: Bundled) -> Piece:
-    """A library of another project, compiled into the interpreter from the interpreter's own source."""
+    """Return a library of another project, compiled into the interpreter from the interpreter's own source."""
     identity = _id("bundled", one.name)
     kind, text = PURL, f"pkg:generic/{one.name}@{one.version}"
     looked_up = [_reference(kind, text)]
@@ -357,7 +357,7 @@ def _library(name: str, source: Source) -> Piece:
 
 
 def _source(source: Source, built: str, texts: Texts) -> Iterator[Piece]:
-    """An archive that `built` was built from, its patches, and the scripts that changed it."""
+    """Yield an archive that `built` was built from, its patches, and the scripts that changed it."""
     archive = _download(source, built)
     yield archive
     for name in source.patches:
@@ -366,7 +366,7 @@ def _source(source: Source, built: str, texts: Texts) -> Iterator[Piece]:
 
 
 def _download(download: Download, generated: str) -> Piece:
-    """A file that was fetched, and what was made of it."""
+    """Return a file that was fetched, and what was made of it."""
     identity = _id("source", download.file)
     named = NAMED.match(download.file)
     elsewhere = [place for place in download.places if "://" not in place]
@@ -384,13 +384,13 @@ def _download(download: Download, generated: str) -> Piece:
 
 
 def _scripts(names: Iterable[str], texts: Texts, built: str) -> Iterator[Piece]:
-    """Scripts that took part in building `built`."""
+    """Yield scripts that took part in building `built`."""
     for name in names:
         yield _text(f"variants/steps/{name}", texts.steps[name], "BUILD_TOOL_OF", built)
 
 
 def _text(path: str, text: str, relation: str, related: str) -> Piece:
-    """A patch or a script of the project, and what it was used for."""
+    """Return a patch or a script of the project, and what it was used for."""
     identity = _id("file", path)
     checksum = _checksum(hashlib.sha256(text.encode()).hexdigest())
     described = _package(identity, path, primaryPackagePurpose="FILE", checksums=[checksum])
@@ -408,7 +408,7 @@ def _distribution(name: str, version: str) -> Piece:
 
 
 def _packed(file: str, sha256: str) -> Piece:
-    """A library of another machine: nothing but its name and its bytes is known."""
+    """Return a library of another machine: nothing but its name and its bytes is known."""
     identity = _id("packed", file)
     described = _package(identity, file, primaryPackagePurpose="LIBRARY", checksums=[_checksum(sha256)])
     return Piece(described, ((IMAGE, "CONTAINS", identity), (INTERPRETER, "DEPENDS_ON", identity)))

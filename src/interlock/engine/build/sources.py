@@ -51,7 +51,7 @@ def tar_of(files: Mapping[str, bytes], mode: int = 0o644) -> io.BytesIO:
 
 
 def tar_of_paths(places: Mapping[str, Path | bytes]) -> IO[bytes]:
-    """A tar, on disk, of each file, folder or text at its absolute place; all of it belongs to root.
+    """Return a tar, on disk, of each file, folder or text at its absolute place; all of it belongs to root.
 
     RequirementsError names what cannot be read.
     """
@@ -97,7 +97,7 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
-    """What fetch.sh finds beside the scripts, by path in the build context.
+    """Return what fetch.sh finds beside the scripts, by path in the build context.
 
     From the folder that INTERLOCK_SOURCE_MIRROR names, and from pip's index, asked with this machine's settings.
     """
@@ -119,7 +119,7 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
 
 
 def mirror_url() -> str:
-    """What builds are told of INTERLOCK_SOURCE_MIRROR: nothing if it is a folder of this machine."""
+    """Return what builds are told of INTERLOCK_SOURCE_MIRROR: nothing if it is a folder of this machine."""
     mirror = os.environ.get(MIRROR, "")
     return mirror if "://" in mirror else ""
 
@@ -143,7 +143,7 @@ def _from_folder(folder: Path | None, download: Download) -> bytes | None:
 
 
 def _from_pip(download: Download, cache: Path) -> bytes | None:
-    """The wheel if pip's index has it with the declared sum; whatever goes wrong is left to the build to say."""
+    """Return the wheel if pip's index has it with the declared sum; whatever goes wrong is left to the build to say."""
     releases = [place.removeprefix(PIP) for place in download.places if place.startswith(PIP)]
     kept, tags = cache / "downloads" / download.sha256, _tags(download.file)
     if not releases or not tags:
@@ -162,13 +162,13 @@ def _from_pip(download: Download, cache: Path) -> bytes | None:
 
 
 def _tags(file: str) -> list[str]:
-    """pip's options for the interpreter that a wheel is for, which is not the one that runs pip; none if it is none."""
+    """Return pip's options for the interpreter of a wheel, which is not the one that runs pip; none if it is none."""
     found = WHEEL.search(file)
     return [word for pair in zip(TAGS, found.groups(), strict=True) for word in pair] if found else []
 
 
 def find_prefix(variant: Variant, prefix: Prefix) -> Path:
-    """The first of the prefix' places that exists here.
+    """Return the first of the prefix' places that exists here.
 
     SourceUnavailableError names all places if none does, or the one that is the system's own.
     """
@@ -186,7 +186,7 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
 
 
 def packed_files(prefix: Path) -> list[Path]:
-    """What of the prefix goes into an image, below it and sorted: no tests, no static libraries, no byte code."""
+    """Return what of the prefix goes into an image, sorted: no tests, no static libraries, no byte code."""
     found = []
     for folder, folders, files in os.walk(prefix):
         below = Path(folder).relative_to(prefix)
@@ -197,7 +197,7 @@ def packed_files(prefix: Path) -> list[Path]:
 
 
 def identity(prefix: Path, files: list[Path]) -> str:
-    """What tells whether the prefix changed: names, sizes and times, so that nothing is read for it."""
+    """Return what tells whether the prefix changed: names, sizes and times, so that nothing is read for it."""
     lines = []
     for path in files:
         status = (prefix / path).lstat()
@@ -206,7 +206,7 @@ def identity(prefix: Path, files: list[Path]) -> str:
 
 
 def pack(prefix: Path, files: list[Path]) -> bytes:
-    """A tar of usr/local and opt/interlock (the libraries), with root's owner and the files' own times, sorted."""
+    """Return a tar of usr/local and opt/interlock (the libraries), sorted, root's, with the files' own times."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", dereference=False) as tar:
         for path in files:
@@ -248,7 +248,7 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def libraries(prefix: Path, files: list[Path]) -> list[Path]:
-    """The shared libraries outside the prefix that its programs and modules link, libc's own left out, by name."""
+    """Return the shared libraries outside the prefix that its programs and modules link, by name, without libc's."""
     said = "".join(
         subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
         for path in _elf_files(prefix, files)

@@ -70,7 +70,7 @@ def _written(tar: tarfile.TarFile, entry: tarfile.TarInfo, into: Path) -> Path:
 
 @contextmanager
 def _archive(container: Container, path: str, most_bytes: int) -> Iterator[tarfile.TarFile]:
-    """A folder or file of a container; WheelError if it is not there, is no archive or has too many bytes."""
+    """Yield a folder or file of a container; WheelError if it is not there, is no archive or has too many bytes."""
     with tempfile.TemporaryFile() as file:
         try:
             chunks, _ = container.get_archive(path)

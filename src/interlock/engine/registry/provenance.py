@@ -56,7 +56,7 @@ def _dependencies(plan: ImagePlan, labels: Mapping[str, str], root: Path) -> Ite
 
 
 def _source(download: Download) -> dict[str, Any]:
-    """A file that was fetched. The first place is its name: which one answered is not kept, the sum is the same."""
+    """Return a file that was fetched, named by its first place: which one answered is not kept, the sum is the same."""
     places = download.places
     first = next((one for one in places if "://" in one), places[0])
     return {
