@@ -332,12 +332,12 @@ def push_command(
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     found = [
-        image
+        pair
         for one, mine in by_profile(known, names, profile)
-        for image in containers.look_up(known, mine, build_options(paths, one == "release"))
+        for pair in containers.look_up_with_plans(known, mine, build_options(paths, one == "release"))
     ]
-    ready = _require_built(found, named=bool(variants))
-    stating = signer and _signing(signer, containers, known, ready, paths)
+    ready = _require_built([image for image, _ in found], named=bool(variants))
+    stating = signer and _signing(signer, containers, [plan for _, plan in found if plan is not None], paths)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
         with_own_base = {one.base.reference: one for one in ready if one.base}.values()
@@ -355,14 +355,10 @@ def push_command(
 
 
 def _signing(
-    key: SigningKey, containers: DockerEngine, known: Catalog, ready: Sequence[Built], paths: ProjectPaths
+    key: SigningKey, containers: DockerEngine, plans: Sequence[ImagePlan], paths: ProjectPaths
 ) -> Callable[[Built], transfer.Signing]:
     """Return what gives the signing of a built image: its plan says what it was made of."""
-    plans: list[ImagePlan | Built] = []
-    for profile in {one.profile for one in ready}:
-        mine = [one.variant for one in ready if one.profile == profile]
-        plans += containers.plans(known, mine, build_options(paths, profile == "release"), lambda *_: None)
-    by_hash = {plan.content_hash: plan for plan in plans if isinstance(plan, ImagePlan)}
+    by_hash = {plan.content_hash: plan for plan in plans}
 
     def signing(one: Built) -> transfer.Signing:
         labels = containers.client.images.get(one.tag).labels

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
+from interlock.catalog.variants import Variant
 from interlock.engine.build import builds
 from interlock.engine.build.helper_images import helper_context
 from interlock.engine.build.image import ImagePlan
@@ -21,7 +22,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results import store
 from interlock.results.experiments import BaseImage, Built, Outcome, State
-from tests.builders import ROOT
+from tests.builders import ROOT, make_built
 
 CORES = os.cpu_count() or 1
 
@@ -68,6 +69,26 @@ def test_a_variant_that_was_edited_is_planned_as_its_file_is_now_whatever_lies_i
     after = plan(project)
     assert b"python3.13-dev" in after.files["Dockerfile"]
     assert after.content_hash != before.content_hash
+
+
+def test_what_is_looked_up_is_planned_once_and_comes_with_its_plan(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = catalogs.load(project)
+    builder = builds.ImageBuilder(None, known, BuildOptions(project, project / "cache"), lambda *_: None)
+    planned: list[str] = []
+
+    def counted(self: builds.ImageBuilder, variant: Variant) -> ImagePlan:
+        planned.append(variant.name)
+        return plan_of(self, variant)
+
+    plan_of = builds.ImageBuilder.plan
+    monkeypatch.setattr(builds.ImageBuilder, "plan", counted)
+    there = make_built(VARIANT)
+    monkeypatch.setattr(builds.ImageBuilder, "find", lambda _, plan: there if plan.variant.name == VARIANT else None)
+    (found, of_it), (missing, of_missing) = builds.look_up_with_plans(builder, [VARIANT, "cpython-3.13"])
+    assert (found, missing.outcome.state) == (there, State.UNAVAILABLE)
+    assert [one.variant.name for one in (of_it, of_missing) if one] == planned == [VARIANT, "cpython-3.13"]
 
 
 def test_what_is_generated_of_a_helper_is_as_it_would_be_rendered_now(project: Path) -> None:

@@ -135,18 +135,23 @@ def _plan_or_found(builder: Builder[Planned], variant: Variant) -> Planned | Bui
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     """Return what the variants have now; of the others why there is nothing. Nothing is built."""
+    return [found for found, _ in look_up_with_plans(builder, names)]
+
+
+def look_up_with_plans(builder: Builder[Planned], names: Sequence[str]) -> list[tuple[Built, Planned | None]]:
+    """Return what the variants have now, each with its plan if it has one."""
     return [_look_up(builder, builder.known.variants[name]) for name in names]
 
 
-def _look_up(builder: Builder[Planned], variant: Variant) -> Built:
+def _look_up(builder: Builder[Planned], variant: Variant) -> tuple[Built, Planned | None]:
     plan = plan_or_end(builder, variant)
     if isinstance(plan, Built):
-        return plan
+        return plan, None
     try:
         found = builder.find(plan)
     except BuildError as error:
-        return ended(variant, builder.options.profile, State.UNAVAILABLE, error.found)
-    return found or ended(variant, builder.options.profile, State.UNAVAILABLE, NOT_BUILT)
+        return ended(variant, builder.options.profile, State.UNAVAILABLE, error.found), plan
+    return found or ended(variant, builder.options.profile, State.UNAVAILABLE, NOT_BUILT), plan
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
