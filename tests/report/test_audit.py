@@ -57,7 +57,8 @@ def test_the_gate_opens_if_all_packages_come_and_the_gil_stays_off() -> None:
     audit = make(free=[package("requests"), package("six", origin=Origin.BUILT, build_s=1.5)], control=[package("six")])
     assert audits.problems(audit) == []
     audits.require(audit)
-    assert "cpython-3.13t: 2 packages, 1 from wheels, 1 built here (2 s); the GIL stays off\n" in shown(audit)
+    (line,) = [one for one in shown(audit).splitlines() if one.startswith("cpython-3.13t: ")]
+    assert re.findall(r"\b[0-9]+\b", line.partition(": ")[2]) == ["2", "1", "1", "2"]
 
 
 def test_a_gil_that_comes_back_shuts_the_gate_and_names_module_package_line_and_importers() -> None:
@@ -66,8 +67,8 @@ def test_a_gil_that_comes_back_shuts_the_gate_and_names_module_package_line_and_
     with pytest.raises(AuditError, match=r"^r\.txt: .*: lxml 1\.0 on cpython-3\.13t\. "):
         audits.require(audit)
     text = shown(audit)
-    assert "lxml 1.0 (r.txt:1 lxml) on cpython-3.13t\n    lxml.etree switches it on; so does importing scrape" in text
-    assert text.endswith("cpython-3.13t: 2 packages, 2 from wheels; the GIL is switched back on by lxml\n")
+    assert re.search(r"^ *lxml 1\.0 \(r\.txt:1 lxml\) on cpython-3\.13t\n +lxml\.etree .*\bscrape\b", text, re.MULTILINE)
+    assert re.search(r"^cpython-3\.13t: 2 .* 2 .*\blxml$", text.splitlines()[-1])
 
 
 def test_all_switchers_of_a_package_are_one_problem() -> None:
@@ -75,7 +76,7 @@ def test_all_switchers_of_a_package_are_one_problem() -> None:
         ModuleImport(module=f"lxml.{name}", gil_by=f"lxml.{name}", gil_package="lxml") for name in ("sax", "etree")
     ]
     (found,) = audits.problems(make(free=[package("lxml", *imports)]))
-    assert found.fault.reason == "lxml.etree, lxml.sax switch it on"
+    assert found.fault.reason.startswith("lxml.etree, lxml.sax ")
 
 
 def test_in_the_table_who_switches_it_on_is_told_from_who_imports_that() -> None:

@@ -171,5 +171,6 @@ def test_what_is_undecided_when_the_budget_ends_is_named_with_the_time_that_it_w
     more = judged.comparisons[Figure.REQUEST_S].more_rounds
     assert more is not None
     assert judged.reason.endswith(f"about {more} more rounds, some {duration_text(more * 10.0)}")
-    assert conclusion(trial, [judged]).endswith("undecided when the budget of 90 s ended: cpython-3.14.")
-    assert any(line.startswith("ended ") and "the budget of 90 s" in line for line in headline(trial))
+    assert conclusion(trial, [judged]).endswith(": cpython-3.14.")
+    assert trial.ended_by in conclusion(trial, [judged])
+    assert any(line.startswith("ended ") and trial.ended_by in line for line in headline(trial))

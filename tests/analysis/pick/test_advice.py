@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -134,8 +135,8 @@ def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
     figures = {"base": SIX, "near": noisy(0.99, off=0.02), "slow": noisy(2.0)}
     pick = advice_on(make_evidence({label: {"locks/queue": one} for label, one in figures.items()}))
     assert (pick.decision, pick.recommended) == (Decision.STAY, None)
-    assert pick.answer.startswith("STAY with base: nothing is shown to be faster on 1 CPU.")
-    assert "near, had 1 % more throughput" in pick.answer
+    assert pick.answer.split()[:3] == ["STAY", "with", "base:"]
+    assert re.search(r"\b1 CPU\b.*\bnear\b.* 1 % ", pick.answer)
     assert pick.next == ["interlock matrix --workloads locks --variants base,near"]
 
 
@@ -181,11 +182,10 @@ def test_the_number_of_cpus_that_would_be_needed_is_extrapolated_from_the_curves
 
 
 def test_an_answer_for_more_cpus_than_were_measured_with_says_whose_figures_it_is_from() -> None:
-    assert "on 1 CPU." in on_curve(1).answer
-    assert "on 2 CPUs." in on_curve(2).answer
-    assert "on 2 CPUs " in on_curve(8).answer
-    assert "8 CPUs not measured" in provenance(on_curve(8))
-    assert "not measured" not in provenance(on_curve(2))
+    for cpus, said in ((1, "1 CPU"), (2, "2 CPUs"), (8, "2 CPUs")):
+        assert re.findall(r"[0-9]+ CPUs?", on_curve(cpus).answer)[0] == said
+    assert re.search(r"\b8 CPUs\b", provenance(on_curve(8)))
+    assert not re.search(r"\b8 CPUs\b", provenance(on_curve(2)))
     assert (on_curve(8).cpus, on_curve(8).measured_cpus) == (8, 2)
 
 
@@ -206,13 +206,13 @@ def test_a_baseline_that_does_not_meet_the_constraints_cannot_be_stayed_with() -
     assert pick.recommended.label == "slow"
     assert pick.answer.startswith("SWITCH to slow, ")
     assert "50 % less throughput" in pick.answer
-    assert pick.answer.endswith("base does not meet them: Python 3.11.2 is older than 3.14.")
+    assert re.search(r"\bbase\b.*\b3\.11\.2\b.*\b3\.14\.$", pick.answer)
 
 
 def test_if_nothing_meets_the_constraints_there_is_nothing_to_do() -> None:
     pick = advice_on(material_of(max_rss_bytes=1))
     assert (pick.decision, pick.contenders, pick.recommended, pick.next) == (Decision.NOTHING, [], None, [])
-    assert "none of 3 variants" in pick.answer
+    assert re.findall(r"\b[0-9]+\b", pick.answer)[0] == "3"
     assert [one.label for one in pick.excluded] == ["base", "fast", "slow"]
 
 

@@ -292,7 +292,7 @@ def test_what_cannot_be_imported_on_the_baseline_either_is_said() -> None:
 
 def test_another_release_line_means_a_reinstallation_and_another_patch_does_not() -> None:
     (risk,) = risks({"version": "3.14.0"}, audits=audited())
-    assert risk.startswith("Python 3.14 instead of 3.13")
+    assert re.findall(r"3\.[0-9]+", risk)[:2] == ["3.14", "3.13"]
     assert risks({"version": "3.13.9"}, audits=audited()) == []
 
 

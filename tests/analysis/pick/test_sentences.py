@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import re
+
 import pytest
 
 from interlock.analysis.pick.sentences import costs_text, provenance, recommendation
@@ -68,8 +70,7 @@ def test_what_seems_faster_but_is_not_shown_among_several_is_called_chance() -> 
         for one in make_pick().contenders
     ]
     said = recommendation(make_pick(decision=Decision.STAY, recommended=None, contenders=contenders))
-    assert said.startswith("STAY with cpython-3.13: nothing is shown to be faster on 2 CPUs. The best, ")
-    assert "the best of 2" in said
+    assert re.search(r"^STAY with cpython-3\.13: .*\b2 CPUs\b.*\bof 2\b", said)
 
 
 @pytest.mark.parametrize(
