@@ -67,7 +67,7 @@ def test_a_gil_that_comes_back_shuts_the_gate_and_names_module_package_line_and_
     with pytest.raises(AuditError, match=r"^r\.txt: .*: lxml 1\.0 on cpython-3\.13t\. "):
         audits.require(audit)
     text = shown(audit)
-    assert re.search(r"^ *lxml 1\.0 \(r\.txt:1 lxml\) on cpython-3\.13t\n +lxml\.etree .*\bscrape\b", text, re.MULTILINE)
+    assert re.search(r"^ *lxml 1\.0 \(r\.txt:1 lxml\) on cpython-3\.13t\n +lxml\.etree .*\bscrape\b", text, re.M)
     assert re.search(r"^cpython-3\.13t: 2 .* 2 .*\blxml$", text.splitlines()[-1])
 
 
