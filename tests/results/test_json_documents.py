@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 from interlock.analysis.claims import ClaimVerdict, Finding
 from interlock.cli import main
 from interlock.report import claims
-from interlock.results.json_documents import MODELS, CheckedClaims, Compared, Failure, Histories, TrialAnswer, schema_texts
+from interlock.results.json_documents import (
+    MODELS,
+    CheckedClaims,
+    Compared,
+    Failure,
+    Histories,
+    TrialAnswer,
+    schema_texts,
+)
 from interlock.trial import tables
 from tests.analysis.extracts import OTHER, write_experiment
 from tests.builders import ROOT, make_claim, make_experiment

@@ -224,9 +224,7 @@ def _run_tests(resources: TrialResources, idle: ContainerSandbox) -> int:
     argv = [LAUNCH, "--", *(resources.checks.test_argv or [])]
     ended = idle.run(argv, resources.checks.deadline_s)
     if ended.exit_code != 0:
-        raise WorkloadError(
-            key="--cmd", found="the tests failed under the probe", todo="Try without: --no-syscalls."
-        )
+        raise WorkloadError(key="--cmd", found="the tests failed under the probe", todo="Try without: --no-syscalls.")
     return 1
 
 

@@ -19,10 +19,10 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
 from interlock.engine.packages import pip_container
+from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
 from interlock.engine.packages.requirements import Line, Requirements, display_text
 from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
-from interlock.engine.packages.pip_container import AUDIT, PipSettings, PipContainer, ensure_builder, gather
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError

@@ -25,8 +25,8 @@ from interlock.catalog.project import Catalog
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages import pip_container
-from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
+from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells, leftovers
 from interlock.errors import BuildError, EngineError

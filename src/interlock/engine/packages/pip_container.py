@@ -294,7 +294,9 @@ def wheels_volume(owner: str) -> str:
     return f"interlock-{owner}-wheels"
 
 
-def _open(client: DockerClient, owner: str, image_id: str, environment: Mapping[str, str], **options: Any) -> PipContainer:
+def _open(
+    client: DockerClient, owner: str, image_id: str, environment: Mapping[str, str], **options: Any
+) -> PipContainer:
     with engine_errors("the engine cannot start a container"):
         memory = int(client.info()["MemTotal"] * SHARE_OF_MEMORY)
         container = client.containers.run(

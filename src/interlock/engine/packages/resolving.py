@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_out
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.packages.pip_output import (
     READ_S,
     Blame,
@@ -22,7 +23,6 @@ from interlock.engine.packages.pip_output import (
     stub_wheel,
 )
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
-from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.run import cells
 
 DEADLINE_S = 3600
