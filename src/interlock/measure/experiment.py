@@ -432,7 +432,7 @@ def explain(
             resources = set_up(engine, assignment, record, Watching(on_progress))
             workload = assignment.workloads[name]
             (one,) = [one for one in workload.benchmarks if one.name == benchmark]
-            resources.require_probe()
+            probe = resources.require_probe()
             found = {}
             chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
             with open_session(resources, workload) as session:
@@ -440,7 +440,7 @@ def explain(
                     on_progress(ProgressUpdate("stacks", name, subject.label, index, len(chosen)))
                     cell = Cell(subject, open_sandbox(session, subject))
                     try:
-                        found[subject.label] = lock_sites_in(session, one, cell, resources.probe, acquires=acquires)
+                        found[subject.label] = lock_sites_in(session, one, cell, probe, acquires=acquires)
                     finally:
                         cell.sandbox.close()
             return found
