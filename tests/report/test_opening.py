@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -108,6 +109,24 @@ def test_on_a_terminal_it_is_forty_lines_at_most(width: int) -> None:
     assert len(lines) <= 40
     assert sum(" slow " in line for line in lines) == MOST_LINES_CHANGED
     assert any("--full" in line for line in lines)
+
+
+def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_wherever_its_ratio_stands() -> None:
+    """Debian's 3.13 was 'faster' than an -O3 one, with PGO and LTO, and only the table of its benchmark said so."""
+    experiment, tables, opening = material()
+    rows = [replace(row, built_otherwise="LTO beside -O3" if row.label == "slow" else "") for row in tables[0].rows]
+    tables = [replace(tables[0], rows=tuple(rows))]
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(brief(experiment, tables, opening))
+    assert [line.split()[3] for line in stream.getvalue().splitlines() if "*" in line[:40]] == ["slow*", "than"]
+    lines = [*markdown_opening(opening, tables, "base"), *report.markdown(experiment, tables, opening).splitlines()]
+    about = {
+        name: [line for line in lines if line.startswith((f"| {name}", f"| locks / queue | {name}"))]
+        for name in FACTORS
+    }
+    assert {name: sum("built otherwise" in line for line in some) for name, some in about.items()} == {
+        "fast": 0, "wild": 0, "slow": 3,
+    }  # fmt: skip
 
 
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")

@@ -74,6 +74,7 @@ class Row:
     figures: tuple[float, ...] = ()  # of each block, in their order
     details: tuple[DetailFigure | None, ...] = ()  # in the order of the benchmark's own
     share: Interval | None = None  # throughput divided by the best limit's
+    built_otherwise: str = ""  # how its interpreter was built and how the baseline's, if not the same
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,7 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
     figures = recorded.figures.get(key)
     control = control_of(cell.label, experiment.controls)
+    otherwise = built_otherwise(experiment, cell.label, experiment.settings.baseline) if mine else ""
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
@@ -251,16 +253,16 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
         to_control=compared.comparisons.get((*key, control)) if control else None,
         profile=profile,
         max_rss_bytes=mine.max_rss_bytes if mine else None,
-        notes=_notes(experiment, cell, mine),
+        notes=_notes(experiment, cell, mine, otherwise),
         details=details_of(experiment.workloads[cell.workload], asked, mine),
         figures=tuple(figures or ()),
+        built_otherwise=otherwise,
     )
 
 
-def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | None) -> tuple[str, ...]:
+def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | None, otherwise: str) -> tuple[str, ...]:
     """Return remarks on a cell, above all that the GIL came back on during the work."""
     facts = experiment.facts.get(cell.label)
-    otherwise = built_otherwise(experiment, cell.label, experiment.settings.baseline) if mine else ""
     notes = [f"built otherwise: {otherwise}"] if otherwise else []
     if facts and mine and mine.gil_after is not None and Gil.OFF in {facts.gil, mine.gil_after}:
         notes.append(

@@ -349,19 +349,16 @@ def most_calls_text(profile: BenchmarkProfile, number: int, scale: float = 1.0) 
 
 def summary_section(experiment: Experiment, tables: Sequence[Table]) -> Section:
     """Return the table of means over all benchmarks, a row for each variant and mode."""
-    columns = (
-        "variant",
-        f"ratio to {experiment.settings.baseline}",
-        "of benchmarks",
-        *Verdict,
-    )
-    return Section("summary", columns, tuple(map(_summary, compare.summaries(experiment, tables))))
+    columns = ("variant", f"ratio to {experiment.settings.baseline}", "of benchmarks", *Verdict)
+    otherwise = {row.label for table in tables for row in table.rows if row.built_otherwise}
+    rows = (_summary(one, built_otherwise=one.label in otherwise) for one in compare.summaries(experiment, tables))
+    return Section("summary", columns, tuple(rows))
 
 
-def _summary(summary: Summary) -> tuple[str, ...]:
+def _summary(summary: Summary, *, built_otherwise: bool) -> tuple[str, ...]:
     counts = summary.slower, summary.faster, summary.same, summary.undecided
     return (
-        summary.label,
+        f"{summary.label}, built otherwise" if built_otherwise else summary.label,
         ratio_text(summary.ratio),
         f"{sum(counts)} of {sum(counts) + summary.missing}",
         *map(str, counts),

@@ -34,6 +34,8 @@ CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtim
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
 MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 11, 5, 4
+# Beside a name, where there is no room for words.
+MARK = "*"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Difference:
     benchmark: str  # workload / benchmark
     label: str
     comparison: Comparison
+    built_otherwise: bool  # than the baseline: the ratio is of both
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,9 @@ NOT_KNOWN = Opening(None, frozenset())
 
 def _rows(tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]) -> list[Difference]:
     return [
-        Difference(f"{table.workload.name} / {table.benchmark.name}", row.label, row.to_baseline)
+        Difference(
+            f"{table.workload.name} / {table.benchmark.name}", row.label, row.to_baseline, bool(row.built_otherwise)
+        )
         for table in tables
         for row in table.rows
         if row.to_baseline and shown(row.label) and wanted(row.to_baseline.verdict)
@@ -140,15 +145,25 @@ def differences_section(title: str, rows: Sequence[Difference], baseline: str) -
     """Return rows as a table: benchmark, variant, ratio with its interval, and verdict or what it would take."""
     last = "it would take" if title == OPEN else "verdict"
     columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", last)
-    cells = ((one.benchmark, one.label, ratio_text(one.comparison.ratio), _verdict_text(one)) for one in rows)
+    cells = (
+        (one.benchmark, one.label, ratio_text(one.comparison.ratio), f"{_verdict_text(one)}{_otherwise(one)}")
+        for one in rows
+    )
     return Section(title, columns, tuple(cells))
+
+
+def _otherwise(one: Difference) -> str:
+    return ", built otherwise" if one.built_otherwise else ""
 
 
 def _brief_section(title: str, rows: Sequence[Difference], baseline: str) -> Section:
     """Return rows as a table that fits 80 columns."""
     last, text = ("more rounds", _rounds_text) if title == OPEN else ("verdict", _verdict_text)
     columns = ("benchmark", "variant", "time [95 %]", last)
-    cells = ((one.benchmark, one.label, ratio_text(one.comparison.ratio), text(one)) for one in rows)
+    cells = (
+        (one.benchmark, f"{one.label}{MARK * one.built_otherwise}", ratio_text(one.comparison.ratio), text(one))
+        for one in rows
+    )
     return Section(f"{title} ({baseline}: 1.000x)", columns, tuple(cells))
 
 
@@ -189,7 +204,7 @@ def details(summary: str, lines: Iterable[str]) -> list[str]:
 def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> RenderableType:
     """Return a report in at most forty lines of a terminal: the answer, what changed, and what is open."""
     parts: list[RenderableType] = [Text(opening.sentence, style="bold"), Text(opening.source)]
-    pick, baseline = opening.pick, experiment.settings.baseline
+    pick, baseline, has_mark = opening.pick, experiment.settings.baseline, False
     if pick and pick.decision is Decision.SWITCH and pick.next:
         parts.append(Text(f"next: {pick.next[0]}", style="dim"))
     for title, most, found in (
@@ -197,10 +212,14 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
         (OPEN, MOST_LINES_OPEN, opening.undecided),
     ):
         rows, others = found(tables), len(found(tables, aside=True))
+        has_mark |= any(one.built_otherwise for one in rows[:most])
         parts += rich_parts(_brief_section(title, rows[:most], baseline)) if rows else []
         left = [f"{len(rows) - most} more"] if len(rows) > most else []
         left += [f"{others} of modes, studies and versions without support"] if others else []
         parts += [Text(f"and {', '.join(left)}", style="dim")] if left else []
+    parts += (
+        [Text(f"{MARK} built otherwise than {baseline}: the ratio is of that too", style="dim")] if has_mark else []
+    )
     # How it goes on, and what was not reached; what is undecided stands above.
     parts += [Text(line) for line in ended_lines(experiment, [])[:MOST_LINES_ENDED]]
     number = len(experiment.warnings)

@@ -219,6 +219,15 @@ def test_the_first_experiment_that_has_everything_is_chosen() -> None:
     assert choose_experiment([poor, shipped], wanting("download"), CATALOG) is shipped
 
 
+def test_of_the_shipped_experiments_those_that_decide_come_before_those_that_compare_more() -> None:
+    wide = recorded(FULL | {"cpython-3.12": dict.fromkeys(NAMES, SIX)}, name="2026-11-24-a", shipped=True)
+    until_decided = make_settings(list(FULL)).model_copy(update={"rounds_limit": 10})
+    decides = recorded(name="2026-11-23-a", shipped=True, settings=until_decided)
+    assert not wide.experiment.settings.looks
+    assert choose_experiment([wide, decides], wanting("locks"), CATALOG) is decides
+    assert choose_experiment([wide, decides], wanting("locks", baseline="cpython-3.12"), CATALOG) is wide
+
+
 def test_an_experiment_must_be_of_the_profile_and_have_the_baseline() -> None:
     release = recorded(settings=make_settings(["cpython-3.13"]).model_copy(update={"profile": "release"}))
     standard = recorded(name="2026-11-20-a")

@@ -69,7 +69,8 @@ def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalo
     """Return the experiments that answer all criteria, the best first, whatever their order.
 
     The user's own come before the shipped ones, then those of the profile that is asked for. Of the user's own the
-    latest comes first. Of the shipped ones those with the usual baseline, then those that compare most.
+    latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until rows
+    were decided, which the older ones' did not, then those that compare most.
     """
     found = [one for one in recorded if not missing_from(one.experiment, criteria, catalog.workloads)]
     return sorted(found, key=lambda one: _usefulness(one, criteria, catalog), reverse=True)
@@ -77,12 +78,13 @@ def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalo
 
 def _usefulness(one: RecordedExperiment, criteria: Criteria, catalog: Catalog) -> tuple[bool | int | str, ...]:
     settings = one.experiment.settings
-    usual, compared, rounds = False, 0, 0
+    usual, decides, compared, rounds = False, False, 0, 0
     if one.shipped:
-        usual = settings.baseline == DEFAULT_BASELINE
+        usual, decides = settings.baseline == DEFAULT_BASELINE, settings.looks
         compared, rounds = len(comparable(one.experiment, criteria, catalog)), settings.rounds
     of_the_profile = settings.profile == criteria.profile
-    return not one.shipped, of_the_profile, usual, compared, rounds, f"{one.experiment.started} {one.experiment.name}"
+    when = f"{one.experiment.started} {one.experiment.name}"
+    return not one.shipped, of_the_profile, usual, decides, compared, rounds, when
 
 
 def comparable(experiment: Experiment, criteria: Criteria, catalog: Catalog) -> list[str]:

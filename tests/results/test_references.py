@@ -1,0 +1,57 @@
+"""The committed references that were measured until rows were decided have none of the artefacts of the older ones.
+
+That none judges claims from disturbed rounds is in tests/analysis/test_claims.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from interlock.analysis.comparison import tables
+from interlock.results import store
+
+FOLDERS = store.experiments_in(Path(__file__).parents[2] / "results/reference")
+Check = Callable[[Path], Iterator[str]]
+
+
+def refused_writes(folder: Path) -> Iterator[str]:
+    """What a cell writes to a read-only file system is byte code that it compiles at each start."""
+    _, profiles = store.read_cells(folder, store.read_experiment(folder))
+    for (label, workload), cell in profiles.items():
+        for benchmark, profile in cell.items():
+            calls = [call for phase in profile.phases.values() for call in phase.syscalls.values()]
+            if refused := sum(call.errors.get("EROFS", 0) for call in calls):
+                yield f"{label} {workload} {benchmark}: {refused}"
+
+
+def hot_slower_than_cold(folder: Path) -> Iterator[str]:
+    """What is in memory cannot take longer than what has to be read first, from the same file system."""
+    experiment = store.read_experiment(folder)
+    found = tables(experiment, *store.read_cells(folder, experiment))
+    seconds = {
+        (row.label, table.benchmark.name): row.seconds
+        for table in found
+        if table.workload.name == "import-stdlib"
+        for row in table.rows
+    }
+    for (label, benchmark), cold in seconds.items():
+        hot = seconds.get((label, "hot"))
+        if benchmark == "cold" and hot and cold and hot > cold:
+            yield f"{label}: {hot} and {cold} s"
+
+
+def those_with(check: Check, *, deciding: bool) -> dict[str, list[str]]:
+    chosen = [folder for folder in FOLDERS if store.read_experiment(folder).settings.looks == deciding]
+    assert chosen
+    return {folder.name: some for folder in chosen if (some := list(check(folder)))}
+
+
+def test_no_cell_was_refused_to_write_its_byte_code() -> None:
+    assert those_with(refused_writes, deciding=True) == {}
+    assert "2026-11-22-a" in those_with(refused_writes, deciding=False)
+
+
+def test_no_module_takes_longer_from_memory_than_from_the_disk() -> None:
+    assert those_with(hot_slower_than_cold, deciding=True) == {}
+    assert "2026-11-22-a" in those_with(hot_slower_than_cold, deciding=False)
