@@ -463,7 +463,10 @@ def test_what_is_optimised_otherwise_is_not_chosen_and_said() -> None:
     assert [note for note in pick.notes if ": theirs (" in note]
     assert not [note for note in pick.notes if note.startswith("ranked higher")]
     alone = {label: figures[label] for label in ("base", "theirs")}
-    assert advice_on(make_evidence(alone, variants={"theirs": theirs})).decision is Decision.STAY
+    stay = advice_on(make_evidence(alone, variants={"theirs": theirs}))
+    assert stay.decision is Decision.STAY
+    # It is shown to be faster, and no chance made it so.
+    assert "PGO and LTO beside neither PGO nor LTO" in stay.answer
 
 
 def test_a_gain_that_was_picked_as_the_largest_is_announced_smaller_and_the_measured_one_is_beside_it() -> None:

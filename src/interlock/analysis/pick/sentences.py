@@ -52,6 +52,8 @@ def _nothing_faster(pick: Pick) -> str:
     if not best:
         return "nothing else meets the constraints"
     what = "nothing that was measured" if pick.not_measured else "nothing"
+    if any(one.built_otherwise and one.standing is Standing.FASTER for one in pick.contenders):
+        what = "nothing that is built alike"
     return f"{what} is shown to be faster on {cpus_text(pick.measured_cpus)}. {best}"
 
 
@@ -61,8 +63,10 @@ def best_text(pick: Pick) -> str:
     if not others:
         return ""
     best: Contender = others[0]
-    chance = f", which the best of {len(others)} may have by chance" if best.speed.low > 1 else ""
-    return f"The best, {best.label}, had {throughput_text(best.speed)}{chance}"
+    why = f", which the best of {len(others)} may have by chance" if best.speed.low > 1 else ""
+    if best.built_otherwise:
+        why = f", built otherwise: {best.built_otherwise}"
+    return f"The best, {best.label}, had {throughput_text(best.speed)}{why}"
 
 
 def costs_text(costs: Costs) -> str:
