@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import typer
 from rich.text import Text
+from typer.testing import CliRunner
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
-from interlock.cli import machine
+from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
 from interlock.engine.host.engine import HostEngine
 from interlock.errors import EngineError, FleetError
@@ -21,6 +22,7 @@ from interlock.fleet import ansible
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
+from interlock.results.json_documents import Examined
 from tests.builders import ROOT
 
 ENGINE = Check("engine", CheckState.PROBLEM, "no container engine answers", "Start it.", by_playbook=True)
@@ -177,3 +179,13 @@ def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:
         ansible.play_here(tmp_path, "host.yml")
     assert caught.value.file == "playbooks/host.yml"
     assert "2" in caught.value.found
+
+
+@pytest.mark.parametrize("state", CheckState)
+def test_the_doctors_checks_are_json_for_programs(state: CheckState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda *_args, **_options: [Check("engine", state, "found", "fix")])
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(main.app, ["doctor", "--json"])
+    found = Examined.model_validate_json(result.output)
+    assert (found.can_measure, result.exit_code) == (state is not CheckState.PROBLEM, state is CheckState.PROBLEM)
+    assert [(one.subject, one.state) for one in found.checks] == [("project", CheckState.OK), ("engine", state)]

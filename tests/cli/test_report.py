@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from interlock.analysis.verdicts import Verdict
 from interlock.cli import main, report
 from interlock.cli.matrix import resumed_place
 from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
 from interlock.report import overview
 from interlock.report.export import TABLES
 from interlock.results import store
+from interlock.results.json_documents import Reported
 from tests.analysis.extracts import OTHER, THIRD, write_experiment
 from tests.builders import ROOT, make_cell, make_experiment
 
@@ -311,3 +313,17 @@ def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_say
     assert result.stderr.startswith(f"shipped  {overview.EXPERIMENT}:")
     assert result.stdout.splitlines()[0].split()[0] in {"SWITCH", "STAY", "MEASURE"}
     assert len(result.stdout.splitlines()) <= 40
+
+
+def test_a_report_is_json_for_programs(folder: Path) -> None:
+    shown = Reported.model_validate_json(call("report", str(folder), "--json").output)
+    described = store.read_experiment(folder)
+    assert (shown.experiment, shown.baseline) == (described.name, described.settings.baseline)
+    measured = {one.label for one in described.cells if not one.label.endswith("+twin")}
+    assert {one.label for one in shown.rows} == measured
+    compared = [one for one in shown.rows if one.label != shown.baseline and one.to_baseline]
+    assert {one.to_baseline.verdict for one in compared if one.to_baseline} <= set(Verdict)
+
+
+def test_of_a_folder_of_experiments_there_is_no_json(results: Path) -> None:
+    assert refused(UsageError, "report", str(results), "--json").file == str(results)

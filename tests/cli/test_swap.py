@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli import main
+from interlock.results.json_documents import Failure, Swapped
 from tests.builders import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
@@ -269,3 +270,30 @@ def test_a_revert_of_a_folder_takes_back_what_it_can_and_names_the_rest(run: Run
     assert [path.read_text() for path in swapped if path != damaged] == [
         text for name, text in FILES.items() if name != "api/Dockerfile"
     ]
+
+
+def test_a_swap_is_json_for_programs_whatever_is_done(run: Run, file: Path) -> None:
+    code, out, err = run(file, "--to", "cpython-3.14t", "--paths", "--json")
+    shown = Swapped.model_validate_json(out)
+    assert (code, err, shown.written) == (0, "", False)
+    (change,) = shown.changes
+    assert change.file == str(file)
+    assert f"+FROM {TAG} AS app" in change.diff
+    assert [(one.line, one.old, one.edited) for one in change.versions] == [(2, "python3.12", True)]
+    assert shown.caveats
+    assert Swapped.model_validate_json(run(file, "--to", "cpython-3.14t", "--write", "--local", "--json")[1]).written
+    assert TAG in file.read_text(errors="replace")
+    code, out, _ = run(file, "--check", "--to", "cpython-3.14t", "--json")
+    (line,) = Swapped.model_validate_json(out).lines
+    assert (code, line.image, line.problem) == (0, TAG, "")
+    reverted = Swapped.model_validate_json(run(file, "--revert", "--write", "--json")[1])
+    assert reverted.written
+    assert file.read_bytes() == TEXT.encode("utf-8", "surrogateescape")
+
+
+def test_a_check_that_fails_is_json_on_both_streams(run: Run, file: Path) -> None:
+    run(file, "--to", "cpython-3.14t", "--write", "--local")
+    code, out, err = run(file, "--check", "--to", "cpython-3.13", "--json")
+    (line,) = Swapped.model_validate_json(out).lines
+    assert code == Failure.model_validate_json(err).error.exit_code == 1
+    assert TAG in line.problem

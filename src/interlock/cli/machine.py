@@ -18,7 +18,7 @@ from rich.text import Text
 from interlock import __version__
 from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
 from interlock.cli.images import this_machine
-from interlock.cli.options import Engine, console, open_project
+from interlock.cli.options import Engine, Json, console, open_project
 from interlock.engine import protocol
 from interlock.engine.docker import connect
 from interlock.engine.host.engine import HostEngine, end_processes
@@ -28,6 +28,7 @@ from interlock.fleet import ansible
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
+from interlock.results.json_documents import DoctorCheck, Examined
 
 KEPT = {
     Life.LIVING: "it is still at work",
@@ -37,7 +38,7 @@ STYLES = {CheckState.OK: "", CheckState.WARNING: "yellow", CheckState.PROBLEM: "
 NAMES = "Give the name of its folder in results/, or the start of it."
 
 
-def doctor_command(engine: Engine = None) -> None:
+def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
     """Check this machine and suggest fixes.
 
     Exits with 1 if something prevents measuring.
@@ -47,8 +48,18 @@ def doctor_command(engine: Engine = None) -> None:
         checks = doctor.examine_host(paths.results)
     else:
         checks = doctor.examine(paths.root, next(iter(known.bases.values())), paths.results, engine=engine)
-    print_checks([_project(paths), *checks])
-    raise typer.Exit(1 if doctor.blocking(checks) else 0)
+    checks = [_project(paths), *checks]
+    blocked = bool(doctor.blocking(checks))
+    if as_json:
+        sys.stdout.write(_document(checks, blocked).model_dump_json(indent=1) + "\n")
+    else:
+        print_checks(checks)
+    raise typer.Exit(1 if blocked else 0)
+
+
+def _document(checks: list[Check], blocked: bool) -> Examined:
+    shown = [DoctorCheck(subject=one.subject, state=one.state, found=one.found, fix=one.fix) for one in checks]
+    return Examined(can_measure=not blocked, checks=shown)
 
 
 def _project(paths: ProjectPaths) -> Check:

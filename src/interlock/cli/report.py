@@ -35,7 +35,7 @@ from interlock.cli.options import (
 )
 from interlock.errors import UsageError, missing, nearest
 from interlock.report import claims as findings
-from interlock.report import comparisons
+from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extracts
 from interlock.report.export import FORMATS, TABLES, rows_of_experiments, write_tables
@@ -224,6 +224,7 @@ def _export_paths(table: str | None, output: Path | None, kind: str) -> dict[str
 def report_command(
     experiment: OneExperiment = None,
     full: Full = False,
+    as_json: Json = False,
     markdown: Markdown = False,
     html: Annotated[bool, typer.Option("--html", help="Write a page with charts, report.html in the folder.")] = False,
     output: Annotated[
@@ -240,12 +241,12 @@ def report_command(
     """
     folder = experiment_folder(experiment, results)
     if (folder / store.TRIAL_FILE).is_file():
-        _show_trial(folder, as_markdown=markdown, is_page=html or charts is not None)
+        _show_trial(folder, as_json=as_json, as_markdown=markdown, is_page=html or charts is not None)
         return
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
-        if html or charts:
+        if html or charts or as_json:
             raise UsageError(
                 file=str(folder), found="holds several experiments", todo="Give the folder of one of them."
             )
@@ -253,16 +254,18 @@ def report_command(
         return
     written = [write_page(folder, output)] if html else []
     written += write_charts(folder, charts) if charts else []
-    for path in written:
+    for path in written if not as_json else ():
         console.print(Text(str(path)), soft_wrap=True)
-    if markdown:
+    if as_json:
+        sys.stdout.write(machine_readable.as_json(*load_experiment(folder)) + "\n")
+    elif markdown:
         sys.stdout.write(report.markdown(*load_experiment(folder)))
     elif not written:
         loaded = load_experiment(folder)
         console.print(report.terminal(*loaded[:2]) if full else brief(*loaded))
 
 
-def _show_trial(folder: Path, *, as_markdown: bool, is_page: bool) -> None:
+def _show_trial(folder: Path, *, as_json: bool, as_markdown: bool, is_page: bool) -> None:
     """Print a trial, and write its report if something ended it before that."""
     from interlock.cli.trial import write_report  # noqa: PLC0415  nothing else that reports needs an engine's client
     from interlock.results.answers import Trial  # noqa: PLC0415
@@ -272,7 +275,9 @@ def _show_trial(folder: Path, *, as_markdown: bool, is_page: bool) -> None:
         raise UsageError(key="--html", found=f"{folder} is a trial, which has no page", todo="Leave it out.")
     tried = store.read_json(folder / store.TRIAL_FILE, Trial)
     write_report(folder, tried)
-    if as_markdown:
+    if as_json:
+        sys.stdout.write(tables.as_json(tried) + "\n")
+    elif as_markdown:
         sys.stdout.write(tables.markdown(tried))
     else:
         console.print(tables.terminal(tried))

@@ -17,7 +17,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_line, build_options
-from interlock.cli.options import Key, PlainConsole, Profile
+from interlock.cli.options import Json, Key, PlainConsole, Profile
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
 from interlock.engine.registry.keys import PublicKey, read_public_key
@@ -35,12 +35,13 @@ from interlock.errors import (
     nearest,
 )
 from interlock.results.experiments import Built, Outcome, State
+from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
 from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import Plan, PlannedFile, plan, remove_temporaries
 from interlock.swap.image_names import ImageLine, NewImage, is_local, new_image, parse_name
-from interlock.swap.writing import replace_files
+from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
 from interlock.untrusted import printable
 
@@ -85,6 +86,7 @@ def swap_command(
     ] = False,
     profile: Profile = None,
     key: Key = None,
+    as_json: Json = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
@@ -94,6 +96,7 @@ def swap_command(
     if key is not None and not check_only:
         raise UsageError(key="--key", found="is given without --check", todo="Add --check, or leave it out.")
     _check_options(to, write, revert, check_only, paths, try_it)
+    notes.quiet = as_json  # then standard error has errors alone
     place = _place(file)
     if place.is_dir() and stage is not None:
         raise UsageError(
@@ -112,14 +115,17 @@ def swap_command(
             made = files.swapped_file(str(path), text, image, stage, paths=paths)
             return PlannedFile(path, text, made.text, made.warnings, made.paths)
 
-        def ready(made: Plan) -> None:
-            _print_caveats(made, caveats)
+        def ready(made: Plan) -> list[Caveat]:
+            of_all = _caveats_of_all(made, caveats)
+            _print_caveats(made, of_all)
             if write and not local and not image.pinned:
                 raise _unpushed_error(image)
             if try_it:
                 _try(made)
+            return of_all
 
-        _apply(place, plan(place, swapped), write, ready, f"`interlock swap {place} --revert --write` reverts it.")
+        then = f"`interlock swap {place} --revert --write` reverts it."
+        _apply(place, plan(place, swapped), write, ready, then)
 
 
 def _unpushed_error(image: NewImage) -> SwapError:
@@ -164,7 +170,7 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
         raise SwapError(
             file=str(place), found="no line has a comment 'interlock: was'", todo="Nothing has to be reverted."
         )
-    _apply(place, made, write, lambda _: None)
+    _apply(place, made, write, lambda _: [])
     if made.left:
         raise SwapError(
             file=str(place),
@@ -173,24 +179,33 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
         )
 
 
-def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], None], then: str = "") -> None:
-    """Show the diff of all files, then what `ready` says, and write them with --write; `then` is how it goes on."""
-    for one in made.changed:
-        _print_diff(one.path, one.before, one.after)
-    ready(made)
+def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], Sequence[Caveat]], then: str = "") -> None:
+    """Show the diff of all files, then what `ready` says, and write them with --write; `then` is how it goes on.
+
+    `ready` returns what is to know of the change as a whole.
+    """
+    for one in made.changed if not notes.quiet else ():
+        _print_diff(one)
+    of_all = ready(made)
+    written = write and bool(made.changed)
+    if written:
+        replace_files(made.changed)
+    if notes.quiet:
+        changes = [_file_data(one) for one in made.changed]
+        caveats = [_caveat_data(one) for one in of_all]
+        left = [str(error) for error in made.left]
+        _print_json(Swapped(file=str(place), written=written, changes=changes, caveats=caveats, left=left))
+        return
     for error in made.left:
         notes.print(Text(f"left      {error}"), soft_wrap=True)
-    if not made.changed:
-        if not made.left:
-            what = "has that image already" if made.files else "names no Python image that could be swapped"
-            notes.print(Text(f"{place}: {what}."), soft_wrap=True)
-        return
-    if not write:
+    if written:
+        many = f" ({len(made.changed)} files)" if place.is_dir() else ""
+        notes.print(Text(f"Written: {place}{many}. {then}".rstrip()), soft_wrap=True)
+    elif made.changed:
         notes.print("Not written; --write applies it.", highlight=False)
-        return
-    replace_files(made.changed)
-    many = f" ({len(made.changed)} files)" if place.is_dir() else ""
-    notes.print(Text(f"Written: {place}{many}. {then}".rstrip()), soft_wrap=True)
+    elif not made.left:
+        what = "has that image already" if made.files else "names no Python image that could be swapped"
+        notes.print(Text(f"{place}: {what}."), soft_wrap=True)
 
 
 def _try(made: Plan) -> None:
@@ -204,12 +219,16 @@ def _try(made: Plan) -> None:
             notes.print(Text(f"try       {one.path}: {went}"), soft_wrap=True)
 
 
-def _print_diff(path: Path, before: str, after: str) -> None:
-    """Print a unified diff: in the bytes of the file, for `patch`, but to a terminal nothing that steers it."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), str(path), str(path))
-    ended = [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+def _diff(one: FileChange) -> str:
+    """Return a unified diff, for `patch`."""
+    lines = difflib.unified_diff(_lines(one.before), _lines(one.after), str(one.path), str(one.path))
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _print_diff(one: FileChange) -> None:
+    """Print a diff in the bytes of the file, but to a terminal nothing that steers it."""
     sys.stdout.flush()
-    text = "".join(ended)
+    text = _diff(one)
     shown = printable(text) if sys.stdout.isatty() else text
     sys.stdout.buffer.write(shown.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
@@ -221,9 +240,29 @@ def _lines(text: str) -> list[str]:
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def _print_caveats(made: Plan, caveats: Sequence[Caveat]) -> None:
+def _print_json(document: Swapped) -> None:
+    sys.stdout.write(document.model_dump_json(indent=1) + "\n")
+
+
+def _file_data(one: PlannedFile) -> SwappedFile:
+    # JSON has no bytes: those that are no UTF-8 are replaced.
+    diff = _diff(one).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    caveats = [_caveat_data(found) for found in by_weight(found for found in one.warnings if found.line)]
+    versions = [SwapVersion(**vars(found)) for found in one.paths]
+    return SwappedFile(file=str(one.path), diff=diff, caveats=caveats, versions=versions)
+
+
+def _caveat_data(one: Caveat) -> SwapCaveat:
+    return SwapCaveat(line=one.line, weight=one.weight, text=one.text)
+
+
+def _caveats_of_all(made: Plan, caveats: Sequence[Caveat]) -> list[Caveat]:
+    """Return what is to know of the swap as a whole, the heaviest first."""
+    return list(by_weight([*caveats, *(one for file in made.files for one in file.warnings if not one.line)]))
+
+
+def _print_caveats(made: Plan, of_all: Sequence[Caveat]) -> None:
     """Print what each file's change may break, and then once what is to know of all of them."""
-    of_all = [*caveats, *(one for file in made.files for one in file.warnings if not one.line)]
     for file in made.files:
         for one in by_weight(one for one in file.warnings if one.line):
             _print_caveat(one, f"{file.path}:{one.line}: ")
@@ -231,7 +270,7 @@ def _print_caveats(made: Plan, caveats: Sequence[Caveat]) -> None:
             state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
             line = f"path      {file.path}:{found.line}: {found.old} -> {found.new} ({state})"
             notes.print(Text(line), soft_wrap=True)
-    for one in by_weight(of_all):
+    for one in of_all:
         _print_caveat(one, "")
 
 
@@ -366,51 +405,63 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
     digests = _digests(
         [one.image for path, one in lines if files.interlock_tag(one.image, swapped=one.line in swapped[path])]
     )
-    problems = [
-        f"{path}:{problem}"
+    checked = [
+        CheckedLine(file=str(path), line=one.line, image=one.image, problem=problem)
         for path, some in found.items()
-        for problem in files.outdated_lines(some, expected, digests, swapped[path])
+        for one, problem in files.line_problems(some, expected, digests, swapped[path])
     ]
-    for said in (*problems, *map(str, left if to else ())):
-        notes.print(Text(said), soft_wrap=True)
+    problems = sum(bool(one.problem) for one in checked)
+    if key is not None and not problems:
+        checked = _signatures_checked(checked, digests, key)
+    _print_checked(place, checked, left if to else [])
     if problems:
         variant = to or "VARIANT"
         raise SwapError(
             file=str(place),
-            found=f"{len(problems)} of {len(lines)} image lines have another image",
+            found=f"{problems} of {len(lines)} image lines have another image",
             todo=f"Update them: interlock swap {place} --to {variant} --write",
         )
-    if key is not None:
-        _require_signed(place, lines, digests, key)
-    images = ", ".join(dict.fromkeys(one.image for _, one in lines))
-    notes.print(Text(f"{place}: {images}: up to date."), soft_wrap=True)
-
-
-def _require_signed(
-    place: Path, lines: Sequence[tuple[Path, ImageLine]], digests: Mapping[str, str | None], key: PublicKey
-) -> None:
-    """Print every line whose image this key has not signed; SwapError if there is one."""
-    unsigned = []
-    client = connect().client
-    for path, one in lines:
-        name = parse_name(one.image)
-        digest = name.digest or digests.get(files.name_with_tag(one.image))
-        if is_local(name) or not digest:
-            unsigned.append(f"{path}:{one.line}: {one.image} is in no registry, where its signature would be")
-            continue
-        try:
-            registry = Registry(name.registry or HUB[0], "")
-            require_signed(Place(Api(client, registry), registry.host, name.repository, digest), key)
-        except SignatureError as error:
-            unsigned.append(f"{path}:{one.line}: {error}")
-    for said in unsigned:
-        notes.print(Text(said), soft_wrap=True)
-    if unsigned:
+    if unsigned := sum(bool(one.problem) for one in checked):
         raise SwapError(
             file=str(place),
-            found=f"{len(unsigned)} of {len(lines)} image lines have an image that is not signed by this key",
+            found=f"{unsigned} of {len(lines)} image lines have an image that is not signed by this key",
             todo="Sign them where they are built: `interlock push --key FILE`.",
         )
+
+
+def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[SwapError]) -> None:
+    """Print the lines with a problem and the files that were left, or that all is up to date."""
+    if notes.quiet:
+        _print_json(Swapped(file=str(place), lines=list(checked), left=[str(error) for error in left]))
+        return
+    wrong = [f"{one.file}:{one.line}: {one.problem}" for one in checked if one.problem]
+    for said in (*wrong, *map(str, left)):
+        notes.print(Text(said), soft_wrap=True)
+    if not wrong:
+        images = ", ".join(dict.fromkeys(one.image for one in checked))
+        notes.print(Text(f"{place}: {images}: up to date."), soft_wrap=True)
+
+
+def _signatures_checked(
+    checked: Sequence[CheckedLine], digests: Mapping[str, str | None], key: PublicKey
+) -> list[CheckedLine]:
+    """Return the lines, those whose image this key has not signed with that problem."""
+    client = connect().client
+    found = []
+    for one in checked:
+        name = parse_name(one.image)
+        digest = name.digest or digests.get(files.name_with_tag(one.image))
+        problem = ""
+        if is_local(name) or not digest:
+            problem = f"{one.image} is in no registry, where its signature would be"
+        else:
+            registry = Registry(name.registry or HUB[0], "")
+            try:
+                require_signed(Place(Api(client, registry), registry.host, name.repository, digest), key)
+            except SignatureError as error:
+                problem = str(error)
+        found.append(one.model_copy(update={"problem": problem}))
+    return found
 
 
 def _digests(images: Sequence[str]) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from interlock.catalog.claims import Claim
 from interlock.catalog.types import Data, Label
 from interlock.results.answers import Audit, Pick, Trial
+from interlock.results.experiments import State
 from interlock.results.profiles import LockSites
 
 
@@ -178,6 +179,98 @@ class TrialAnswer(Trial):
     conclusion: str
 
 
+class DecidedRatio(JudgedRatio):
+    """A ratio with its verdict, the margin of 'same', and about how many more rounds would decide."""
+
+    margin: float
+    more_rounds: int | None
+
+
+class ReportedRow(Data):
+    """A variant or mode in a benchmark; no ratio for the baseline, or without a figure."""
+
+    workload: str
+    benchmark: str
+    label: Label
+    state: State
+    reason: str
+    seconds_per_unit: float | None
+    error: float | None
+    to_baseline: DecidedRatio | None
+
+
+class Reported(Data):
+    """What `report --json` prints of an experiment; of a trial it prints what `trial --json` does."""
+
+    schema_version: Literal[1] = 1
+    experiment: str
+    started: str
+    host: dict[str, object]
+    baseline: Label
+    pick: Pick | None
+    rows: list[ReportedRow]
+    warnings: list[str]
+
+
+class SwapCaveat(Data):
+    """What a person must know about a swap; line 0 is the whole file."""
+
+    line: int
+    weight: str
+    text: str
+
+
+class SwapVersion(Data):
+    line: int
+    old: str
+    new: str
+    edited: bool
+    reason: str
+
+
+class SwappedFile(Data):
+    file: str
+    diff: str
+    caveats: list[SwapCaveat]
+    versions: list[SwapVersion]
+
+
+class CheckedLine(Data):
+    """An image line that `--check` looked at; no problem is an empty text."""
+
+    file: str
+    line: int
+    image: str
+    problem: str
+
+
+class Swapped(Data):
+    """What `swap --json` prints: the changes, or with `--check` the lines that were looked at."""
+
+    schema_version: Literal[1] = 1
+    file: str
+    written: bool = False
+    changes: list[SwappedFile] = []
+    caveats: list[SwapCaveat] = []
+    left: list[str] = []
+    lines: list[CheckedLine] = []
+
+
+class DoctorCheck(Data):
+    subject: str
+    state: str
+    found: str
+    fix: str
+
+
+class Examined(Data):
+    """What `doctor --json` prints; `can_measure` is false if something prevents measuring."""
+
+    schema_version: Literal[1] = 1
+    can_measure: bool
+    checks: list[DoctorCheck]
+
+
 class Explained(Data):
     """What `why --json` prints: the sites of each variant or mode, in the order in which they were named."""
 
@@ -210,6 +303,9 @@ MODELS: dict[str, type[BaseModel]] = {
     "claims": CheckedClaims,
     "compare": Compared,
     "history": Histories,
+    "report": Reported,
+    "swap": Swapped,
+    "doctor": Examined,
     "error": Failure,
 }
 

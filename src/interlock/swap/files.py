@@ -205,22 +205,21 @@ def name_with_tag(image: str) -> str:
     return f"{name.untagged}:{name.tag}" if name.tag else name.untagged
 
 
-def outdated_lines(
+def line_problems(
     image_lines: Sequence[ImageLine],
     expected: str | None,
     digests: dict[str, str | None],
     swapped: Collection[int] = (),
-) -> list[str]:
-    """Return 'LINE: problem' for each image line that is not the picked image with its current digest.
+) -> list[tuple[ImageLine, str]]:
+    """Return each image line and how it is not the picked image with its current digest, empty if it is.
 
     `expected` is the tag of the picked image, None for any image of Interlock; `digests` has the current digest in the
     registry or this engine by name and tag; `swapped` are the lines with a swap comment.
     """
-    problems = ((one, _outdated(one.image, expected, digests, one.line in swapped)) for one in image_lines)
-    return [f"{one.line}: {problem}" for one, problem in problems if problem]
+    return [(one, _problem(one.image, expected, digests, one.line in swapped)) for one in image_lines]
 
 
-def _outdated(image: str, expected: str | None, digests: dict[str, str | None], swapped: bool) -> str:
+def _problem(image: str, expected: str | None, digests: dict[str, str | None], swapped: bool) -> str:
     tag = interlock_tag(image, swapped=swapped)
     if tag is None or (expected is not None and tag != expected):
         return f"names {image}, not {expected or 'an image of Interlock'}"

@@ -12,9 +12,10 @@ from interlock.engine.build.image import ImagePlan
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
-# Who builds, and by which rules. What they mean stands in docs/registries.md.
-BUILDER = "https://interlock.example/interlock"
-BUILD_TYPE = "https://interlock.example/interlock/build/v1"
+# What builds, and the page with its rules, as package URLs (https://github.com/package-url/purl-spec): the project may
+# move, and whoever signs says who ran it.
+BUILDER = "pkg:pypi/interlock"
+BUILD_TYPE = f"{BUILDER}#docs/registries.md"
 
 
 def statement(plan: ImagePlan, labels: Mapping[str, str], root: Path, name: str, digest: str) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""The report of one experiment as JSON: the pick, each row with its verdict, and the warnings. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from interlock.analysis.comparison import Row, Table
+from interlock.analysis.verdicts import Comparison
+from interlock.report.opening import Opening
+from interlock.results.experiments import Experiment
+from interlock.results.json_documents import DecidedRatio, Reported, ReportedRow
+
+
+def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> str:
+    """Return the report as JSON; an infinite end of an interval is null."""
+    return Reported(
+        experiment=experiment.name,
+        started=experiment.started,
+        host=dict(experiment.host),
+        baseline=experiment.settings.baseline,
+        pick=opening.pick,
+        rows=[_row(table, row) for table in tables for row in (*table.rows, *table.limits)],
+        warnings=experiment.warnings,
+    ).model_dump_json(indent=1)
+
+
+def _row(table: Table, row: Row) -> ReportedRow:
+    return ReportedRow(
+        workload=table.workload.name,
+        benchmark=table.benchmark.name,
+        label=row.label,
+        state=row.outcome.state,
+        reason=row.outcome.reason,
+        seconds_per_unit=row.seconds,
+        error=row.error,
+        to_baseline=row.to_baseline and _decided(row.to_baseline),
+    )
+
+
+def _decided(one: Comparison) -> DecidedRatio:
+    plain = {key: value if math.isfinite(value) else None for key, value in vars(one.ratio).items()}
+    return DecidedRatio(
+        **plain,
+        p_adjusted=one.p,
+        p_same=one.p_same,
+        verdict=one.verdict,
+        margin=one.margin,
+        more_rounds=one.more_rounds,
+    )
