@@ -10,6 +10,7 @@ import pytest
 
 from interlock.results import store
 from interlock.results.experiments import State
+from interlock.results.json_documents import Explained
 from tests.integration.images import QUICK
 from tests.integration.toys import copy_project, edit_only, interlock
 
@@ -37,3 +38,12 @@ def test_podman_builds_and_measures_and_says_that_it_was_podman(root: Path, tmp_
     described = store.read_experiment(store.latest_experiment(project / "results"))
     assert described.host["engine"]["name"] == "podman"
     assert {cell.outcome.state for cell in described.cells} == {State.OK}
+
+
+@pytest.mark.usefixtures("limits_that_may_be_set")
+def test_podman_says_why_a_benchmark_waits(root: Path, tmp_path: Path) -> None:
+    project = copy_project(root, tmp_path / "project", [QUICK], ["locks"])
+    done = interlock(project, "why", QUICK, "locks/queue", "--engine", "podman", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (sites,) = Explained.model_validate_json(done.stdout).variants.values()
+    assert {"GIL", "queue.Queue's condition"} <= {site.lock for site in sites.sites}

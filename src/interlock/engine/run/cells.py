@@ -162,14 +162,17 @@ def start_idle(client: DockerClient, experiment: str, image_id: str, *, unconfin
     return idle
 
 
+# The image is root's, and so is Docker's new volume; Podman's is the cell's own user's already.
+OPEN_TO_ALL = 'mkdir -p "$@" && for place; do if [ -O "$place" ]; then chmod 1777 "$place" || exit; fi; done'
+
+
 def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Container:
     """Start a container that idles; `run_process` starts processes in it."""
     try:
         on = {None: _run, "image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
         container = on[options.surroundings.interpreter](client, image_id, options)
         made = [SCRATCH] if options.surroundings.scratch == "image" else []
-        # A volume is root's at first, and so is the image.
-        _must_work(container, ["sh", "-c", 'mkdir -p "$@" && chmod 1777 "$@"', "sh", DISK, *made])
+        _must_work(container, ["sh", "-c", OPEN_TO_ALL, "sh", DISK, *made])
         return container
     except DockerException as error:
         todo = FREE_SPACE if no_space(str(error)) else SEE_LOG

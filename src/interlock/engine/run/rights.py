@@ -23,6 +23,8 @@ FILE_BYTES = 8 * 2**30
 # Of a workload's cell and server together at most 2 GiB.
 SCRATCH_BYTES = 768 * 2**20
 TMP, TMP_BYTES = "/tmp", 64 * 2**20  # noqa: S108  a path in a container
+# Where one limit is given Podman gives the others its own, which a root without CAP_SYS_RESOURCE cannot raise.
+ULIMITS = {"fsize": FILE_BYTES, "nofile": 4096, "nproc": PROCESSES}
 ENGINES_LIST = "seccomp=unconfined"
 # What root does with files and processes of several users: unpack packages, become one of them, end what it left.
 OF_ROOT = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]
@@ -44,7 +46,7 @@ def of_cell(surroundings: Surroundings) -> dict[str, Any]:
         "read_only": not writable,
         # Programs may be run from it, as from an image's own.
         "tmpfs": {**scratch, TMP: f"size={TMP_BYTES},mode=1777,exec"},
-        "ulimits": [Ulimit(name="fsize", soft=FILE_BYTES, hard=FILE_BYTES)],
+        "ulimits": [Ulimit(name=name, soft=value, hard=value) for name, value in ULIMITS.items()],
     }
 
 
