@@ -73,13 +73,14 @@ class Window:
 
     def unfold(self) -> None:
         """Open every part that is folded away, so that its charts are drawn."""
-        self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE_MS)
+        self.wait_until_drawn()
         self.page.evaluate(
             "delete document.documentElement.dataset.drawn;"
             "document.querySelectorAll('details.fold').forEach(one => { one.open = true; })"
         )
 
     def wait_until_drawn(self) -> None:
+        self.page.bring_to_front()  # a page behind another one may have no frames to draw in
         self.page.wait_for_selector("html[data-drawn]", state="attached", timeout=PATIENCE_MS)
 
     def names_in(self, chart: str) -> list[str]:
