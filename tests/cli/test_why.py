@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli import why
+from interlock.cli import options, why
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import EngineName
 
@@ -31,3 +31,11 @@ def test_this_machine_as_the_engine_is_refused_before_anything_is_built(
         why.why_command("cpython-3.13", "locks/queue", engine=engine)
     assert caught.value.key == "--engine"
     assert built == []
+
+
+def test_where_json_is_asked_for_nothing_is_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    with options.quiet(True):
+        options.console.print("for people")
+    with options.quiet(False):
+        options.console.print("seen")
+    assert capsys.readouterr().out.split() == ["seen"]

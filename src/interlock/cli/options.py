@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -185,6 +186,16 @@ console = PlainConsole(width=None if Console().is_terminal or "COLUMNS" in os.en
 
 # Remarks that are no result: not in what is piped on.
 notes = PlainConsole(stderr=True, width=console.width)
+
+
+@contextmanager
+def quiet(is_quiet: bool) -> Iterator[None]:
+    """Print nothing for people in the block: with --json standard output has the document alone."""
+    before, console.quiet = console.quiet, is_quiet or console.quiet
+    try:
+        yield
+    finally:
+        console.quiet = before
 
 
 def open_project() -> tuple[project.ProjectPaths, project.Catalog]:

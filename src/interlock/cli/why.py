@@ -15,7 +15,7 @@ from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
 from interlock.cli.machine import ready_machine
-from interlock.cli.options import Engine, Json, Release, Results, console, open_project, profile_name
+from interlock.cli.options import Engine, Json, Release, Results, console, open_project, profile_name, quiet
 from interlock.errors import UnsupportedHereError, UsageError, nearest
 from interlock.measure.experiment import Assignment, explain
 from interlock.report import why
@@ -58,7 +58,7 @@ def why_command(
     workload, name = _benchmark(known, benchmark)
     labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
-    with ready_machine(paths, known, True, agreed=False, engine=engine) as machine:
+    with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine) as machine:
         _require_containers(machine.name)
         built = build_variants(machine, known, variants, build_options(paths, release))
         fail_on_failed_builds(built)
