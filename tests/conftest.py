@@ -35,18 +35,24 @@ MEASURING = (
 )
 BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
+# What runs in images that are there, and builds none: the third worker has it.
+RUNNING = tuple(
+    f"tests/integration/test_{name}.py" for name in ("audit", "service", "host_engine", "cells", "downloads")
+)
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
-LONGEST = (EXPERIMENTS, ENGINE, BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
+LONGEST = (EXPERIMENTS, ENGINE, BROWSER, *RUNNING, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
 
 
 def group_of(nodeid: str) -> str:
-    """What runs on one worker: all that measures or traces, what else needs an engine, pages, of the others each file.
+    """What runs on one worker: all that measures or traces, what else builds images, pages, of the others each file.
 
     Tests of one file share what they made.
     """
     if nodeid.startswith(MEASURING):
         return EXPERIMENTS
     file = nodeid.partition("::")[0]
+    if file in RUNNING:
+        return file
     return next((folder for folder in (ENGINE, BROWSER) if file.startswith(folder)), file)
 
 
@@ -58,7 +64,7 @@ def place_of(nodeid: str) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has what measures, one what else needs an engine; the third, and who is free, the other groups.
+    """One worker has what measures, one what else builds images; the third, and who is free, the other groups.
 
     xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
     """

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.builders import ROOT
-from tests.conftest import BROWSER, ENGINE, EXPERIMENTS, LONGEST, MEASURING, group_of, place_of
+from tests.conftest import BROWSER, ENGINE, EXPERIMENTS, LONGEST, MEASURING, RUNNING, group_of, place_of
 
 # How a test starts an experiment or a trial of containers, reads the shared one, cleans up, or installs packages.
 STARTS = re.compile(
@@ -15,6 +15,8 @@ STARTS = re.compile(
 )
 # What traces beside an experiment makes its profile fail, so that it takes the lock of experiments.
 TRACES = re.compile(r"Method\.BPF|\bbest_probe\(")
+# How a test builds images of its own: toys, or whatever a Dockerfile or a command builds.
+BUILDS = re.compile(r'toy_variant\(|"build"|images\.build\(|\.build\(catalog')
 # It measures without containers, and its command takes the lock like any other.
 WITHOUT_CONTAINERS = "tests/integration/test_host_engine.py"
 
@@ -31,6 +33,13 @@ def test_every_file_that_traces_takes_the_lock_of_experiments() -> None:
     tracing = {name for name, text in files.items() if TRACES.search(text)}
     assert {name for name in tracing if "alone_on_the_machine" not in files[name]} == set()
     assert tracing
+
+
+def test_no_file_that_builds_images_runs_beside_the_others_that_do() -> None:
+    files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
+    building = {name for name, text in files.items() if BUILDS.search(text)} - {WITHOUT_CONTAINERS}
+    assert building.isdisjoint(RUNNING)
+    assert len(building) > 5
 
 
 @pytest.mark.parametrize("name", [*MEASURING, *(one for one in LONGEST if "/" in one)])

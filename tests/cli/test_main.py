@@ -20,6 +20,7 @@ from interlock.cli.main import COMMANDS, load_command
 from interlock.cli.matrix import fail_on_failed_cells, read_request, require_no_contradiction
 from interlock.cli.options import MatrixOptions, parse_duration, split_names
 from interlock.engine.machine import facts
+from interlock.engine.run.workspace import LEAVE_OUT
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.experiment import Words
 from interlock.results import store
@@ -94,6 +95,12 @@ def test_what_measures_nothing_loads_nothing_to_calculate_with(module: str) -> N
     code = f"import sys, interlock.cli.{module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"scipy", "numpy", "pyperf"} & set(loaded) == set()
+
+
+@pytest.mark.parametrize(("command", "option"), re.findall(r"`(\w+) (--[\w-]+)`", LEAVE_OUT))
+def test_an_option_that_an_error_of_the_profiler_names_is_one_of_its_command(command: str, option: str) -> None:
+    """A trial was told to leave out its profile by an option of matrix."""
+    assert option in CliRunner().invoke(main.app, [command, "--help"]).output
 
 
 def test_a_shell_completes_commands_and_the_options_of_one() -> None:

@@ -6,6 +6,7 @@ import io
 import math
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from rich.console import Console
 from interlock.analysis.statistics import ratio_from
 from interlock.analysis.verdicts import Comparison
 from interlock.cli.progress import (
+    BUILT_OTHERWISE,
     BuildProgress,
     DecidedRows,
     Display,
@@ -315,6 +317,19 @@ def test_a_row_is_shown_once_and_at_the_end_what_is_open_is_shown_as_open() -> N
     assert subjects(stream) == [("decided", "a"), ("open", "b")]
     assert stream.getvalue().rstrip().endswith("8 rounds")
     assert rows.counts == "1 of 2 rows decided"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_while_it_is_measured(terminal: bool) -> None:
+    display, stream = displayed(terminal=terminal)
+    first = look(a=comparison(1.3), b=comparison(0.7))
+    rows = DecidedRows(display, BASE)
+    with display:
+        rows(replace(first, built_otherwise=frozenset({"b"})))
+        rows.end()
+    marked = [line for line in SEQUENCES.sub("", stream.getvalue()).splitlines() if BUILT_OTHERWISE in line]
+    assert marked
+    assert all(" b" in line for line in marked)
 
 
 def test_only_ratios_to_the_baseline_are_streamed() -> None:

@@ -100,6 +100,13 @@ def test_warnings_and_paths_name_their_lines(run: Run, file: Path) -> None:
     assert "(edited)" in run(file, "--to", "cpython-3.14t", "--paths")[2]
 
 
+def test_a_path_that_stands_twice_in_a_line_is_listed_once(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "Dockerfile"
+    file.write_text("FROM python:3.12\nRUN python3.12 -m a && python3.12 -m b && pip3.12 list\n")
+    _, _, err = run(file, "--to", "cpython-3.14")
+    assert err.count("path      ") == 2
+
+
 def test_a_mode_is_told_and_not_written(run: Run, file: Path) -> None:
     _, out, err = run(file, "--to", "cpython-3.14t+gil-on")
     assert f"+FROM {TAG} AS app" in out

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.cli import options, why
+from interlock.engine.host import toolchain
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import EngineName
 
@@ -21,15 +22,17 @@ def machine(*_: Any, **__: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("engine", [EngineName.HOST, None])
-def test_this_machine_as_the_engine_is_refused_before_anything_is_built(
+def test_what_this_machine_as_the_engine_lacks_is_named_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch, engine: EngineName | None
 ) -> None:
     built: list[Any] = []
     monkeypatch.setattr(why, "ready_machine", machine)
     monkeypatch.setattr(why, "build_variants", lambda *words: built.append(words))
+    monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
     with pytest.raises(UnsupportedHereError) as caught:
         why.why_command("cpython-3.13", "locks/queue", engine=engine)
-    assert caught.value.key == "--engine"
+    assert "no-such-program" in caught.value.found
+    assert "some-package" in caught.value.todo
     assert built == []
 
 

@@ -31,6 +31,7 @@ def project(root: Path, home: Path) -> Path:
 
 def without_engine(home: Path) -> dict[str, str]:
     """The environment of somebody whose engine does not answer, with a cache and a mirror of their own."""
+    (home / "mirror").mkdir(exist_ok=True)
     return {
         "XDG_CACHE_HOME": str(home / "cache"),
         "INTERLOCK_AS_ROOT": "1",

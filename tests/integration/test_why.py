@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.protocol import StackOptions
+from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.engine.run import cells
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.errors import UnsupportedHereError
@@ -76,20 +76,20 @@ def test_where_it_is_preloaded_onto_another_build_nothing_is_known_of_its_locks(
         preloaded.with_acquires()
 
 
-def lock_sites(sandbox: ContainerSandbox, pairs: int) -> LockSites:
+def lock_sites(sandbox: Sandbox, pairs: int) -> LockSites:
     asked = Interpreter(sandbox)
     options = asked.frames()
     return profiling.lock_sites_from(_watched(sandbox, options, pairs), profiling.PROGRAM_PHASE, 1, asked, options)
 
 
-def acquisitions(sandbox: ContainerSandbox, pairs: int) -> Acquisitions:
+def acquisitions(sandbox: Sandbox, pairs: int) -> Acquisitions:
     asked = Interpreter(sandbox)
     options = asked.frames().with_acquires()
     text = _watched(sandbox, options, pairs)
     return profiling.acquisitions_from(text, profiling.PROGRAM_PHASE, 1, asked, options)
 
 
-def _watched(sandbox: ContainerSandbox, options: StackOptions, pairs: int) -> str:
+def _watched(sandbox: Sandbox, options: StackOptions, pairs: int) -> str:
     program = f"{processes.WORKLOADS}/{lock_lines.PROGRAM.name}"
     with sandbox.count(Method.BPF, options) as counting:
         ended = sandbox.run([processes.LAUNCH, "--", "python", program, str(pairs)], 60)

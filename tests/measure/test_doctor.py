@@ -10,6 +10,7 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
 from interlock.engine.docker import DockerEngine
+from interlock.engine.host import toolchain
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
 from interlock.results.profiles import Method, Probe
@@ -97,6 +98,15 @@ def test_a_base_that_cannot_be_had_blocks_and_the_playbook_fixes_it(
 
 def test_a_warning_does_not_block() -> None:
     assert doctor.blocking([Check("a", CheckState.WARNING, "x"), Check("b", CheckState.OK, "y")]) == []
+
+
+def test_without_containers_the_packages_of_a_better_probe_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
+    monkeypatch.setattr(toolchain, "PROBE", ())
+    (check,) = doctor._host_probe()
+    assert (check.subject, check.state) == ("probe", CheckState.WARNING)
+    assert "no-such-program" in check.found
+    assert "some-package" in check.fix
 
 
 def test_the_best_probe_needs_no_fix() -> None:

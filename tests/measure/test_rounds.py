@@ -31,6 +31,7 @@ from tests.builders import (
     OK,
     ScriptedSandbox,
     make_benchmark,
+    make_built,
     make_cost,
     make_ended,
     make_facts,
@@ -197,6 +198,16 @@ def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others() -
     assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 4
     assert [look.is_last for look in engine.looks] == [False, False, False, True]
     assert {look.comparisons["a", "base"].verdict for look in engine.looks} == {Verdict.SLOWER}
+
+
+def test_a_look_says_which_rows_are_built_otherwise_than_the_baseline() -> None:
+    engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=steady)
+    session = engine.session(rounds=3)
+    images = [make_built(name, optimisations=made) for name, made in (("base", []), ("a", ["PGO"]), ("b", []))]
+    facts = {name: make_facts() for name in ("base", "a", "b")}
+    resources = dataclasses.replace(session.resources, images=images, facts=facts)
+    run_rounds(dataclasses.replace(session, resources=resources), engine.cells(), TimeUsed())
+    assert {look.built_otherwise for look in engine.looks} == {frozenset({"a"})}
 
 
 def interrupt(seconds: float = 0.0) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,14 @@ from interlock.catalog.project import Catalog
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
-from interlock.measure.experiment import Assignment, explain
+from interlock.measure.cells import Cell, open_sandbox, open_session
+from interlock.measure.experiment import Assignment, Record, Watching, set_up, subjects
+from interlock.measure.profiling import lock_sites_in
 from interlock.measure.stacks import Interpreter
-from interlock.results.profiles import UNNAMED, Method
+from interlock.results.profiles import UNNAMED, LockSites, Method
 from tests.builders import make_settings
 from tests.integration import lock_lines
-from tests.integration.images import FREE_THREADED, PTH, Images
+from tests.integration.images import FREE_THREADED, PTH, QUICK, Images
 from tests.integration.test_why import OWNER, acquisitions, lock_sites, programs, sandbox
 
 __all__ = ["OWNER", "programs", "sandbox"]
@@ -111,32 +115,51 @@ NAMED = {
     PTH: 0.8,
     "cpython-3.9": 0.8,
     "cpython-3.13": 0.95,
+    QUICK: 0.95,
     FREE_THREADED: 0.95,
     "cpython-3.14": 0.95,
     "cpython-3.14t": 0.95,
 }
 
 
-# What an interpreter has not.
-LACKS = {("cpython-2.7", "simple-queue"), (PTH, "simple-queue")}
+# What an interpreter has not: the class, and the option -I.
+LACKS = dict.fromkeys(["cpython-2.7", PTH], ("simple-queue", "I", "isolated"))
 
 
+@pytest.mark.parametrize("variant", NAMED)
 def test_calls_of_the_core_workloads_have_names(
-    client: Any, catalog: Catalog, built: Images, root: Path, tmp_path: Path
+    client: Any, catalog: Catalog, built: Images, root: Path, tmp_path: Path, variant: str
 ) -> None:
-    """Prints a line for each variant and workload, which docs/why.md has: run it with -s."""
-    images = [built[name] for name in NAMED]
-    counted: dict[str, Counter[str]] = {name: Counter() for name in NAMED}
-    without: dict[str, Counter[str]] = {name: Counter() for name in NAMED}
+    """Prints a line for each workload, which docs/why.md has: run it with -s. `-k core and 3.13t` asks one variant."""
+    engine, image = DockerEngine(client), built[variant]
+    counted: Counter[str] = Counter()
+    without: Counter[str] = Counter()
     for workload in (one for one in catalog.workloads.values() if one.core):
-        for benchmark in (one.name for one in workload.benchmarks if one.profile_metric):
-            able = [name for name in NAMED if not any(name == one and benchmark.endswith(what) for one, what in LACKS)]
-            settings = make_settings(able).model_copy(update={"workloads": [workload.name], "quick": False})
-            assignment = Assignment(catalog, root, tmp_path, images, settings, "interlock why")
-            for name, found in explain(DockerEngine(client), assignment, benchmark, lambda _: None).items():
-                counted[name][workload.name] += found.calls()
-                without[name][workload.name] += found.calls(one for one in found.sites if one.lock == UNNAMED)
-    for name, by_workload in counted.items():
-        print(name, *(f"{one} {calls} {without[name][one]}" for one, calls in by_workload.items()), sep="; ")
-    for name, share in NAMED.items():
-        assert without[name].total() <= (1 - share) * counted[name].total(), name
+        settings = make_settings([variant]).model_copy(update={"workloads": [workload.name], "quick": False})
+        for name, found in sites_of_all(engine, Assignment(catalog, root, tmp_path, [image], settings, "why")):
+            unnamed = found.calls(site for site in found.sites if site.lock == UNNAMED)
+            print(f"{variant}; {workload.name}/{name}; {found.calls()}; {unnamed}", flush=True)
+            counted[workload.name] += found.calls()
+            without[workload.name] += unnamed
+    print(variant, *(f"{one} {calls} {without[one]}" for one, calls in counted.items()), sep="; ")
+    assert counted.total() > 0
+    assert without.total() <= (1 - NAMED[variant]) * counted.total()
+
+
+def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple[str, LockSites]]:
+    """Yield the sites of each profiled benchmark of the only workload on the only variant, all from one cell."""
+    record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
+    (name,) = assignment.settings.workloads
+    try:
+        resources = set_up(engine, assignment, record, Watching(lambda _: None))
+        with open_session(resources, assignment.workloads[name]) as session:
+            subject = subjects(assignment)[0]
+            cell = Cell(subject, open_sandbox(session, subject))
+            try:
+                for benchmark in session.workload.benchmarks:
+                    if benchmark.profile_metric and not benchmark.name.endswith(LACKS.get(subject.variant, ())):
+                        yield benchmark.name, lock_sites_in(session, benchmark, cell, resources.require_probe())
+            finally:
+                cell.sandbox.close()
+    finally:
+        engine.clean_up(record.owner)

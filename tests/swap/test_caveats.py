@@ -187,6 +187,51 @@ def test_another_python_that_path_has_first_is_told(line: str, told: bool) -> No
     assert heavy(f"FROM python:3.13-slim\n{line}\n") == ([(2, Weight.BREAKS)] if told else [])
 
 
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('FROM python:3.12\nENTRYPOINT ["/usr/bin/python3", "a.py"]\n', [2]),
+        ("FROM gcr.io/distroless/python3-debian12\nHEALTHCHECK CMD /usr/bin/python3.11 up.py\n", [2]),
+        ("FROM public.ecr.aws/lambda/python:3.12\nRUN /var/lang/bin/python3.12 -m compileall .\nCMD []\n", [2]),
+        ("FROM python:3.12\nRUN apt-get install -y python3-apt && /usr/bin/python3 a.py\n", []),
+        ("FROM python:3.12\nRUN /usr/local/bin/python3 a.py && x/usr/bin/python3\n", []),
+        ("FROM python:3.12-slim\nRUN /usr/bin/python3 a.py\n", []),  # which it does not have either
+    ],
+)
+def test_an_interpreter_that_only_the_old_image_has_in_that_place_is_told(lines: str, told: list[int]) -> None:
+    assert says(lines, "which the new image does not have: write /usr/local/bin/python", stage="0") == told
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('FROM gcr.io/distroless/python3-debian12\nCMD ["/main.py"]\n', [2]),
+        ('FROM cgr.dev/chainguard/python:latest\nCMD ["/main.py"]\n', [2]),
+        ('FROM public.ecr.aws/lambda/python:3.12\nCMD ["app.handler"]\n', [2]),
+        ('FROM gcr.io/distroless/python3-debian12\nENTRYPOINT ["python3"]\nCMD ["/main.py"]\n', []),
+        ('FROM bitnami/python:3.12\nCMD ["/main.py"]\n', []),  # it has none
+        ('FROM python:3.12\nCMD ["/main.py"]\n', []),
+    ],
+)
+def test_arguments_for_an_entrypoint_that_is_lost_are_told(lines: str, told: list[int]) -> None:
+    assert says(lines, "for the ENTRYPOINT of", stage="0") == told
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("FROM gcr.io/distroless/python3-debian12\nUSER nonroot:nonroot\n", [2]),
+        ("FROM gcr.io/distroless/python3\nCOPY --chown=nonroot . /srv\n", [2]),
+        ("FROM mcr.microsoft.com/devcontainers/python:3.12\nUSER vscode\n", [2]),
+        ("FROM mcr.microsoft.com/devcontainers/python:3.12\nUSER root\nCOPY vscode /srv\n", []),
+        ("FROM python:3.12-slim\nRUN useradd nonroot\nUSER nonroot\n", []),
+        ("FROM cgr.dev/chainguard/python\nRUN useradd -m nonroot\nUSER nonroot\n", []),
+    ],
+)
+def test_a_user_of_the_publishers_image_is_missed(lines: str, told: list[int]) -> None:
+    assert says(lines, "names the user", stage="0") == told
+
+
 def test_a_library_of_the_interpreters_is_missed_where_another_base_takes_it() -> None:
     library = "/usr/local/lib/libpython3.13.so.1.0"
     text = f"FROM python:3.13-slim AS py\nFROM nginx/unit\nCOPY --from=py {library} /usr/local/lib/\n"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from interlock.errors import SwapError
+from interlock.swap.caveats import Weight
 from interlock.swap.devcontainer import read_devcontainer
+from interlock.swap.files import swapped_file
+from tests.swap.samples import PLAIN
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,29 @@ def test_what_is_no_json_is_refused_with_its_line(text: str, line: int) -> None:
     with pytest.raises(SwapError) as refused:
         read_devcontainer(text, "devcontainer.json")
     assert refused.value.file == f"devcontainer.json:{line}"
+
+
+@pytest.mark.parametrize(
+    ("feature", "told"),
+    [
+        ('"ghcr.io/devcontainers/features/python:1": {"version": "3.12",}', True),
+        ('"ghcr.io/devcontainers/features/python:1": "latest"', True),
+        ('"ghcr.io/devcontainers/features/python@sha256:0a": {"version": "3.12"}', True),
+        ('"ghcr.io/devcontainers/features/conda:1": {}', True),
+        ('"ghcr.io/devcontainers/features/c\\u006fnda": {}', True),
+        ('"ghcr.io/devcontainers/features/python:1": {}', False),  # the system's
+        ('"ghcr.io/devcontainers/features/python:1": {"version": "none"}', False),
+        ('"ghcr.io/devcontainers/features/node:1": {"version": "3.12"}', False),
+        ('// "ghcr.io/devcontainers/features/conda:1": {}', False),
+    ],
+)
+def test_a_feature_whose_python_comes_first_in_path_is_told(feature: str, told: bool) -> None:
+    text = f'{{\n"image": "python:3.13-slim",\n"features": {{\n{feature}\n}}}}'
+    found = swapped_file("devcontainer.json", text, PLAIN, None, paths=False).warnings
+    assert [(one.line, one.weight) for one in found] == ([(4, Weight.BREAKS)] if told else [])
+
+
+@pytest.mark.parametrize("features", ["[]", '"x"', "null", "{}", '{"a": null, "b": [1]}'])
+def test_features_of_another_form_say_nothing(features: str) -> None:
+    text = f'{{"features": {features}, "image": "python:3.13-slim"}}'
+    assert swapped_file("devcontainer.json", text, PLAIN, None, paths=False).warnings == ()

@@ -24,7 +24,7 @@ void give_up(const char *format, ...) {
 }
 
 static _Noreturn void usage(void) {
-    fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY]"
+    fputs("usage: profiler --method bpf|tracepoints --pid PID [--cgroups DIRECTORY] | --cgroup DIRECTORY"
           " [--stacks CALL,... [--frames OFFSET,...] [--file ELF]... [--symbols DIRECTORY] [--probe locks|locks,gil|attempts]]\n", stderr);
     exit(EXIT_USAGE);
 }
@@ -55,7 +55,7 @@ static void refuse_beside_others(const struct target *target) {
 
 int main(int count, char **arguments) {
     const struct method *method = NULL;
-    const char *cgroups = "/host/cgroup";
+    const char *cgroups = "/host/cgroup", *cgroup = NULL;
     pid_t pid = 0;
     struct target wanted = {.files = calloc(count, sizeof *wanted.files)}, target;
     if (!wanted.files)
@@ -68,6 +68,8 @@ int main(int count, char **arguments) {
             pid = atoi(value);
         else if (strcmp(arguments[index], "--cgroups") == 0 && value)
             cgroups = value;
+        else if (strcmp(arguments[index], "--cgroup") == 0 && value)
+            cgroup = value;
         else if (strcmp(arguments[index], "--stacks") == 0 && value)
             wanted.stacks = arguments[index + 1];
         else if (strcmp(arguments[index], "--frames") == 0 && value)
@@ -81,7 +83,7 @@ int main(int count, char **arguments) {
         else
             usage();
     }
-    if (!method || pid <= 0)
+    if (!method || (pid > 0) == (cgroup != NULL))
         usage();
     if (wanted.stacks && method == &bpf_method)
         method = &stacks_method;
@@ -92,7 +94,10 @@ int main(int count, char **arguments) {
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     sigprocmask(SIG_BLOCK, &ends, NULL);
-    find_target(pid, cgroups, &target);
+    if (cgroup)
+        take_cgroup(cgroup, &target);
+    else
+        find_target(pid, cgroups, &target);
     target.stacks = wanted.stacks;
     target.frames = wanted.frames;
     target.files = wanted.files;

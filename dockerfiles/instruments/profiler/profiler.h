@@ -8,10 +8,10 @@
 
 /* The cell that is watched. */
 struct target {
-    pid_t pid;          /* its first process, as the host numbers it */
+    pid_t pid;          /* a process that sees its files: its first one, as the host numbers it, or this profiler */
     int cgroup;         /* its directory in the cgroup v2 hierarchy, or -1 */
     int perf_cgroup;    /* its directory where perf counts by cgroup, or -1 */
-    uint64_t device, inode; /* of its PID namespace */
+    uint64_t device, inode; /* of its PID namespace, or 0 if it has none of its own */
     char *stacks;       /* the calls whose stacks are taken besides futex, or NULL for none */
     const char *frames; /* where the interpreter keeps its frames (stacks.h), or NULL */
     const char **files; /* ELF files that may be on a stack, as the cell sees them */
@@ -34,6 +34,9 @@ _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1,
 
 /* Fills *target; gives up if the process is not there or is in no container. */
 void find_target(pid_t pid, const char *cgroups, struct target *target);
+
+/* The same of a cgroup in the v2 hierarchy whose processes are this machine's own; gives up if it is none. */
+void take_cgroup(const char *directory, struct target *target);
 
 /* Writes "name (pid N), ..." of other programs that trace system calls, or the cell; an empty text if there are none. */
 void find_tracers(const struct target *target, char *text, size_t size);

@@ -1,4 +1,4 @@
-/* From a container's first process to what its cell is recognised by. */
+/* From a container's first process, or a cgroup, to what its cell is recognised by. */
 #define _GNU_SOURCE
 #include "profiler.h"
 
@@ -87,4 +87,11 @@ void find_target(pid_t pid, const char *cgroups, struct target *target) {
     target->device = theirs.st_dev;
     target->inode = theirs.st_ino;
     find_cgroups(cgroups, target);
+}
+
+void take_cgroup(const char *directory, struct target *target) {
+    *target = (struct target){.pid = getpid(), .cgroup = open_below(directory, "")};
+    if (target->cgroup < 0 || !is_cgroup2(directory))
+        give_up("%s is no cgroup of version 2", directory);
+    target->perf_cgroup = target->cgroup;
 }

@@ -13,7 +13,17 @@ from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Detail, Workload
-from interlock.results.experiments import BenchmarkValues, CellResult, Experiment, Outcome, Profiles, State, Values
+from interlock.results.experiments import (
+    BenchmarkValues,
+    Built,
+    CellResult,
+    Experiment,
+    Facts,
+    Outcome,
+    Profiles,
+    State,
+    Values,
+)
 from interlock.results.profiles import BenchmarkProfile
 
 # (workload, benchmark): each has a table of its own.
@@ -243,7 +253,9 @@ def _row(recorded: _ExperimentData, cell: CellResult, asked: Benchmark, compared
     profile = recorded.profiles.get((cell.label, cell.workload), {}).get(benchmark)
     figures = recorded.figures.get(key)
     control = control_of(cell.label, experiment.controls)
-    otherwise = built_otherwise(experiment, cell.label, experiment.settings.baseline) if mine else ""
+    otherwise = (
+        built_otherwise(experiment.facts, experiment.images, cell.label, experiment.settings.baseline) if mine else ""
+    )
     return Row(
         label=cell.label,
         outcome=cell.benchmarks.get(benchmark, cell.outcome),
@@ -275,21 +287,23 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
     return (*notes, *cell.notes)
 
 
-def built_otherwise(experiment: Experiment, label: str, other: str) -> str:
+def built_otherwise(facts: Mapping[str, Facts], images: Sequence[Built], label: str, other: str) -> str:
     """Return how two interpreters were built, as '-O2 + PGO + LTO beside -O3', if they differ; empty if not.
 
     What is not known of one of them counts as no difference.
     """
-    mine, theirs = (_build_of(experiment, one) for one in (label, other))
+    mine, theirs = (_build_of(facts, images, one) for one in (label, other))
     same = all(None in pair or pair[0] == pair[1] for pair in zip(mine, theirs, strict=True))
     return "" if same else f"{_build_text(*mine)} beside {_build_text(*theirs)}"
 
 
-def _build_of(experiment: Experiment, label: str) -> tuple[str | None, tuple[str, ...] | None]:
+def _build_of(
+    known: Mapping[str, Facts], images: Sequence[Built], label: str
+) -> tuple[str | None, tuple[str, ...] | None]:
     """Return the -O option and what optimised besides; None where it is not known."""
-    facts = experiment.facts.get(label) or experiment.facts.get(split_label(label)[0])
+    facts = known.get(label) or known.get(split_label(label)[0])
     level = facts.optimisation if facts and facts.optimisation != "unknown" else None
-    image = next((one for one in experiment.images if one.variant == split_label(label)[0]), None)
+    image = next((one for one in images if one.variant == split_label(label)[0]), None)
     return level, None if image is None or image.optimisations is None else tuple(image.optimisations)
 
 

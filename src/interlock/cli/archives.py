@@ -19,7 +19,7 @@ from interlock.engine.registry import archives
 from interlock.engine.registry.keys import read_public_key, read_signing_key
 from interlock.errors import StoreError, UsageError, missing_option
 from interlock.results import store
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import Built, require_built
 
 ArchiveFile = Annotated[Path, typer.Argument(metavar="FILE", help="Archive to write.", dir_okay=False)]
 
@@ -90,12 +90,7 @@ def tags_to_send(built: list[Built]) -> list[str]:
 
     UsageError if no variant is built.
     """
-    ready = [one for one in built if one.outcome.state is State.OK]
-    if not ready:
-        reasons = "; ".join(f"{one.variant}: {one.outcome.reason}" for one in built)
-        raise UsageError(
-            found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
-        )
+    ready = require_built(built)
     # A base from a registry is pulled again, because an archive does not keep its digest.
     bases = [one.base.reference for one in ready if one.base and one.base.origin == "mmdebstrap"]
     return list(dict.fromkeys([*bases, *(one.tag for one in ready)]))

@@ -313,6 +313,8 @@ class MeasureProgress:
 # Lines of a terminal that the table leaves to what goes on below it.
 BELOW = 8
 COLUMNS = ("workload", "benchmark", "variant", "ratio to the baseline", "rounds")
+# A row whose interpreter was optimised otherwise than the baseline's: its ratio is of that too.
+BUILT_OTHERWISE = "built otherwise"
 STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.UNDECIDED: "dim"}
 
 # (workload, benchmark, label)
@@ -328,6 +330,7 @@ class DecidedRows:
     def __init__(self, display: Display, baseline: str) -> None:
         self._display, self._baseline = display, baseline
         self._shown: dict[RowKey, Comparison] = {}
+        self._built_otherwise: set[str] = set()
         self._open: dict[tuple[str, str], int] = {}
         self._workload = ""
 
@@ -341,10 +344,11 @@ class DecidedRows:
         ]
         new.sort(key=lambda row: (row[1].verdict is Verdict.UNDECIDED, row[1].ratio.estimate))
         self._begin(place[0])
+        self._built_otherwise |= look.built_otherwise
         for key, one in new:
             self._shown[key] = one
             if not self._display.redraws:
-                self._display.log(line(key, one))
+                self._display.log(line(key, one, built_otherwise=key[2] in self._built_otherwise))
         self._open[place] = sum((*place, label) not in self._shown for label in rows)
         if self._display.redraws:
             self._display.set_table(self._table())
@@ -370,18 +374,22 @@ class DecidedRows:
     def _rows(self) -> list[tuple[RowKey, Comparison]]:
         return [(key, one) for key, one in self._shown.items() if key[0] == self._workload]
 
+    def _row_text(self, label: str) -> str:
+        return f"{label}, {BUILT_OTHERWISE}" if label in self._built_otherwise else label
+
     def _table(self, *, whole: bool = False) -> Table:
         """Return the table of this workload; what does not fit the terminal is left out at its top unless `whole`."""
         table = Table(*COLUMNS, box=None, pad_edge=False, header_style="dim")
         rows = self._rows()
         for key, one in rows if whole else rows[-max(1, self._display.height - BELOW) :]:
-            cells = (*key, comparison_text(one), str(one.ratio.rounds))
+            cells = (*key[:2], self._row_text(key[2]), comparison_text(one), str(one.ratio.rounds))
             table.add_row(*map(Text, cells), style=STYLES.get(one.verdict, ""))
         return table
 
 
-def line(key: RowKey, one: Comparison) -> str:
+def line(key: RowKey, one: Comparison, *, built_otherwise: bool = False) -> str:
     """Return a row as a line of a log."""
     workload, benchmark, label = key
     state = "open   " if one.verdict is Verdict.UNDECIDED else "decided"
-    return f"{state} {workload} / {benchmark} | {label} {comparison_text(one)} | {one.ratio.rounds} rounds"
+    last = f" | {BUILT_OTHERWISE}" if built_otherwise else ""
+    return f"{state} {workload} / {benchmark} | {label} {comparison_text(one)} | {one.ratio.rounds} rounds{last}"

@@ -266,7 +266,7 @@ def _print_caveats(made: Plan, of_all: Sequence[Caveat]) -> None:
     for file in made.files:
         for one in by_weight(one for one in file.warnings if one.line):
             _print_caveat(one, f"{file.path}:{one.line}: ")
-        for found in file.paths:
+        for found in dict.fromkeys(file.paths):
             state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
             line = f"path      {file.path}:{found.line}: {found.old} -> {found.new} ({state})"
             notes.print(Text(line), soft_wrap=True)
@@ -365,8 +365,8 @@ def _built(target: _Target) -> tuple[Built | None, list[Caveat]]:
     if here is None:
         standard = target.known.variants[target.name].image_tag("standard")
         studied = named.model_copy(update={"profile": "standard", "tag": standard})
-        other = "; its standard build is: --profile standard" if find_tagged(containers.client, studied) else ""
-        return None, [Caveat(0, f"{target.tag} is not built here: `{build_line(named)}`{other}", Weight.KNOW)]
+        other = "; its standard build is here: --profile standard" if find_tagged(containers.client, studied) else ""
+        return None, [Caveat(0, f"the image is not built here: `{build_line(named)}`{other}", Weight.KNOW)]
     (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
     caveats = []
     if current.outcome.state is not State.OK:

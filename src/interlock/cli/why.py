@@ -15,8 +15,9 @@ from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
 from interlock.cli.machine import ready_machine
-from interlock.cli.options import Engine, Json, Release, Results, console, open_project, profile_name, quiet
-from interlock.errors import UnsupportedHereError, UsageError, nearest
+from interlock.cli.options import AsRoot, Engine, Json, Release, Results, console, open_project, profile_name, quiet
+from interlock.engine.host import profiler
+from interlock.errors import UsageError, nearest
 from interlock.measure.experiment import Assignment, explain
 from interlock.report import why
 from interlock.report.tables import rich_parts
@@ -47,19 +48,19 @@ def why_command(
     as_json: Json = False,
     release: Release = False,
     engine: Engine = None,
+    as_root: AsRoot = False,
     results: Results = None,
 ) -> None:
     """Say where a benchmark waits, for which lock and for whom.
 
     Nothing is timed: stacks of all calls that wait or wake are taken under BPF, in any image, stripped or not.
     """
-    _require_containers(engine)
     paths, known = open_project()
     workload, name = _benchmark(known, benchmark)
     labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
-    with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine) as machine:
-        _require_containers(machine.name)
+    with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
+        _require_bpf(machine.name)
         built = build_variants(machine, known, variants, build_options(paths, release))
         fail_on_failed_builds(built)
         settings = Settings(
@@ -89,14 +90,10 @@ def why_command(
     _show(found, labels, unit)
 
 
-def _require_containers(engine: EngineName | None) -> None:
-    """Raise UnsupportedHereError for this machine as the engine, before anything is built."""
+def _require_bpf(engine: EngineName | None) -> None:
+    """Raise UnsupportedHereError if this machine is the engine and lacks what stacks need, before anything is built."""
     if engine is EngineName.HOST:
-        raise UnsupportedHereError(
-            key="--engine",
-            found="stacks are taken by a profiler in a container beside the variant's, and 'host' has none",
-            todo="Choose docker or podman; `interlock doctor` says what they lack.",
-        )
+        profiler.require_bpf()
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:

@@ -187,6 +187,7 @@ class Look:
     benchmark: Benchmark
     comparisons: Mapping[Pair, Comparison]
     is_last: bool = False
+    built_otherwise: frozenset[str] = frozenset()  # labels: their ratio to the baseline is of that too
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class Resources:
     on_progress: Callable[[ProgressUpdate], None]
     package_sets: PackageSets = field(default_factory=PackageSets)
     programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
+    images: Sequence[Built] = ()  # of the variants
     controls: Mapping[str, str] = field(
         default_factory=dict
     )  # by variant: what it is compared with besides the baseline

@@ -13,8 +13,8 @@ from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.host import toolchain
-from interlock.errors import InterlockError, TracerError
+from interlock.engine.host import profiler, toolchain
+from interlock.errors import InterlockError, TracerError, UnsupportedHereError
 from interlock.measure import lock
 from interlock.measure.profiling import best_probe
 from interlock.results.experiments import PRODUCTS, EngineName
@@ -94,16 +94,22 @@ def _host_engine() -> Iterator[Check]:
 
 
 def _host_probe() -> Iterator[Check]:
-    lacking = toolchain.missing(toolchain.PROBE)
-    if lacking:
-        yield Check(
-            "probe",
-            CheckState.PROBLEM,
-            "no strace, and no other probe without containers",
-            f"{toolchain.install_command(lacking)}; or measure with --no-profile",
-        )
+    try:
+        profiler.require_bpf()
+    except UnsupportedHereError as error:
+        yield _host_strace(error)
     else:
-        yield Check("probe", CheckState.OK, "strace: calls without times; slows what it counts, in a pass of its own")
+        yield Check("probe", CheckState.OK, PROBES[Method.BPF])
+
+
+def _host_strace(refused: UnsupportedHereError) -> Check:
+    """Return the check of the probe that is left without BPF."""
+    lacking = toolchain.missing(toolchain.PROBE)
+    if not lacking:
+        found = f"{PROBES[Method.STRACE]}; not {Method.BPF}, which `why` needs: {refused.found}"
+        return Check("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))
+    fix = f"{toolchain.install_command(lacking)}; or measure with --no-profile"
+    return Check("probe", CheckState.PROBLEM, f"no strace, and not {Method.BPF}: {refused.found}", fix)
 
 
 def blocking(checks: list[Check]) -> list[Check]:

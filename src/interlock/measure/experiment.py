@@ -26,7 +26,17 @@ from interlock.measure.profiling import best_probe, lock_sites_in
 from interlock.measure.resumable import Earlier, joined, remaining
 from interlock.measure.workload import Measured, measure_workload
 from interlock.results import store
-from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Subject
+from interlock.results.experiments import (
+    Built,
+    CellResult,
+    EngineName,
+    Experiment,
+    Outcome,
+    Settings,
+    State,
+    Subject,
+    require_built,
+)
 from interlock.results.journal import KILLED, Journal, recover
 from interlock.results.profiles import LockSites, Probe
 
@@ -163,12 +173,7 @@ class Watching:
 
 def choose_baseline(wanted: str | None, built: list[Built]) -> str:
     """Return the wanted baseline, or cpython-3.13, or the first variant that has an image; UsageError if none has."""
-    ready = [image.variant for image in built if image.outcome.state is State.OK]
-    if not ready:
-        reasons = "; ".join(f"{image.variant}: {image.outcome.reason}" for image in built)
-        raise UsageError(
-            found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
-        )
+    ready = [image.variant for image in require_built(built)]
     if wanted is not None and wanted not in ready:
         raise UsageError(
             key="--baseline", found=f"'{wanted}' is not among the built variants", todo=nearest(wanted, ready)
@@ -326,6 +331,7 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wat
         restore=Earlier(record.folder, before).restore if before else lambda _cell, _workload: None,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
+        images=assignment.built,
         controls=controls_of(assignment.catalog, assignment.built),
     )
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
-from interlock.analysis.comparison import compared_pairs
+from interlock.analysis.comparison import built_otherwise, compared_pairs
 from interlock.analysis.statistics import BlockFigure
-from interlock.analysis.verdicts import LOOKS, compare_rows, last_look, open_labels
+from interlock.analysis.verdicts import LOOKS, Comparison, Pair, compare_rows, last_look, open_labels
 from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
 from interlock.engine.protocol import Ended
@@ -241,7 +241,15 @@ def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:
         figures = _turns(open_cells, benchmark)
         pairs = compared_pairs(figures, settings.baseline, session.resources.controls)
         found = compare_rows(figures, pairs, settings.baseline, adaptive=settings.looks, margin=workload.margin)
-        session.resources.on_look(Look(workload, benchmark, found, is_last=True))
+        _show(session, benchmark, found, is_last=True)
+
+
+def _show(session: Session, benchmark: Benchmark, found: Mapping[Pair, Comparison], *, is_last: bool = False) -> None:
+    """Show a look, and whose ratio is also of how it was built."""
+    resources = session.resources
+    baseline = resources.settings.baseline
+    otherwise = (one for one, _ in found if built_otherwise(resources.facts, resources.images, one, baseline))
+    resources.on_look(Look(session.workload, benchmark, found, is_last, frozenset(otherwise)))
 
 
 def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: TimeUsed) -> None:
@@ -335,7 +343,7 @@ def _undecided(
     settings, controls = session.resources.settings, session.resources.controls
     pairs = compared_pairs(figures, settings.baseline, controls)
     found = last_look(figures, pairs, settings.baseline, margin=session.workload.margin)
-    session.resources.on_look(Look(session.workload, benchmark, found))
+    _show(session, benchmark, found)
     left = _limit(session) - max(map(len, figures.values()), default=0)
     needed = open_labels(found, pairs, figures, reach=FAR * left)
     always = {settings.baseline, label_of(settings.baseline, TWIN)}

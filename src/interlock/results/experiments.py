@@ -23,6 +23,7 @@ from interlock.catalog.types import (
 )
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
+from interlock.errors import UsageError
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
 
@@ -91,6 +92,18 @@ class Built(Data):
             return self.tag
         repository, _, digest = self.digest.partition("@")
         return f"{repository}:{self.tag.rpartition(':')[2]}@{digest}"
+
+
+def require_built(variants: Iterable[Built]) -> list[Built]:
+    """Return those that have an image; UsageError if none has."""
+    known = list(variants)
+    ready = [one for one in known if one.outcome.state is State.OK]
+    if not ready:
+        reasons = "; ".join(f"{one.variant}: {one.outcome.reason}" for one in known)
+        raise UsageError(
+            found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
+        )
+    return ready
 
 
 def bases_line(images: Iterable[Built]) -> str:

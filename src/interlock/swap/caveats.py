@@ -41,6 +41,7 @@ AT_COMMAND = (
     r"(?:^|[;&|(`]\s*|\b(?:then|do|else|sudo|exec|time|CMD(?:-SHELL)?)\s+|-l?c\s+[\"']?\s*"
     r"|\b(?:uv|poetry|pdm|pipenv|hatch)\s+run\s+(?:--\S+\s+)*)"
 )
+FEATURE = "feature"  # of a devcontainer, as the keyword of a use
 RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|]*\binstall\b([^;&|]*)", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
@@ -99,6 +100,10 @@ INSTALLER = re.compile(
 )
 # What leaves the project's choice aside.
 CHOSEN = re.compile(r"\b(?:PDM_USE_PYTHON_VERSION=\"?(?:0|false)|PDM_PYTHON=|PIPENV_PYTHON=|HATCH_PYTHON=)", re.I)
+# Features of a devcontainer that put a Python of their own first in PATH.
+OTHER_FEATURE = re.compile(r".*/(?:python|conda|anaconda|miniforge)(?:[:@].*)?")
+# Interpreters of Debian, Lambda and Bitnami. That of python:X is in /usr/local/bin.
+ELSEWHERE = re.compile(r"(?<![\w/.-])(?:/usr/bin|/bin|/var/lang/bin|/opt/bitnami/python/bin)/python[\d.]*(?![\w/.-])")
 OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
 
 
@@ -242,6 +247,10 @@ def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> I
             todo = f"write {used[0].replace('add', '').replace('del', '')}{'add' if 'add' in used[0] else 'del'}"
             said = f"runs {used[0]}, which {to.suite}'s slim image does not have: {todo}, or install adduser"
             yield Caveat(one.line, said, Weight.BREAKS)
+        if flavour in {Flavour.FULL, Flavour.UNKNOWN} and not any(word.startswith("python3") for word in installed):
+            for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(one.text)):
+                said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
+                yield Caveat(one.line, said, Weight.BREAKS)
     for one in uses:
         yield from difference_caveats(one, to)
         yield from _other_pythons(one, to)
@@ -281,6 +290,9 @@ def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
         yield Caveat(use.line, said, Weight.KNOW)
     if found := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
         said = f"{_words(found[0])}: the Python there comes first, so {to.command} does not run"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if use.keyword == FEATURE and OTHER_FEATURE.fullmatch(use.text):
+        said = f"{use.text}: the Python that it installs comes first, so {to.command} does not run: leave it out"
         yield Caveat(use.line, said, Weight.BREAKS)
     if found := OTHERS_RUN.search(use.text) if use.runs else None:
         yield Caveat(use.line, f"{_words(found[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat, Weight
+from interlock.swap.caveats import FEATURE, Caveat, Use, Weight
 from interlock.swap.dockerfile import BOM, Span, line_of
 from interlock.swap.manifests import ImageManifest, Scope, make_entry
 
@@ -15,6 +16,8 @@ BUILT_INSTEAD = {
     "build": "it builds a Dockerfile: swap that file",
     "dockerComposeFile": "it uses {}: swap that file",
 }
+# A feature that may take the system's Python, or none: it does so without a version.
+PYTHON_FEATURE, SYSTEMS = re.compile(r"/python(?:[:@]|$)"), ("os-provided", "none")
 # What nothing ends, a string or a comment, is looked at once and left for the parser to refuse.
 STRING = r'"(?:[^"\\\n]|\\.)*"?'
 COMMENT = re.compile(rf"{STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
@@ -38,8 +41,21 @@ def read_devcontainer(text: str, file: str) -> ImageManifest:
     if text[image.start] != '"':
         place = f"{file}:{line_of(text, image.start)}"
         raise SwapError(file=place, key="image", found="is not a string", todo="Write the image's name there.")
-    entry = make_entry(text, 0, None, Span(image.start + 1, image.end - 1), [Scope(Span(0, len(text)))])
+    scope = Scope(Span(0, len(text)), tuple(_features(text, values.get("features"), file)))
+    entry = make_entry(text, 0, None, Span(image.start + 1, image.end - 1), [scope])
     return ImageManifest(text, "image", "//", (entry,))
+
+
+def _features(text: str, features: Span | None, file: str) -> Iterator[Use]:
+    """Yield the features that install something: a Python's version may be that of the system, or none."""
+    if features is None or text[features.start] != "{":
+        return
+    blanked = _as_json(NOT_LINE_END.sub(" ", text[: features.start]) + features.of(text))
+    for name, span in _top_level_values(blanked, file).items():
+        options = JSON.decode(span.of(blanked))
+        version = options.get("version", SYSTEMS[0]) if isinstance(options, dict) else options
+        if version not in SYSTEMS or not PYTHON_FEATURE.search(name):
+            yield Use(line_of(text, span.start), name, FEATURE)
 
 
 def _as_json(text: str) -> str:

@@ -26,6 +26,14 @@ PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps
 # The same where nothing else shows that it is Python's.
 COMPILED = re.compile(r"(?:site|dist)-packages|venv|/lib/python|wheel|\.whl")
 TOOLS = frozenset({"uv", "uvx"})
+# Publishers whose image starts the interpreter by its ENTRYPOINT, so that CMD has arguments alone, with what does so.
+ENTRYPOINTS = {
+    "distroless": 'write ENTRYPOINT ["python"]',
+    "chainguard": 'write ENTRYPOINT ["python"]',
+    "lambda": 'install awslambdaric, and write ENTRYPOINT ["python", "-m", "awslambdaric"]',
+}
+# Users that only a publisher's image has.
+OWN_USERS = {"distroless": "nonroot", "chainguard": "nonroot", "devcontainers": "vscode"}
 SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
 
 
@@ -46,7 +54,25 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
     for stage in chosen:
         uses = [Use(stage.line, stage.image, "FROM"), *(_use(one) for one in _below(dockerfile, stage))]
         found += use_caveats(uses, stage.python, to)
+        found += _publishers_caveats(uses, stage)
     return sorted(dict.fromkeys(found), key=lambda one: one.line)
+
+
+def _publishers_caveats(uses: Sequence[Use], stage: Stage) -> Iterator[Caveat]:
+    """Yield what relies on the ENTRYPOINT, or on the user, of a publisher's image."""
+    publisher = stage.python.name.repository.split("/")[-2:][0] if stage.python else ""
+    if publisher in ENTRYPOINTS and not any(one.keyword == "ENTRYPOINT" for one in uses):
+        for one in uses:
+            if one.keyword == "CMD":
+                said = f"has arguments for the ENTRYPOINT of {stage.image}, which is lost: {ENTRYPOINTS[publisher]}"
+                yield Caveat(one.line, said, Weight.BREAKS)
+    user = OWN_USERS.get(publisher, "")
+    added = any(one.runs and "useradd" in one.text and user in one.text for one in uses)
+    named = re.compile(rf"^\s*USER\s+{user}\b|\s--chown={user}\b", re.IGNORECASE)
+    for one in uses if user and not added else ():
+        if not one.runs and named.search(one.text):
+            said = f"names the user {user}, whom only {stage.image} has: add it (RUN useradd {user})"
+            yield Caveat(one.line, said, Weight.BREAKS)
 
 
 def _variable_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterator[Caveat]:

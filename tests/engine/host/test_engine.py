@@ -58,8 +58,9 @@ def test_what_only_containers_have_is_unsupported_and_says_why(workspace: HostWo
             pass
         with workspace.network(None, load=False) as network, pytest.raises(UnsupportedHereError, match="condition"):
             network.open_sandbox(str(tmp_path), in_memory)
-        with pytest.raises(UnsupportedHereError, match="in a container"):
-            workspace.open_tools_sandbox().count(Method.BPF)
+        idle = workspace.open_tools_sandbox()
+        with pytest.raises(UnsupportedHereError, match="tracepoints"), idle.count(Method.TRACEPOINTS):
+            pass
     finally:
         HostEngine(ROOT, tmp_path / "cache").clean_up(OWNER)
 

@@ -51,6 +51,12 @@ def test_without_a_compiler_everything_that_is_needed_is_named_at_once(programs:
     assert " make" not in raised.value.todo
 
 
+def test_instruments_are_made_anew_once_the_tools_of_another_probe_are_here(programs: Path) -> None:
+    before = toolchain.instruments_identity({})
+    put(programs, "strace")
+    assert toolchain.instruments_identity({}) != before
+
+
 def test_a_library_that_is_missing_is_a_part_of_what_a_build_is_known_by(monkeypatch: pytest.MonkeyPatch) -> None:
     before = toolchain.identity()
     monkeypatch.setattr(toolchain, "LIBRARIES", (*toolchain.LIBRARIES, NO_HEADER))

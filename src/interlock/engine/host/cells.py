@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, cast
 
@@ -26,8 +26,8 @@ import psutil
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
-from interlock.engine.host import toolchain
-from interlock.engine.host.prefixes import LOCALE, environment_of
+from interlock.engine.host import profiler, toolchain
+from interlock.engine.host.prefixes import LOCALE, environment_of, symbols_of
 from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, StackOptions
 from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
 from interlock.errors import EngineError, FloodError, UnsupportedHereError, WorkloadError, last_line
@@ -56,6 +56,7 @@ class HostSandbox:
     prefix: Path | None  # of the interpreter; none for limits, which are commands of this machine
     folder: Path
     places: Mapping[str, str]
+    watched: list[Path] = field(default_factory=list)  # the cgroups that are counted now
 
     @property
     def id(self) -> str:
@@ -68,6 +69,8 @@ class HostSandbox:
         limit's command that this machine lacks.
         """
         words = [translated(word, self.places) for word in argv]
+        for cgroup in self.watched:
+            words = [*profiler.JOIN, str(cgroup), *words]
         ended = run_process(words, deadline_s, self._environment(environment), self.folder)
         if ended.took_sandbox:
             self.close()
@@ -97,11 +100,26 @@ class HostSandbox:
         """Return no: only a container's memory is limited."""
         return False
 
-    def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
-        raise unsupported("the profiler runs in a container")
+    @contextmanager
+    def count(self, method: Method, stacks: StackOptions | None = None) -> Iterator[Counting]:
+        """Count what `run` starts in the block; UnsupportedHereError where this machine has no BPF for it."""
+        if method is not Method.BPF:
+            raise unsupported("perf's tracepoints are counted in containers alone")
+        program, memory = Path(self.places[MOUNT], "profiler", "profiler"), self.folder.parent
+        symbols = symbols_of(self.prefix) if self.prefix else None
+        words = [*(stacks.arguments() if stacks else []), *(["--symbols", str(symbols)] if symbols else [])]
+        with (
+            profiler.cgroup_of_its_own(f"{memory.name}.{self.id}") as cgroup,
+            profiler.counting(program, cgroup, words, memory) as at_work,
+        ):
+            self.watched.append(cgroup)
+            try:
+                yield at_work
+            finally:
+                self.watched.remove(cgroup)
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:
-        raise unsupported("the profiler runs in a container")
+        raise unsupported("services run in containers")
 
     def cpu_used(self) -> CpuUsed:
         raise unsupported("only a container's CPU time is counted")

@@ -21,7 +21,7 @@ import psutil
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
-from interlock.engine.host import cells, toolchain
+from interlock.engine.host import cells, profiler, toolchain
 from interlock.engine.host.cells import serving
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
@@ -85,6 +85,7 @@ class HostEngine:
         """Remove the folder that names the owner last: while it is there, something is left."""
         memory = cells.memory_of(owner)
         cells.end_all_in(memory)
+        profiler.remove_cgroups(f"{memory.name}.")
         for folder in (memory, runs(self.cache) / owner):
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -54,6 +54,17 @@ def environment_of(prefix: Path) -> dict[str, str]:
     return {"PATH": f"{prefix}/bin:/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE}
 
 
+def symbols_of(prefix: Path) -> Path | None:
+    """Return the folder with the names of functions of a prefix that was built here, by build id; None without."""
+    folder = _symbols(prefix) / "usr/lib/debug"
+    return folder if folder.is_dir() else None
+
+
+def _symbols(prefix: Path) -> Path:
+    """Return where a build puts names: beside the prefixes, because what is in a prefix is stripped."""
+    return prefix.parent.parent / "symbols" / prefix.name
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrefixPlan(Plan):
     """A prefix to build, or one of this machine to use as it is; the path of what is built names all that went in."""
@@ -147,7 +158,7 @@ def build_files(variant: Variant, known: Catalog, texts: Texts) -> dict[str, byt
 def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep) -> None:
     """Build and prove a prefix; nothing is left of it if that fails."""
     work = plan.prefix.with_name(f"{plan.prefix.name}.build")
-    for folder in (plan.prefix, work):
+    for folder in (plan.prefix, work, _symbols(plan.prefix)):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         _write({**plan.files, **local_files(plan.variant, options.cache)}, work / "files")
@@ -157,7 +168,8 @@ def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep) -> None:
         require_proof(plan.variant, facts)
         (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
     except BaseException:
-        shutil.rmtree(plan.prefix, ignore_errors=True)
+        for folder in (plan.prefix, _symbols(plan.prefix)):
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -175,6 +187,7 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
     log_name = f"{plan.variant.name}-{plan.profile}-host"
     settings = {
         "PREFIX": str(plan.prefix),
+        "SYMBOLS": str(_symbols(plan.prefix)),
         "BUILD_DIR": str(work / "build"),
         "PROFILE": plan.profile,
         "JOBS": str(os.cpu_count() or 1),

@@ -22,6 +22,8 @@ LAUNCHER = ("launch.c", "agent.c", "batch.c", "evict.c")
 COMPILE_PROGRAM = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
 SOURCE_UNAVAILABLE = 69
+# Beside the profiler: why it does not compile here.
+NOT_COMPILED = "not-compiled"
 # Where Debian has Valgrind's tools, and how it names machines.
 VALGRIND_FOLDER = "/usr/libexec/valgrind"
 VALGRIND_PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -72,6 +74,13 @@ LIBRARIES = (
 # What the download workloads and profiles need besides.
 SERVER = (Need("nginx", "nginx-light", "nginx"), Need("openssl", "openssl", "openssl"))
 PROBE = (Need("strace", "strace", "strace"),)
+# What the profiler is compiled with: without it nothing but strace counts, and nothing takes stacks.
+PROFILER = (
+    Need("clang", "clang", "clang"),
+    Need("bpftool", "bpftool", "bpftool"),
+    Need("bpf/bpf.h", "libbpf-dev", "libbpf-devel"),
+    Need("libelf.h", "libelf-dev", "elfutils-libelf-devel"),
+)
 
 
 def find(program: str) -> str | None:
@@ -121,12 +130,14 @@ def _has_header(name: str) -> bool:
 
 
 def ensure_instruments(root: Path, cache: Path) -> Path:
-    """Return the folder with the launcher and what modes preload, made anew if dockerfiles/instruments changed."""
+    """Return the folder with the launcher, the probes and what modes preload.
+
+    It is made anew if dockerfiles/instruments changed, or what the probes need came to be here.
+    """
     require_tools()
     source = root / "dockerfiles" / "instruments"
     files = read_context(source) | read_context(root / "dockerfiles" / "limits")
-    identified = hashlib.sha256(b"".join(path.encode() + data for path, data in sorted(files.items()))).hexdigest()
-    folder = cache / "instruments" / identified[:12]
+    folder = cache / "instruments" / instruments_identity(files)
     if folder.is_dir():
         return folder
     making = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -136,6 +147,7 @@ def ensure_instruments(root: Path, cache: Path) -> Path:
         _compile([*COMPILE_PROGRAM, str(making / "launch"), *(str(source / name) for name in LAUNCHER)])
         _compile([*COMPILE_LIBRARY, str(making / "waking_sem_post.so"), str(source / "waking_sem_post.c")])
         _make_pth(source, making)
+        _make_profiler(source / "profiler", making / "profiler")
         _copy_strace(making / "strace")
         _copy_cachegrind(making / "valgrind")
         (making / "limits").mkdir()
@@ -145,6 +157,13 @@ def ensure_instruments(root: Path, cache: Path) -> Path:
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return folder
+
+
+def instruments_identity(files: Mapping[str, bytes]) -> str:
+    """Return what decides how instruments are made: their files, and the probes that can be made of them here."""
+    without = " ".join(need.what for need in missing([*PROBE, *PROFILER]))
+    parts = [*(path.encode() + data for path, data in sorted(files.items())), without.encode()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
 
 def _compile(argv: list[str]) -> None:
@@ -172,6 +191,24 @@ def _make_pth(source: Path, folder: Path) -> None:
             found=f"GNU pth cannot be built: {last_line(ended.stderr)}",
             todo="Run `interlock doctor --engine host`: it names what is missing.",
         )
+
+
+def _make_profiler(source: Path, folder: Path) -> None:
+    """Build the profiler, if what it needs is here. Where it does not compile, a file says so: strace is left."""
+    if missing(PROFILER):
+        return
+    shutil.copytree(source, folder)
+    path = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_PROGRAMS}"
+    ended = subprocess.run(
+        ["make", "-C", str(folder), "profiler"],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode != 0:
+        errors = [line for line in ended.stderr.splitlines() if "error" in line]
+        (folder / NOT_COMPILED).write_text((errors or [last_line(ended.stderr)])[0])
 
 
 def _copy_strace(folder: Path) -> None:

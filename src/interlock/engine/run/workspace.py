@@ -41,6 +41,8 @@ ASK = (
 # The time by the container's own clock, so that the engine's start of a process is not in it.
 TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); echo "interlock $((end - start))" >&2; exit $code'
 TOOK = "interlock "
+# What asks for a profile has an option of its own that does without.
+LEAVE_OUT = "leave the profile out (`matrix --no-profile`, `trial --no-syscalls`)"
 KILL_AFTER_S = 5
 TIMED_OUT, KILLED = 124, 128 + 9  # of coreutils' timeout
 
@@ -360,7 +362,7 @@ def _wait_until_ready(profiler: Container, limit_s: float) -> None:
         if time.monotonic() > limit:
             raise EngineError(
                 found=f"the profiler was not ready after {limit_s:g} s",
-                todo="Stop what else runs on this machine, or measure without a profile (--no-profile).",
+                todo=f"Stop what else runs on this machine, or {LEAVE_OUT}.",
             )
         time.sleep(0.02)
 
@@ -369,7 +371,7 @@ def _explain(profiler: Container) -> None:
     profiler.reload()
     reason = last_line(profiler.logs(stdout=False).decode(errors="replace")).removeprefix("profiler: ")
     if profiler.attrs["State"]["ExitCode"] == EXIT_OTHER_TRACER:
-        raise TracerError(found=reason, todo="Stop it, or measure without a profile (--no-profile).")
+        raise TracerError(found=reason, todo=f"Stop it, or {LEAVE_OUT}.")
     raise EngineError(found=reason, todo="Run `interlock doctor`: it says how to allow it.")
 
 

@@ -1,0 +1,156 @@
+"""The profiler as a process of this machine: it watches a cgroup, which what a cell starts meanwhile is put into."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, cast
+
+from interlock.engine.host import toolchain
+from interlock.engine.host.toolchain import NOT_COMPILED
+from interlock.engine.run.workspace import EXIT_OTHER_TRACER
+from interlock.errors import EngineError, TracerError, UnsupportedHereError, last_line
+
+# Where cgroups of version 2 are: alone, or beside version 1.
+HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
+READY_S, END_S, GONE_S = 30, 60, 5
+# Puts itself into a cgroup and becomes another program.
+JOIN = ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
+
+
+def require_bpf() -> None:
+    """Raise UnsupportedHereError with what this machine lacks to count by BPF, as far as that is known beforehand."""
+    lacking = toolchain.missing(toolchain.PROFILER)
+    if lacking:
+        found = f"this machine has no {', '.join(need.what for need in lacking)}"
+        raise UnsupportedHereError(found=found, todo=f"{toolchain.install_command(lacking)}.")
+    if os.geteuid() != 0:
+        raise UnsupportedHereError(
+            found="only root may load BPF programs and make cgroups", todo="Run as root, with --as-root."
+        )
+    if _own_cgroup() is None:
+        raise UnsupportedHereError(
+            found=f"no cgroup v2 is mounted at {' or '.join(map(str, HIERARCHIES))}",
+            todo=f"mkdir -p {HIERARCHIES[1]} && mount -t cgroup2 none {HIERARCHIES[1]}.",
+        )
+
+
+def _own_cgroup() -> Path | None:
+    """Return the folder of this process's own cgroup of version 2, whose limits hold for what is made below it."""
+    root = next((one for one in HIERARCHIES if (one / "cgroup.controllers").is_file()), None)
+    if root is None:
+        return None
+    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    mine = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    # Outside of what this process sees of the hierarchy it is "..".
+    return root / mine if (root / mine).is_dir() and ".." not in mine else root
+
+
+def remove_cgroups(beginning: str) -> None:
+    """Remove the cgroups that killed experiments left, whose names begin so; processes are not in them any more."""
+    root = next((one for one in HIERARCHIES if (one / "cgroup.controllers").is_file()), None)
+    for folder in root.rglob(f"{beginning}*") if root else ():
+        with suppress(OSError):
+            folder.rmdir()
+
+
+class Counting:
+    """A profiler at work; `text` is what it printed after `stop`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+        self._process, self._said = process, said
+        self.text = ""
+
+    def wait_until_ready(self) -> None:
+        stdout = cast(IO[bytes], self._process.stdout)
+        ready, _, _ = select.select([stdout], [], [], READY_S)
+        if not ready:
+            raise EngineError(
+                found=f"the profiler was not ready after {READY_S} s",
+                todo="Stop what else runs on this machine, or measure without a profile (--no-profile).",
+            )
+        if stdout.readline() != b"ready\n":
+            self._process.wait()
+            self._explain()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            printed, _ = self._process.communicate(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            found = f"the profiler had not ended after {END_S} s"
+            raise EngineError(found=found, todo="Repeat, with less beside it.") from None
+        if self._process.returncode != 0:
+            self._explain()
+        self.text = printed.decode()
+
+    def _explain(self) -> None:
+        self._said.seek(0)
+        reason = last_line(self._said.read().decode(errors="replace")).removeprefix("profiler: ")
+        if self._process.returncode == EXIT_OTHER_TRACER:
+            raise TracerError(found=reason, todo="Stop it, or measure without a profile (--no-profile).")
+        raise EngineError(found=reason, todo="Run `interlock doctor --engine host`: it says how to allow it.")
+
+
+@contextmanager
+def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) -> Iterator[Counting]:
+    """Count what processes of the cgroup do from the first line of the block on, until `stop`; run in the folder.
+
+    TracerError names another tracer; EngineError says why it does not work here.
+    """
+    if not program.is_file():
+        said = program.with_name(NOT_COMPILED)
+        reason = said.read_text() if said.is_file() else "this machine lacked something when instruments were made"
+        raise EngineError(found=f"the profiler does not compile here: {reason}", todo="Choose --engine docker.")
+    argv = [str(program), "--method", "bpf", "--cgroup", str(cgroup), *words]
+    with (
+        tempfile.TemporaryFile() as said_to,
+        subprocess.Popen(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said_to,
+            start_new_session=True,
+            bufsize=0,
+        ) as process,
+    ):
+        try:
+            found = Counting(process, said_to)
+            found.wait_until_ready()
+            yield found
+        finally:
+            process.kill()
+
+
+@contextmanager
+def cgroup_of_its_own(name: str) -> Iterator[Path]:
+    """Make a cgroup and remove it after the block; UnsupportedHereError if it cannot be made."""
+    require_bpf()
+    folder = cast(Path, _own_cgroup()) / name
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise UnsupportedHereError(
+            found=f"a cgroup cannot be made: {error}", todo="Run as root, where /sys/fs/cgroup may be written."
+        ) from None
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a cgroup once the processes in it are gone; one that stays is removed with the experiment."""
+    limit = time.monotonic() + GONE_S
+    while time.monotonic() < limit:
+        with suppress(OSError):
+            folder.rmdir()
+            return
+        time.sleep(0.02)
