@@ -176,14 +176,19 @@ def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Run, cli
 def test_what_does_not_start_is_not_written(run: Run, client: Any, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
+    before = made_by_swaps(client)
     code, _, err = run(file, "--to", NO_THREADS, "--write", "--local", "--try")
     assert code == 6
     assert "python2.6" in err, "the command that the new image does not have"
     assert file.read_text() == DOCKERFILE
-    # Other workers build meanwhile: what is counted is what a swap makes.
+    assert made_by_swaps(client) - before == set()
+
+
+def made_by_swaps(client: Any) -> set[str]:
+    """The containers and images of any swap; other workers build meanwhile."""
     owned = {"filters": {"label": OWNER_LABEL}, "all": True}
-    left = [*client.containers.list(**owned), *client.images.list(**owned)]
-    assert [one.id for one in left if one.labels[OWNER_LABEL].startswith("swap-")] == []
+    found = [*client.containers.list(**owned), *client.images.list(**owned)]
+    return {one.id for one in found if one.labels[OWNER_LABEL].startswith("swap-")}
 
 
 def test_without_paths_the_swapped_file_builds_and_does_not_run(
