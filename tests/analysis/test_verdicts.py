@@ -85,6 +85,15 @@ def test_what_needs_more_rounds_than_are_in_reach_is_not_waited_for() -> None:
     assert open_labels({}, found, {"far", BASE}, reach=0) == {"far", BASE}, "nothing is known of it yet"
 
 
+def test_a_pair_is_waited_for_if_its_true_ratio_may_lie_where_it_is_decided_soon() -> None:
+    between = Comparison(BASE, ratio(1.04, 0.03), 1.0, 1.0)  # halfway between sameness and a difference
+    assert between.more_rounds
+    assert between.fewest_more_rounds
+    assert between.fewest_more_rounds < 10 < between.more_rounds
+    assert open_labels({("a", BASE): between}, [("a", BASE)], {"a", BASE}, reach=10) == {"a", BASE}
+    assert Comparison(BASE, ratio(2.0), 0.0, 1.0).fewest_more_rounds is None
+
+
 def test_a_fixed_number_of_rounds_is_looked_at_once_and_others_as_often_as_they_came_by() -> None:
     assert looks_of(6, adaptive=False) == {6: 1.0}
     assert looks_of(5, adaptive=True) == {3: 0.10, 4: 0.10, 5: 0.10}

@@ -106,7 +106,8 @@ def steady(_number: int, loops: str) -> Ended:
 
 
 def unsteady(number: int, loops: str) -> Ended:
-    return make_ended(printed(0.5 + number % 2, loops))
+    """Answer on either side of `steady`, so far from it that no number of rounds would decide."""
+    return make_ended(printed((0.4, 0.63)[number % 2], loops))
 
 
 def nearly(number: int, loops: str) -> Ended:
@@ -161,7 +162,7 @@ def test_an_error_in_reading_what_a_process_printed_is_its_cells_failure() -> No
         raise EngineError(found="it does not answer", todo="")
 
 
-@pytest.mark.parametrize(("answer", "expected"), [(steady, 3), (nearly, 6), (unsteady, 4)])
+@pytest.mark.parametrize(("answer", "expected"), [(steady, 3), (nearly, 6), (unsteady, 3)])
 def test_rounds_go_on_until_all_is_decided_or_out_of_reach_or_the_limit_is_reached(
     answer: Callable[[int, str], Ended], expected: int
 ) -> None:

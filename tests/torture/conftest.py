@@ -5,22 +5,37 @@ A test says them by `record_property`: `promise` (a name of docs/reliability.md)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 COUNTS = ("tried", "survived", "lost")
 PROMISED = pytest.StashKey[dict[str, list[int]]]()
+ENDED = pytest.StashKey[bool]()  # whether the test itself came to an end, good or bad
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[PROMISED] = {}
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    if call.when == "call":
+        item.stash[ENDED] = True
+    return (yield)
+
+
 @pytest.fixture(autouse=True)
 def counted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Add what a test recorded to its promise's counts, also when it failed; a test without counts is an error."""
+    """Add what a test recorded to its promise's counts, also when it failed; a test without counts is an error.
+
+    One that Ctrl-C ended has none, and what failed before it is still said.
+    """
     yield
+    if ENDED not in request.node.stash:
+        return
     recorded = dict(request.node.user_properties)
     missing = {"promise", *COUNTS} - recorded.keys()
     assert not missing, f"record_property of {sorted(missing)} is missing"

@@ -78,15 +78,22 @@ class Comparison:
             return None
         return _rounds_to_decide(self.ratio, self.margin)
 
+    @property
+    def fewest_more_rounds(self) -> int | None:
+        """Return the same if the true ratio lies one standard error away, on whichever side decides sooner."""
+        return None if self.more_rounds is None else _rounds_to_decide(self.ratio, self.margin, self.ratio.error)
 
-def _rounds_to_decide(ratio: Ratio, margin: float) -> int:
+
+def _rounds_to_decide(ratio: Ratio, margin: float, off: float = 0.0) -> int:
     """Return about how many more rounds show a difference or sameness, whichever is sooner, if nothing changes.
 
     The error shrinks with the root of the rounds; about three of them show a difference among others, two sameness.
+    The logarithm of the true ratio is taken to be that of the estimate, or up to `off` nearer to 0 or further from it.
     """
     distance, edge = abs(ratio.log), math.log1p(margin)
-    needs = [(3 * ratio.error / distance) ** 2 if distance else math.inf]
-    needs += [(2 * ratio.error / (edge - distance)) ** 2] if distance < edge else []
+    near, far = max(0.0, distance - off), distance + off
+    needs = [(3 * ratio.error / far) ** 2 if far else math.inf]
+    needs += [(2 * ratio.error / (edge - near)) ** 2] if near < edge else []
     return max(1, math.ceil(min(ratio.rounds * min(needs), 1e6)) - ratio.rounds)
 
 
@@ -171,7 +178,8 @@ def open_labels(
 
 
 def _is_near(found: Comparison, reach: float) -> bool:
-    return found.verdict is Verdict.UNDECIDED and (found.more_rounds or 0) <= reach
+    """Whether it may be decided within the reach; after few rounds the estimate itself may be off by its error."""
+    return found.verdict is Verdict.UNDECIDED and (found.fewest_more_rounds or 0) <= reach
 
 
 def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:
