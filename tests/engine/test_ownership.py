@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 from interlock.engine import ownership
 from interlock.engine.ownership import HOST, MARK, OWNER_LABEL, PID, STARTED, Life
+from tests.builders import ROOT
 
 READY = "import json, sys\nfrom interlock.engine import ownership\n"
 PRINT = READY + "print(json.dumps(ownership.labels_of('other')), flush=True)\nsys.stdin.read()\n"
@@ -30,6 +33,24 @@ def other() -> Iterator[subprocess.Popen[str]]:
     ) as process:
         yield process
         process.kill()
+
+
+def unlabelled(source: str) -> list[int]:
+    """The lines on which a container, a volume or a network is made without `labels`."""
+    return [
+        call.lineno
+        for call in ast.walk(ast.parse(source))
+        if isinstance(call, ast.Call)
+        and re.search(r"\b(containers|volumes|networks)\.(create|run)$", ast.unparse(call.func))
+        and not any(keyword.arg == "labels" for keyword in call.keywords)
+    ]
+
+
+def test_whatever_is_made_in_an_engine_has_an_owner() -> None:
+    assert unlabelled("client.volumes.create()\none.client.containers.run('i', labels=x)\nfolder.create()") == [1]
+    sources = sorted((ROOT / "src/interlock").rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): unlabelled(path.read_text(encoding="utf-8")) for path in sources}
+    assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 def labels_from(process: subprocess.Popen[str]) -> dict[str, str]:

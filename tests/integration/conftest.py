@@ -116,8 +116,9 @@ def project(root: Path, client: Any, tmp_path: Path) -> Path:
     return copy_project(root, tmp_path / "project", [QUICK, PTH, NO_THREADS], [])
 
 
-# Audits, doctors, what other files' tests own, images that are being proved and swaps that are tried, on either worker.
-ELSEWHERE = ("audit-", "doctor-", "test-", "proof-", "swap-")
+# Audits, doctors, what other files' tests own, images that are proved, verified or listed, and swaps that are tried, on
+# either worker.
+ELSEWHERE = ("audit-", "doctor-", "test-", "proof-", "sbom-", "swap-", "verify-")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.build import sbom
 from interlock.engine.build.sbom import read_contents
+from interlock.engine.ownership import OWNER_LABEL
 from interlock.errors import EngineError
 from tests.integration.images import NO_THREADS, Images
 
@@ -83,7 +85,8 @@ def test_python_distributions_and_packed_libraries_are_found(client: Any, tag: s
 
 def test_no_container_is_left(client: Any, made: dict[str, Any]) -> None:
     assert made
-    assert client.containers.list(all=True, filters={"label": "interlock.sbom"}) == []
+    owned = {"label": f"{OWNER_LABEL}=sbom-{os.getpid()}"}
+    assert client.containers.list(all=True, filters=owned) == []
 
 
 def test_an_image_that_is_not_here_is_an_error_that_says_what_to_do(client: Any) -> None:

@@ -48,6 +48,7 @@ from interlock.engine.build.image import (
 )
 from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import engine_words
+from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry.transfer import pull as pull_built
 from interlock.engine.registry.transfer import pull_base
@@ -436,7 +437,7 @@ def _not_reproducible(client: DockerClient, name: str, one: str, other: str, pat
 
 def _entries(client: DockerClient, image_id: str, path: str) -> set[tuple[str, str]]:
     """Return each path of the layer with everything that a layer records about it."""
-    container = client.containers.create(image_id, ["-"])
+    container = client.containers.create(image_id, ["-"], labels=labels_of(f"verify-{os.getpid()}"))
     try:
         stream, _ = container.get_archive(path)
         with tempfile.TemporaryFile() as file:

@@ -30,6 +30,7 @@ from interlock.catalog.variants import Download, Source, SourceKind, Variant
 from interlock.engine.build import bundled
 from interlock.engine.build.bundled import SHARED, Bundled
 from interlock.engine.build.sources import ELF
+from interlock.engine.ownership import labels_of
 from interlock.engine.registry.names import known_digest
 from interlock.errors import EngineError
 from interlock.untrusted import MOST_RECORD, MOST_TEXT
@@ -63,7 +64,8 @@ def read_contents(client: DockerClient, image: str) -> Contents:
     """Return what the image with this tag or id contains; EngineError if it is not here or cannot be read."""
     try:
         found = client.images.get(image)
-        container = client.containers.create(image, ["true"], network_disabled=True, labels={"interlock.sbom": "1"})
+        labels = labels_of(f"sbom-{os.getpid()}")
+        container = client.containers.create(image, ["true"], network_disabled=True, labels=labels)
         try:
             created = _date(container)
             records, packed, linked = _records(container), _read_packed(container), _linked(container)

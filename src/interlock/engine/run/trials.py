@@ -94,15 +94,16 @@ def require_memory(text: str) -> None:
 
 def start_loader(client: DockerClient, owner: str, image_id: str, network: str, cpus: str) -> Container:
     """Start the container that load comes from; it idles until a load is run in it."""
-    options = {
-        "init": True,
-        "network": network,
-        "cpuset_cpus": cpus,
-        "labels": labels_of(owner),
-        **of_installation(),
-    }
     with engine_errors("the engine cannot start the load"):
-        return client.containers.run(image_id, detach=True, **options)
+        return client.containers.run(
+            image_id,
+            detach=True,
+            init=True,
+            network=network,
+            cpuset_cpus=cpus,
+            labels=labels_of(owner),
+            **of_installation(),
+        )
 
 
 @contextmanager
