@@ -47,8 +47,9 @@ def test_every_place_in_the_order_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 
 
-def test_experiments_begin_first_then_what_needs_an_engine_then_pages_and_files_that_nobody_names_last() -> None:
+def test_experiments_begin_first_then_what_needs_an_engine_then_pages_then_files_and_what_needs_images_last() -> None:
     names = ["tests/integration/test_matrix.py", "tests/integration/test_new.py", f"{BROWSER}test_x.py", "tests/x.py"]
+    names.append(RUNNING[0])
     places = [place_of(f"{name}::test_x[1]") for name in names]
     assert places == sorted(set(places))
-    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, ENGINE, BROWSER, names[3]]
+    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, ENGINE, BROWSER, *names[3:]]
