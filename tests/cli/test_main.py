@@ -20,7 +20,7 @@ from interlock.cli.main import COMMANDS, load_command
 from interlock.cli.matrix import fail_on_failed_cells, read_request, require_no_contradiction
 from interlock.cli.options import MatrixOptions, parse_duration, split_names
 from interlock.engine.machine import facts
-from interlock.engine.run.workspace import LEAVE_OUT
+from interlock.engine.protocol import LEAVE_OUT
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.experiment import Words
 from interlock.results import store

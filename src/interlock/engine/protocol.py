@@ -28,6 +28,10 @@ FIXED_RATE = "/usr/local/share/interlock/fixed-rate.lua"
 # The helper that every experiment needs.
 INSTRUMENTS = "instruments"
 NOTHING: Mapping[str, str] = MappingProxyType({})
+# The profiler's exit code where another program traces already.
+EXIT_OTHER_TRACER = 3
+# What asks for a profile has an option of its own that does without.
+LEAVE_OUT = "leave the profile out (`matrix --no-profile`, `trial --no-syscalls`)"
 
 # Called with a variant's name and the step that it is at.
 OnStep = Callable[[str, str], None]

@@ -14,7 +14,7 @@ from typing import IO, cast
 
 from interlock.engine.host import toolchain
 from interlock.engine.host.toolchain import NOT_COMPILED
-from interlock.engine.run.workspace import EXIT_OTHER_TRACER
+from interlock.engine.protocol import EXIT_OTHER_TRACER, LEAVE_OUT
 from interlock.errors import EngineError, TracerError, UnsupportedHereError, last_line
 
 # Where cgroups of version 2 are: alone, or beside version 1.
@@ -73,7 +73,7 @@ class Counting:
         if not ready:
             raise EngineError(
                 found=f"the profiler was not ready after {READY_S} s",
-                todo="Stop what else runs on this machine, or measure without a profile (--no-profile).",
+                todo=f"Stop what else runs on this machine, or {LEAVE_OUT}.",
             )
         if stdout.readline() != b"ready\n":
             self._process.wait()
@@ -94,7 +94,7 @@ class Counting:
         self._said.seek(0)
         reason = last_line(self._said.read().decode(errors="replace")).removeprefix("profiler: ")
         if self._process.returncode == EXIT_OTHER_TRACER:
-            raise TracerError(found=reason, todo="Stop it, or measure without a profile (--no-profile).")
+            raise TracerError(found=reason, todo=f"Stop it, or {LEAVE_OUT}.")
         raise EngineError(found=reason, todo="Run `interlock doctor --engine host`: it says how to allow it.")
 
 

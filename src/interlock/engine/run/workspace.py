@@ -21,7 +21,15 @@ from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
-from interlock.engine.protocol import NOTHING, Answer, CpuUsed, Ended, StackOptions
+from interlock.engine.protocol import (
+    EXIT_OTHER_TRACER,
+    LEAVE_OUT,
+    NOTHING,
+    Answer,
+    CpuUsed,
+    Ended,
+    StackOptions,
+)
 from interlock.engine.run import cells
 from interlock.engine.run.cells import remove, run_in_workload
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
@@ -41,8 +49,6 @@ ASK = (
 # The time by the container's own clock, so that the engine's start of a process is not in it.
 TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); echo "interlock $((end - start))" >&2; exit $code'
 TOOK = "interlock "
-# What asks for a profile has an option of its own that does without.
-LEAVE_OUT = "leave the profile out (`matrix --no-profile`, `trial --no-syscalls`)"
 KILL_AFTER_S = 5
 TIMED_OUT, KILLED = 124, 128 + 9  # of coreutils' timeout
 
@@ -243,7 +249,6 @@ SYMBOLS = "/symbols"
 HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
 # perf's tracepoints, one for each call and CPU, take some ten seconds to open and to close on two cores.
 READY_S, READY_S_PER_CPU = 30, 15
-EXIT_OTHER_TRACER = 3
 BPF_SINCE = (5, 8)
 LOOKS_FOR_TRACERS = ["SYS_PTRACE", "DAC_READ_SEARCH"]
 SIGNAL_STOP = "SIGTERM"
