@@ -378,7 +378,8 @@ class ScriptedNetwork:
         self.surroundings.append(surroundings)
         return ScriptedSandbox(image_id, self.answer)
 
-    def open_limits_sandbox(self) -> ScriptedSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ScriptedSandbox:
+        self.surroundings.append(surroundings)
         return ScriptedSandbox("limits", self.answer)
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ScriptedSandbox:

@@ -455,6 +455,18 @@ def test_a_workload_with_cold_benchmarks_asks_to_be_the_owner_of_its_files(proje
     assert (error.file, error.key) == ("workloads/import-stdlib.toml", "rights")
 
 
+@pytest.mark.parametrize("kept", ["benchmarks", "limits"])
+def test_a_workload_that_writes_to_a_disk_asks_for_it(project: Path, kept: str) -> None:
+    assert catalogs.load(project).workloads["download"].rights == ["disk"]
+    path = project / "workloads/download.toml"
+    begin = '"--destination", "{disk}"' if kept == "limits" else "{disk}/limit"
+    path.write_text(path.read_text().replace(begin, begin.replace("{disk}", "{scratch}")))
+    edit(project, "workloads/download.toml", 'rights = ["disk"]\n', 'rights = ["root"]\n')
+    error = refused(project)
+    assert (error.file, error.key) == ("workloads/download.toml", "rights")
+    assert '["root", "disk"]' in error.todo
+
+
 @pytest.mark.parametrize(
     ("name", "owner"),
     [("twin", "reserved"), ("scratch-on-image", CONDITIONS)],

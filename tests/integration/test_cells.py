@@ -131,12 +131,17 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize(
-    ("rights", "user", "more"),
-    [([], 65534, []), (["root"], 0, []), (["root", "writable-root"], 0, ["/", "/usr/local/bin", "/etc"])],
-    ids=["none", "root", "writable"],
+    ("rights", "user", "writes"),
+    [
+        ([], 65534, ["/tmp", "/scratch"]),
+        (["root"], 0, ["/tmp", "/scratch"]),
+        (["disk"], 65534, ["/tmp", "/scratch", "/disk"]),
+        (["root", "writable-root"], 0, ["/", "/usr/local/bin", "/etc", "/tmp", "/scratch"]),
+    ],
+    ids=["none", "root", "disk", "writable"],
 )
 def test_a_cell_has_what_is_documented_and_no_more(
-    client: Any, built: Images, volume: str, rights: list[Right], user: int, more: list[str]
+    client: Any, built: Images, volume: str, rights: list[Right], user: int, writes: list[str]
 ) -> None:
     network = cells.create_network(client, OWNER)
     options = cells.CellOptions(OWNER, volume, network, Surroundings(rights=rights))
@@ -151,7 +156,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
         "user": user,
         "capabilities": [0, 0, 0, 0],
         "no_new": 1,
-        "writes": [*more, "/tmp", "/scratch", "/disk"],
+        "writes": writes,
         "reached": [],
     }
 
@@ -176,7 +181,10 @@ def test_what_a_workload_writes_goes_where_the_condition_says(
     assert usual != "tmpfs"
 
 
-def test_a_cell_has_a_disk_of_its_own_that_goes_with_it(client: Any, cell: Any) -> None:
+def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(
+    client: Any, built: Images, volume: str
+) -> None:
+    cell = start(client, built[QUICK], volume, Surroundings(rights=("disk",)))
     assert said(client, cell, "sh", "-c", "echo kept > /disk/file && cat /disk/file") == "kept"
     assert said(client, cell, "stat", "-f", "-c", "%T", "/disk") != "tmpfs"
     (name,) = (mount["Name"] for mount in cell.attrs["Mounts"] if mount["Destination"] == "/disk")

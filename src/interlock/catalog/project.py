@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
 from interlock.catalog.overlay import OWN, OwnFile, lay, own_files, own_folder
-from interlock.catalog.types import LIMIT, TWIN, Data, split_label
+from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
@@ -67,15 +67,34 @@ def _check_reserved_names(catalog: Catalog) -> None:
 
 
 def _check_rights(catalog: Catalog) -> None:
-    """The kernel tells a file's owner alone what of it is in memory, which cold benchmarks have to know."""
+    """Raise CatalogError for a workload whose benchmarks or limits use what it does not ask for."""
     for name, workload in catalog.workloads.items():
-        if any(one.cold for one in workload.benchmarks) and "root" not in workload.rights:
-            raise CatalogError(
-                file=f"workloads/{name}.toml",
-                key="rights",
-                found="has cold benchmarks, whose cells have to be root's (without any capability)",
-                todo='Add rights = ["root"] in front of its tables.',
-            )
+        for right, why in _needed_rights(workload).items():
+            if right not in workload.rights:
+                wanted = ", ".join(f'"{one}"' for one in (*workload.rights, right))
+                raise CatalogError(
+                    file=f"workloads/{name}.toml",
+                    key="rights",
+                    found=why,
+                    todo=f"Write rights = [{wanted}] in front of its tables.",
+                )
+
+
+def _needed_rights(workload: Workload) -> dict[Right, str]:
+    """Return what a workload has to ask for, and why.
+
+    The kernel tells a file's owner alone what of it is in memory, which cold benchmarks have to know.
+    """
+    needed: dict[Right, str] = {}
+    if any(one.cold for one in workload.benchmarks):
+        needed["root"] = "has cold benchmarks, whose cells have to be root's (without any capability)"
+    commands = [
+        *(one.command for one in workload.limits),
+        *([*one.arguments, *(one.command or []), *one.set_up] for one in workload.benchmarks),
+    ]
+    if any("{disk}" in word for command in commands for word in command):
+        needed["disk"] = "uses {disk}, which a cell has if its workload asks for it"
+    return needed
 
 
 def _check_references(catalog: Catalog) -> None:

@@ -72,8 +72,8 @@ PythonVersions = Annotated[str, AfterValidator(_python_versions)]
 # Paths in a cell: the instruments and workloads (read-only), and a tmpfs that workloads write to.
 MOUNT = "/interlock"
 # What a workload may ask for beyond what every cell has: to be root (still without any capability, but the owner of the
-# image's files), or that the image's files can be changed.
-Right = Literal["root", "writable-root"]
+# image's files), that the image's files can be changed, or a disk (DISK), which no engine limits on every file system.
+Right = Literal["root", "writable-root", "disk"]
 SCRATCH = "/scratch"
 # A volume: the engine's file system without the storage driver of images.
 DISK = "/disk"

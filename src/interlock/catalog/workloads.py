@@ -305,7 +305,7 @@ class WorkloadFile(Data):
     rights: list[Right] = Field(
         default=[],
         description="What its cells have beyond others: root (the owner of the image's files, without any capability), "
-        "writable-root (files of the image can be changed). Reports show it.",
+        "writable-root (files of the image can be changed), disk ({disk}, without a limit in total). Reports show it.",
     )
     metric: Metric | None = Field(
         default=None, description="How figures are shown of benchmarks that an adapted program has and no table names."

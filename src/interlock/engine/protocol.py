@@ -210,7 +210,7 @@ class Network(Protocol):
         """Open a sandbox of a variant; `packages` are the places of volumes with packages, by their names."""
         ...
 
-    def open_limits_sandbox(self) -> Sandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> Sandbox:
         """Open a sandbox for commands that show what the machine can do without an interpreter."""
         ...
 

@@ -316,7 +316,7 @@ def _shared_by(session: Session, subject: Subject) -> str:
 def open_sandbox(session: Session, subject: Subject) -> Sandbox:
     """Open a sandbox of the subject's variant, with all packages of the workload; a limit has none of its own."""
     if subject.image_id is None:
-        return session.network.open_limits_sandbox()
+        return session.network.open_limits_sandbox(Surroundings(rights=tuple(session.workload.rights)))
     needed = session.resources.package_sets.of_workload(subject.variant, session.workload)
     packages = {one.volume: one.mount_path for one in needed}
     return session.network.open_sandbox(subject.image_id, _surroundings(session, subject), packages)

@@ -142,7 +142,7 @@ class HostNetwork:
         # What it may do here is what the user may do.
         return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": ()}))
 
-    def open_limits_sandbox(self) -> cells.HostSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
         return self.workspace.open(None)
 
     def ask(self, url: str) -> Answer:

@@ -171,12 +171,18 @@ def start_cell(client: DockerClient, image_id: str, options: CellOptions) -> Con
     try:
         on = {None: _run, "image": _run, "volume": _run_with_prefix_on_volume, "tmpfs": _run_with_prefix_in_memory}
         container = on[options.surroundings.interpreter](client, image_id, options)
-        made = [SCRATCH] if options.surroundings.scratch == "image" else []
-        _must_work(container, ["sh", "-c", OPEN_TO_ALL, "sh", DISK, *made])
+        if places := _written(options.surroundings):
+            _must_work(container, ["sh", "-c", OPEN_TO_ALL, "sh", *places])
         return container
     except DockerException as error:
         todo = FREE_SPACE if no_space(str(error)) else SEE_LOG
         raise EngineError(found=f"the engine cannot start a cell: {error}", todo=todo) from None
+
+
+def _written(surroundings: Surroundings) -> list[str]:
+    """Return the places of a cell that are root's until they are opened to the cell's user."""
+    made = {SCRATCH: surroundings.scratch == "image", DISK: "disk" in surroundings.rights}
+    return [place for place, wanted in made.items() if wanted]
 
 
 def _run_with_prefix_on_volume(client: DockerClient, image_id: str, options: CellOptions) -> Container:
@@ -190,6 +196,7 @@ def _run_with_prefix_on_volume(client: DockerClient, image_id: str, options: Cel
 def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mount) -> Container:
     """Start a container without an init process: the launcher is one, and makes no system call while it idles."""
     network = _online(options.network) if options.network else {"network_mode": "none"}
+    disk = [Mount(DISK, None)] if "disk" in options.surroundings.rights else []
     places = {**({options.volume: MOUNT} if options.volume else {}), **options.packages}
     read_only = {name: {"bind": place, "mode": "ro"} for name, place in places.items()}
     return client.containers.run(
@@ -199,7 +206,7 @@ def _run(client: DockerClient, image_id: str, options: CellOptions, *volumes: Mo
         detach=True,
         volumes=read_only,
         # Without a name it goes with the container.
-        mounts=[Mount(DISK, None), *volumes],
+        mounts=[*disk, *volumes],
         labels=labels_of(options.experiment),
         **of_cell(options.surroundings),
         **memory_limits(),

@@ -18,7 +18,8 @@ from interlock.catalog.variants import Surroundings
 USER, ROOT = "65534:65534", "0:0"
 # Threads count as processes. A fork bomb ends here; the largest workload has some 300.
 PROCESSES = 4096
-# Of one file: no engine limits a volume on every file system. All else that a cell can write is in memory, and counts.
+# Of one file: no engine limits a volume on every file system, so that only who asks for a disk has one. All else that a
+# cell can write is in memory, and counts, unless it asked for an image's files.
 FILE_BYTES = 8 * 2**30
 # Of a workload's cell and server together at most 2 GiB.
 SCRATCH_BYTES = 768 * 2**20

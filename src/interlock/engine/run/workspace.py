@@ -150,8 +150,8 @@ class ContainerWorkspace:
     def _helper(self, name: str) -> str:
         return self.helper_image_ids[name]
 
-    def open_limits_sandbox(self, network: str | None) -> ContainerSandbox:
-        return self.open_in(self._helper("limits"), network, PRODUCTION, NOTHING)
+    def open_limits_sandbox(self, network: str | None, surroundings: Surroundings) -> ContainerSandbox:
+        return self.open_in(self._helper("limits"), network, surroundings, NOTHING)
 
     def open_in(
         self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
@@ -176,8 +176,8 @@ class ContainerNetwork:
     ) -> ContainerSandbox:
         return self.workspace.open_in(image_id, self.name, surroundings, packages)
 
-    def open_limits_sandbox(self) -> ContainerSandbox:
-        return self.workspace.open_limits_sandbox(self.name)
+    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ContainerSandbox:
+        return self.workspace.open_limits_sandbox(self.name, surroundings)
 
     def ask(self, url: str) -> Answer:
         return ask_service(self._loader(), url)
