@@ -40,6 +40,7 @@ name = "{name}"
 summary = "{name}"
 environment = {{ INTERLOCK_SLOWER = "{share}" }}
 """
+CALM = 0.04
 # The program itself does nothing for so much longer, by its own clock, and counts it.
 SLOW = """\
         share = float(os.environ.get("INTERLOCK_SLOWER", "0"))
@@ -167,6 +168,16 @@ def test_verdicts_of_equal_images_and_of_programs_that_are_slower_by_a_known_sha
         with capsys.disabled():
             print(f"\n{noise}: {number + 1} experiments in {(time.monotonic() - start_s) / 60:.0f} minutes")
             print(*lines(found), *by_table(found), sep="\n", flush=True)
+            print(f"of tables whose equals differ by {CALM:.0%} or less:", *lines(calm(found)), sep="\n", flush=True)
+
+
+def calm(found: list[Judged]) -> list[Judged]:
+    """What is of tables that are quiet: the standard deviation of the ratios of equals is at most CALM."""
+    equals: dict[str, list[float]] = {}
+    for one in found:
+        if one.share == 0:
+            equals.setdefault(one.table, []).append(one.comparison.ratio.log)
+    return [one for one in found if statistics.stdev(equals[one.table]) <= CALM]
 
 
 def by_table(found: list[Judged]) -> Iterator[str]:

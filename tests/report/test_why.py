@@ -30,7 +30,7 @@ FOUND = LockSites(units=2, ns=4_000_000, sites=[WAIT, WAKE], edges=[Edge(waiter=
 
 def test_tables_show_costs_per_unit_with_the_caller_first_and_what_is_inside() -> None:
     locks, sites, edges = sections_of("x", FOUND, "item")
-    assert locks.rows == (("GIL", "4", "2", "2", "1"),)
+    assert locks.rows == (("GIL", "4", "2", "2", "1", "100%"),)
     assert sites.rows[0] == (
         "GIL",
         "futex wait",
@@ -43,6 +43,12 @@ def test_tables_show_costs_per_unit_with_the_caller_first_and_what_is_inside() -
     )
     assert edges.rows == (("<b>.py:3 f", "<b>.py:3 f", "GIL", "2", "1.5"),)
     assert all(len(row) == len(table.columns) for table in (locks, sites, edges) for row in table.rows)
+
+
+@pytest.mark.parametrize(("run_ns", "share"), [(8_000_000, "50%"), (500_000, "800%"), (0, "-")])
+def test_a_lock_has_what_all_threads_waited_as_a_share_of_the_run(run_ns: int, share: str) -> None:
+    locks, *_ = sections_of("x", FOUND.model_copy(update={"ns": run_ns}), "item")
+    assert dict(zip(locks.columns, locks.rows[0], strict=True))["of the run"] == share
 
 
 def test_acquires_show_what_spinning_resolved_and_holds_only_where_they_end() -> None:

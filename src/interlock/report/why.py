@@ -13,6 +13,7 @@ from interlock.results.profiles import Acquires, Acquisitions, BenchmarkProfile,
 
 SHOWN, IN_REPORT = 10, 3
 COST_COLUMNS = ("calls", "ms", "longest ms", "woke nobody")
+OF_THE_RUN = "of the run"
 
 
 def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
@@ -24,6 +25,11 @@ def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
         figure_text(cost.longest_ns / 1e6),
         figure_text(cost.woke_nobody),
     )
+
+
+def _share_text(cost: Cost, found: LockSites) -> str:
+    """Return the time of all threads in the calls as a share of the work's: of one thread at most 100 %."""
+    return f"{cost.ns * found.units / found.ns:.0%}" if found.ns else "-"
 
 
 def _file(frame: str) -> str:
@@ -73,8 +79,8 @@ def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
     tables = [
         Section(
             f"{label}: locks, per {unit}",
-            ("lock", *COST_COLUMNS),
-            tuple((name, *_cost_cells(cost)) for name, cost in list(locks.items())[:SHOWN]),
+            ("lock", *COST_COLUMNS, OF_THE_RUN),
+            tuple((name, *_cost_cells(cost), _share_text(cost, found)) for name, cost in list(locks.items())[:SHOWN]),
         ),
         Section(f"{label}: sites, per {unit}", ("lock", "call", *COST_COLUMNS, "caller", "through"), rows),
     ]
