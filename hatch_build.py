@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -49,10 +50,10 @@ def records(root: Path) -> list[Path]:
 
 
 def pack_record(path: Path, folder: Path) -> Path:
-    """Write a record without the line breaks and spaces, a quarter of it, that a diff of it needs; return where."""
+    """Write a record as gzip, a seventh of it, the same for the same record; return where."""
     packed = folder / "-".join(path.parts[-2:])
-    data = json.loads(path.read_text(encoding="utf-8"))
-    packed.write_text(json.dumps(data, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
+    data = json.dumps(json.loads(path.read_text(encoding="utf-8")), separators=(",", ":"), ensure_ascii=False)
+    packed.write_bytes(gzip.compress(data.encode(), mtime=0))
     return packed
 
 

@@ -1,14 +1,16 @@
-"""What a package's page links to: the page of git's remote, or nothing."""
+"""What the package brings and what its page links to: the page of git's remote, or nothing."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from hatch_build import REPORTED, page_of, text_elsewhere, urls_below
+from hatch_build import REPORTED, data_files, pack_record, page_of, records, text_elsewhere, urls_below
+from interlock import untrusted
 from interlock.report import overview
 from tests.builders import ROOT
 
@@ -74,3 +76,12 @@ def test_without_a_page_nothing_is_linked_and_no_word_is_lost() -> None:
 def test_the_values_that_come_with_the_package_are_of_the_experiment_that_the_readme_shows() -> None:
     assert Path(REPORTED).name == overview.EXPERIMENT
     assert f"{REPORTED}/report.md" in README
+
+
+def test_what_the_package_brings_besides_its_code_is_small_and_says_what_the_clone_says(tmp_path: Path) -> None:
+    packed = {path: pack_record(ROOT / path, tmp_path) for path in records(ROOT)}
+    assert len(set(packed.values())) == len(packed) > 10
+    for path, made in packed.items():
+        assert json.loads(untrusted.read_record(made)) == json.loads((ROOT / path).read_text(encoding="utf-8"))
+    assert sum(made.stat().st_size for made in packed.values()) < 250e3
+    assert sum((ROOT / path).stat().st_size for path in data_files(ROOT)) < 800e3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import unicodedata
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from interlock.errors import StoreError, WorkloadError
 from interlock.results import store
 from interlock.results.experiments import Experiment
 from interlock.untrusted import parse_json, printable
+from tests.builders import make_experiment
 
 
 def test_a_file_is_read_up_to_its_limit_and_a_device_without_an_end_not_at_all(tmp_path: Path) -> None:
@@ -49,6 +51,24 @@ def test_a_record_that_is_too_long_is_refused_with_a_sentence(tmp_path: Path, mo
     monkeypatch.setattr(untrusted, "MOST_RECORD", 99)
     with pytest.raises(StoreError, match="MiB"):
         store.read_json(tmp_path / "experiment.json", Experiment)
+
+
+def test_a_record_is_read_from_gzip_up_to_its_limit_and_what_is_none_is_refused_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = make_experiment().model_dump_json()
+    packed = gzip.compress(text.encode())
+    path = tmp_path / "experiment.json"
+    path.write_bytes(packed)
+    assert store.read_json(path, Experiment) == Experiment.model_validate_json(text)
+    for broken in (packed[:-20], packed[:30] + b"\0" * 40, packed[:2]):
+        path.write_bytes(broken)
+        with pytest.raises(StoreError, match="cannot be read"):
+            store.read_json(path, Experiment)
+    path.write_bytes(packed)
+    monkeypatch.setattr(untrusted, "MOST_RECORD", len(packed))
+    with pytest.raises(StoreError, match="MiB"):
+        store.read_json(path, Experiment)
 
 
 ESC = "\x1b"

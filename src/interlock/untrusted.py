@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 MIB = 2**20
 # What people write by hand; what programs write; what a container or an engine says at once.
 MOST_TEXT, MOST_RECORD, MOST_SAID = 4 * MIB, 256 * MIB, 16 * MIB
 
+GZIP = b"\x1f\x8b"
+
 
 def read_bytes(path: Path, most: int = MOST_RECORD) -> bytes:
     """Return a file's bytes; OSError (EFBIG) for one that is longer, a device without an end among them."""
     with path.open("rb") as stream:
-        found = stream.read(most + 1)
+        return _read(stream, most, path)
+
+
+def _read(stream: IO[bytes], most: int, path: Path) -> bytes:
+    found = stream.read(most + 1)
     if len(found) > most:
         raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: more than {most / MIB:g} MiB", str(path))
     return found
@@ -29,6 +37,22 @@ def read_bytes(path: Path, most: int = MOST_RECORD) -> bytes:
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
     """Return a file's text, of UTF-8; OSError as `read_bytes` raises it, UnicodeDecodeError for other bytes."""
     return read_bytes(path, most).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_record(path: Path) -> str:
+    """Return a record's text, plain or as gzip (hatch_build.py packs those that come with the package).
+
+    Raises what `read_text` raises; the limit is that of what was unpacked.
+    """
+    with path.open("rb") as stream:
+        packed = stream.peek(2)[:2] == GZIP
+    if not packed:
+        return read_text(path, MOST_RECORD)
+    try:
+        with gzip.open(path) as unpacked:
+            return _read(unpacked, MOST_RECORD, path).decode("utf-8")
+    except (EOFError, zlib.error) as error:
+        raise OSError(errno.EINVAL, f"no whole gzip: {error}", str(path)) from None
 
 
 def joined(parts: Iterable[bytes], most: int = MOST_SAID) -> bytes:

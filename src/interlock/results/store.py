@@ -242,7 +242,7 @@ def latest_builds(references: Path, profile: str) -> BuildRecord | None:
 def read_json(path: Path, model: type[Item]) -> Item:
     """Return a record that `write_json` wrote; StoreError if it cannot be read."""
     try:
-        return model.model_validate_json(untrusted.read_text(path, untrusted.MOST_RECORD))
+        return model.model_validate_json(untrusted.read_record(path))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
