@@ -27,7 +27,7 @@ def read_bytes(path: Path, most: int = MOST_RECORD) -> bytes:
         return _read(stream, most, path)
 
 
-def _read(stream: IO[bytes], most: int, path: Path) -> bytes:
+def _read(stream: IO[bytes] | gzip.GzipFile, most: int, path: Path) -> bytes:
     found = stream.read(most + 1)
     if len(found) > most:
         raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: more than {most / MIB:g} MiB", str(path))
