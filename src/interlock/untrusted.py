@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import json
 import os
 import re
@@ -34,23 +35,39 @@ def _read(stream: IO[bytes] | gzip.GzipFile, most: int, path: Path) -> bytes:
     return found
 
 
+def read_file(path: Path, most: int = MOST_RECORD, *, follow: bool = True) -> bytes:
+    """Return a regular file's bytes; OSError for a longer one, for what is none, and for a link that is not followed.
+
+    Who opens a FIFO waits for somebody who writes it, and to open a device may start it.
+    """
+    if not stat.S_ISREG((path.stat() if follow else path.lstat()).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    with os.fdopen(os.open(path, flags), "rb") as stream:
+        return _read(stream, most, path)
+
+
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
     """Return a file's text, of UTF-8; OSError as `read_bytes` raises it, UnicodeDecodeError for other bytes."""
-    return read_bytes(path, most).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return as_text(read_bytes(path, most))
 
 
-def read_record(path: Path) -> str:
+def as_text(data: bytes) -> str:
+    """Return UTF-8 as text whose lines end with a line feed; UnicodeDecodeError for other bytes."""
+    return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_record(path: Path, *, follow: bool = True) -> str:
     """Return a record's text, plain or as gzip (hatch_build.py packs those that come with the package).
 
-    Raises what `read_text` raises; the limit is that of what was unpacked.
+    Raises what `read_file` raises, and UnicodeDecodeError; the limit is that of what was unpacked.
     """
-    with path.open("rb") as stream:
-        packed = stream.peek(2)[:2] == GZIP
-    if not packed:
-        return read_text(path, MOST_RECORD)
+    data = read_file(path, follow=follow)
+    if not data.startswith(GZIP):
+        return as_text(data)
     try:
-        with gzip.open(path) as unpacked:
-            return _read(unpacked, MOST_RECORD, path).decode("utf-8")
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+            return as_text(_read(unpacked, MOST_RECORD, path))
     except (EOFError, zlib.error) as error:
         raise OSError(errno.EINVAL, f"no whole gzip: {error}", str(path)) from None
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from interlock.catalog.types import Data, Name, slug
+from interlock.catalog.types import Data, FileName, Name, slug
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Settings
@@ -58,8 +58,8 @@ class Shard(Data):
     """A workload with all its variants, measured by one host of the kind, or by `host` if that is set."""
 
     kind: str
-    workload: str
-    host: str | None = None
+    workload: FileName
+    host: FileName | None = None
     expected_s: float
     attempts: list[Attempt] = Field(default_factory=list)
 
@@ -87,7 +87,7 @@ class FleetRecord(Data):
     """The state of a fleet, with which `--resume` continues it."""
 
     schema_version: Literal[1] = 1
-    name: str
+    name: FileName
     token: str  # makes the names of its experiments on the hosts unique
     tool_version: str
     command: str
@@ -97,7 +97,7 @@ class FleetRecord(Data):
     each: bool
     engine: EngineName | None = None  # None if none was named
     images: dict[str, str]  # image ids by tag; with the engine `host` content hashes by variant
-    hosts: dict[str, HostRecord]
+    hosts: dict[FileName, HostRecord]
     shards: list[Shard]
 
 

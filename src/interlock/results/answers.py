@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
-from interlock.catalog.types import TWIN, Data, Label, label_of
+from interlock.catalog.types import TWIN, Data, FileLabel, Label, label_of
 from interlock.catalog.variants import Gil
 from interlock.results.experiments import Outcome, Recorded
 from interlock.results.profiles import BenchmarkProfile, Probe
@@ -274,7 +274,7 @@ class CommandRun(Data):
 class Candidate(Data):
     """One Dockerfile of a trial and its results; `values` has a figure for each round."""
 
-    label: str  # OWN, its twin, a variant or variant+mode
+    label: FileLabel  # OWN, its twin, a variant or variant+mode
     outcome: Outcome
     image: str = ""  # what its FROM names; empty where it is the user's own
     image_id: str = ""

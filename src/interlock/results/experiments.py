@@ -256,6 +256,7 @@ def _with_plain_folder(host: dict[str, Any]) -> dict[str, Any]:
 class Experiment(Recorded):
     """The file experiment.json: everything that a reader needs besides the values."""
 
+    name: FileName  # its folder's
     settings: Settings
     host: Annotated[dict[str, Any], AfterValidator(_with_plain_folder)]
     images: list[Built]

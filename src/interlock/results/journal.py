@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from interlock.catalog.types import Data, Sha256, split_label
+from interlock import untrusted
+from interlock.catalog.types import Data, FileLabel, Sha256, split_label
 from interlock.catalog.workloads import Workload
 from interlock.errors import LazyModule, StoreError
 from interlock.results import store
@@ -31,6 +32,9 @@ else:
 
 # What ended an experiment whose process could not say it, in words; experiment.json has it until the end is known.
 KILLED = "the end of its process"
+# The longest of the reference experiments had less than 5 MiB.
+MOST_BYTES = 128 * untrusted.MIB
+REMOVE = "Remove it: the experiment is read without the workload that was cut."
 Line = TypeVar("Line", bound=BaseModel)
 
 
@@ -66,8 +70,8 @@ class RunData(Data):
 class Entry(Data):
     """A further line: the runs and profiles since the one before, by label and benchmark, and all else as it is now."""
 
-    runs: dict[str, dict[str, list[RunData]]] = {}
-    profiles: dict[str, dict[str, BenchmarkProfile]] = {}
+    runs: dict[FileLabel, dict[str, list[RunData]]] = {}
+    profiles: dict[FileLabel, dict[str, BenchmarkProfile]] = {}
     cells: list[CellResult]
     limits: list[CellResult] = []
     order: list[list[str]]
@@ -159,13 +163,21 @@ def recover(folder: Path, ended_by: str = "") -> bool:
     try:
         if not store.take_lock(descriptor):
             return False
-        _recover(folder, path.read_bytes().split(b"\n"), ended_by)
+        _recover(folder, _lines(path, descriptor), ended_by)
         store.remove_temporary(folder)
         path.unlink(missing_ok=True)
         store.sync_folder(folder)
     finally:
         os.close(descriptor)
     return True
+
+
+def _lines(path: Path, descriptor: int) -> list[bytes]:
+    """Return the lines of an open journal; StoreError, before it is read, for one that is too long."""
+    if os.fstat(descriptor).st_size > MOST_BYTES:
+        raise StoreError(file=str(path), found=f"has more than {MOST_BYTES // untrusted.MIB} MiB", todo=REMOVE)
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
+        return stream.read(MOST_BYTES).split(b"\n")
 
 
 def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
@@ -182,7 +194,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
             raise StoreError(
                 file=str(folder / store.JOURNAL_FILE),
                 found=f"has runs that are none ({error})",
-                todo="Remove it: the experiment is read without the workload that was cut.",
+                todo=REMOVE,
             ) from None
         now = with_entries(now, begun, entries)
     if ended_by:

@@ -11,6 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from interlock import untrusted
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.untrusted import MIB
@@ -35,7 +36,7 @@ def with_values(folder: Path, cache: Path) -> Path:
     packed = folder / VALUES_FILE
     if not packed.is_file():
         return folder
-    copy = cache / "reference" / hashlib.sha256(packed.read_bytes()).hexdigest()[:16] / folder.name
+    copy = cache / "reference" / _sum_of(packed)[:16] / folder.name
     if not copy.is_dir():
         store.make_folder(copy.parent)
         made = Path(tempfile.mkdtemp(dir=copy.parent))
@@ -50,6 +51,13 @@ def with_values(folder: Path, cache: Path) -> Path:
         with suppress(OSError):  # another process was first
             made.rename(copy)
     return copy
+
+
+def _sum_of(packed: Path) -> str:
+    try:
+        return hashlib.sha256(untrusted.read_file(packed)).hexdigest()
+    except OSError as error:
+        raise StoreError(file=str(packed), found=f"cannot be read: {error}", todo="Restore it, or remove it.") from None
 
 
 def _unpack(packed: Path, into: Path) -> None:

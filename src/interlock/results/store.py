@@ -162,8 +162,28 @@ def _letters(number: int) -> str:
 
 
 def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:
-    """Return the path of a cell's values, in pyperf's format."""
-    return Path(experiment, host, label_of(variant, mode), f"{workload}.json")
+    """Return the path of a cell's values, in pyperf's format; StoreError for one outside of the experiment's folder."""
+    return below(experiment, host, label_of(variant, mode), f"{workload}.json")
+
+
+def below(folder: Path, *names: str) -> Path:
+    """Return the path of names below a folder; StoreError if one is no name, or a link on the way leads out of it."""
+    path = folder
+    for name in names:
+        _require_below(folder, path, name)
+        path /= name
+    return path
+
+
+def _require_below(folder: Path, parent: Path, name: str) -> None:
+    """Raise StoreError for a name that is none of a file, or in a folder that a link has elsewhere."""
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        found, todo = f"{name!r} is no name of a file", "Read results that Interlock wrote."
+    elif parent != folder and parent.is_symlink() and not parent.resolve().is_relative_to(folder.resolve()):
+        found, todo = f"{parent.name} is a link that leads out of it", "Copy what it names to where the link is."
+    else:
+        return
+    raise StoreError(file=str(folder), found=found, todo=todo)
 
 
 def profile_path(cell: Path) -> Path:
@@ -239,10 +259,10 @@ def latest_builds(references: Path, profile: str) -> BuildRecord | None:
     return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
 
 
-def read_json(path: Path, model: type[Item]) -> Item:
-    """Return a record that `write_json` wrote; StoreError if it cannot be read."""
+def read_json(path: Path, model: type[Item], *, follow: bool = True) -> Item:
+    """Return a record that `write_json` wrote; StoreError if it cannot be read, or is a link that is not followed."""
     try:
-        return model.model_validate_json(untrusted.read_record(path))
+        return model.model_validate_json(untrusted.read_record(path, follow=follow))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
@@ -263,7 +283,7 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
     `reported` names further figures to read of each benchmark's processes.
     """
     try:
-        return parse_pyperf(untrusted.read_bytes(path), reported)
+        return parse_pyperf(untrusted.read_file(path, follow=False), reported)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -277,9 +297,9 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
 def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
     """Return the profiles of a cell by benchmark; empty if it was not profiled."""
     path = profile_path(path)
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}
-    return read_json(path, CellProfile).benchmarks
+    return read_json(path, CellProfile, follow=False).benchmarks
 
 
 def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
@@ -368,10 +388,10 @@ def write_runs(path: Path, runs: Runs) -> None:
 
 def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
     """Return the runs of a cell's file by benchmark, as they were added; empty if it has none."""
-    if not path.is_file():
-        return {}
     try:
-        suite = pyperf.BenchmarkSuite.load(str(path))
+        suite = pyperf.BenchmarkSuite.loads(untrusted.as_text(untrusted.read_file(path, follow=False)))
         return {one.get_name().split(" ", 1)[1]: one.get_runs() for one in suite}
+    except FileNotFoundError:
+        return {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Begin a new experiment.") from None
