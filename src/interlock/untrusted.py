@@ -62,7 +62,7 @@ def read_record(path: Path, *, follow: bool = True) -> str:
 
     Raises what `read_file` raises, and UnicodeDecodeError; the limit is that of what was unpacked.
     """
-    data = read_file(path, follow=follow)
+    data = read_file(path, MOST_RECORD, follow=follow)
     if not data.startswith(GZIP):
         return as_text(data)
     try:
