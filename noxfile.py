@@ -16,6 +16,8 @@ nox.options.error_on_missing_interpreters = True
 
 # Where pytest writes the names of the tests that failed.
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
+# Of what hypothesis makes up, CI tries four times as much (tests/conftest.py).
+QUICK = "--hypothesis-profile=quick"
 # So many tests may fail for what else the machine does (docs/decisions/0039-tried-again.md).
 MOST_TRIED_AGAIN = 5
 
@@ -49,7 +51,7 @@ def unit(session: nox.Session) -> None:
     install(session, "test")
     lint(session)
     with types_checked(session):
-        run_pytest(session, "-n2", "-m", "not engine", "--ignore", "tests/integration", "--random-order")
+        run_pytest(session, "-n2", "-m", "not engine", "--ignore", "tests/integration", "--random-order", QUICK)
 
 
 @nox.session

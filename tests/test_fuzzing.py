@@ -17,7 +17,7 @@ from tests.fuzzing import TARGETS, attempt, made
 
 @pytest.mark.parametrize("name", TARGETS)
 @given(seed=st.integers(0, 2**64))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_text_is_read_or_refused_with_a_sentence(name: str, tmp_path: Path, seed: int) -> None:
     target = TARGETS[name]
     attempt(target, made(target, random.Random(seed)), tmp_path)

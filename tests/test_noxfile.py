@@ -101,17 +101,17 @@ def test_fails_once(number):
 """
 
 
-def tried_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> SessionHere:
+def tried_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, workers: int = 0) -> SessionHere:
     (folder / "test_it.py").write_text(text)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(shutil, "which", lambda name: name)  # no browser is needed here
     session = SessionHere()
-    noxfile().run_pytest(session, "-n2")
+    noxfile().run_pytest(session, f"-n{workers}")
     return session
 
 
 def test_a_test_that_fails_once_is_tried_again_alone_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = tried_in(tmp_path, FAIL_ONCE.format(tests=2), monkeypatch)
+    session = tried_in(tmp_path, FAIL_ONCE.format(tests=2), monkeypatch, workers=2)
     names = ("test_it.py::test_fails_once[0]", "test_it.py::test_fails_once[1]")
     assert session.commands[1:] == [("pytest", *names)]
     assert names[0] in session.warnings[0]

@@ -99,7 +99,7 @@ def test_the_ratio_of_figures_to_themselves_is_exactly_1(figures: list[float]) -
     assert (ratio.estimate, ratio.p) == pytest.approx((1, 1))
 
 
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(ROUNDS, ROUNDS)
 def test_a_ratio_lies_in_its_interval_and_turned_round_it_is_its_reciprocal(
     mine: list[float], theirs: list[float]

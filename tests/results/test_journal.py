@@ -77,7 +77,7 @@ def test_an_experiment_that_was_killed_before_a_block_says_so_and_begins_again(t
     assert resumable.remaining(found) == ["locks", "startup"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings().max_examples // 2)
 @given(st.floats(0, 1), st.binary(max_size=20))
 def test_a_journal_that_was_cut_anywhere_has_the_blocks_that_were_complete(
     tmp_path: Path, share: float, torn: bytes

@@ -60,7 +60,7 @@ LOOPS = st.fixed_dictionaries({"loops": st.integers(1, 9), "inner_loops": st.int
 SUITE = st.dictionaries(st.sampled_from(["a", "b c", "d"]), st.tuples(LOOPS, RUNS), min_size=1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(SUITE)
 def test_whatever_runs_have_in_common_is_read_as_pyperf_reads_it(
     tmp_path_factory: pytest.TempPathFactory, suite: dict[str, tuple[dict[str, int], list[Any]]]

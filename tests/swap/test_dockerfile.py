@@ -46,7 +46,7 @@ def test_a_real_dockerfile_is_read_as_buildkit_reads_it(path: Path) -> None:
 
 
 @given(dockerfiles)
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 def test_any_text_that_buildkit_takes_is_read_as_it_does(text: str) -> None:
     try:
         expected = theirs(text)

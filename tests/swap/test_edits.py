@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from interlock.errors import SwapError
@@ -30,13 +30,11 @@ def or_nothing(text: str, to: NewImage, paths: bool, stage: str | None = None) -
 
 
 @given(python_dockerfiles, new_images, st.booleans())
-@settings(max_examples=150)
 def test_a_swap_taken_back_is_the_file_as_it_was(text: str, to: NewImage, paths: bool) -> None:
     assert reverted(or_nothing(text, to, paths)) == text
 
 
 @given(python_dockerfiles, new_images)
-@settings(max_examples=150)
 def test_nothing_but_the_images_and_the_comments_is_new(text: str, to: NewImage) -> None:
     """Without the comments the new text is the old one with a word that names Python's image for each new image."""
     after = or_nothing(text, to, paths=False)
@@ -53,7 +51,6 @@ def test_a_second_swap_is_as_if_it_were_the_first(text: str, first: NewImage, se
 
 
 @given(python_dockerfiles, new_images, new_images, st.booleans(), st.integers(0, 9), st.integers(0, 9))
-@settings(max_examples=150)
 def test_stages_swapped_one_by_one_and_taken_back_are_the_file_as_it_was(
     text: str, to: NewImage, other: NewImage, paths: bool, first: int, second: int
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 import dockerfile as buildkit
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from interlock.errors import SwapError
@@ -45,7 +45,6 @@ def swapped(text: str, to: NewImage, *, paths: bool) -> str:
 
 
 @given(grammatical(), new_images, st.booleans())
-@settings(max_examples=100)
 def test_buildkit_agrees_about_every_from_before_and_after(text: str, to: NewImage, paths: bool) -> None:
     after = swapped(text, to, paths=paths)
     assert our_froms(text) == froms(text)
@@ -54,7 +53,6 @@ def test_buildkit_agrees_about_every_from_before_and_after(text: str, to: NewIma
 
 
 @given(grammatical(), new_images, new_images, st.booleans())
-@settings(max_examples=100)
 def test_a_swap_and_a_second_one_come_back_byte_for_byte(
     text: str, first: NewImage, second: NewImage, paths: bool
 ) -> None:
@@ -64,7 +62,6 @@ def test_a_swap_and_a_second_one_come_back_byte_for_byte(
 
 
 @given(grammatical(), new_images, st.booleans())
-@settings(max_examples=100)
 def test_only_images_and_what_a_comment_marks_change(text: str, to: NewImage, paths: bool) -> None:
     after = swapped(text, to, paths=paths)
     assume(after != text)
