@@ -262,7 +262,7 @@ jobs:
     services: {x: {image: "python:3.12"}, y: {image: redis}}
     steps:
     - uses: docker://python:3.12
-    - uses: actions/setup-python@v5
+    - uses: actions/checkout@v5
 """
 
 

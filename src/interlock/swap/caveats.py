@@ -1,12 +1,13 @@
 """What a person must know about a swap: what an old image has and the new one does not, and what uses that.
 
-What is between the stages of a Dockerfile is in stage_caveats.py.
+What is between the stages of a Dockerfile is in stage_caveats.py, what takes another Python than the image's in
+other_pythons.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,14 +42,15 @@ AT_COMMAND = (
     r"(?:^|[;&|(`]\s*|\b(?:then|do|else|sudo|exec|time|CMD(?:-SHELL)?)\s+|-l?c\s+[\"']?\s*"
     r"|\b(?:uv|poetry|pdm|pipenv|hatch)\s+run\s+(?:--\S+\s+)*)"
 )
-FEATURE = "feature"  # of a devcontainer, as the keyword of a use
 RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
-APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|]*\binstall\b([^;&|]*)", re.MULTILINE)
+APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([^;&|\n]*)", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
 BUSYBOX_OPTIONS = re.compile(rf"{AT_COMMAND}(?:adduser|addgroup)\s[^;&|]*-[a-zA-Z]*[DSGH]", re.MULTILINE)
 # Of Debian's package adduser, which slim images have up to bookworm.
 ADDUSER = ("adduser", "addgroup", "deluser", "delgroup")
+# Of Debian, with its own libpython.
+EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
 COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {
@@ -66,42 +68,6 @@ USERS = {
 }
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 DEBIAN_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
-# What makes uv take another interpreter although the image names its own in UV_PYTHON.
-UV_OTHER = re.compile(
-    r"\buv\s+python\s+(?:install|pin)\b|--managed-python\b|UV_MANAGED_PYTHON=|UV_PYTHON_PREFERENCE=\"?only-managed"
-)
-UV_VERSION = re.compile(r"(?:/uv:|\buv==)([0-9]{1,9})\.([0-9]{1,9})")
-FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
-# What brings a Python of its own, where PATH has it first.
-OTHER_PATH = re.compile(r"\bPATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/mise/|/\.?asdf/)[^\s:]*")
-CONDA = r"(?:\S*/)?(?:conda|mamba|micromamba)"
-OTHERS_ASK = re.compile(
-    rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
-    rf"|{CONDA}\s+(?:env\s+)?(?:create|install|update)|hatch\s+python\s+install)\b)",
-    re.MULTILINE,
-)
-OTHERS_RUN = re.compile(
-    rf"{AT_COMMAND}({CONDA}\s+(?:run|activate)\b|\S*/[^/\s]*(?:conda|mamba|miniforge)\S*/bin/(?:python|pip)[\d.]*)",
-    re.MULTILINE,
-)
-# Which Python these take is in files of the project, as tests/proofs/test_installers.py has it of the real ones.
-PROJECTS_CHOICE = {
-    "pdm": (
-        "fetches another Python where .python-version is not {0} (ENV PDM_USE_PYTHON_VERSION=0 leaves that file aside) "
-        "or requires-python does not admit {1}"
-    ),
-    "pipenv": "ends where the Pipfile's python_version is not {1}",
-    "hatch": "fetches another Python where an environment's `python` in its settings is not {0}",
-}
-INSTALLER = re.compile(
-    rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+)({'|'.join(PROJECTS_CHOICE)})"
-    r"\s+(?:-\S+\s+)*(?:install|sync|update|add|lock|run|build|env|venv|test|shell|export)\b",
-    re.MULTILINE,
-)
-# What leaves the project's choice aside.
-CHOSEN = re.compile(r"\b(?:PDM_USE_PYTHON_VERSION=\"?(?:0|false)|PDM_PYTHON=|PIPENV_PYTHON=|HATCH_PYTHON=)", re.I)
-# Features of a devcontainer that put a Python of their own first in PATH.
-OTHER_FEATURE = re.compile(r".*/(?:python|conda|anaconda|miniforge)(?:[:@].*)?")
 # Interpreters of Debian, Lambda and Bitnami. That of python:X is in /usr/local/bin.
 ELSEWHERE = re.compile(r"(?<![\w/.-])(?:/usr/bin|/bin|/var/lang/bin|/opt/bitnami/python/bin)/python[\d.]*(?![\w/.-])")
 OF_NAMESPACE = {"amd64": "linux/amd64", "arm64v8": "linux/arm64", "i386": "linux/386", "s390x": "linux/s390x"}
@@ -228,7 +194,7 @@ def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> I
     flavour = old.flavour if old else Flavour.UNKNOWN
     commands = {Flavour.FULL: FULL_COMMANDS, Flavour.ALPINE: BUSYBOX_COMMANDS}.get(flavour, {})
     run = [one for one in uses if one.runs]
-    installed = {word for one in run for match in APT.finditer(one.text) for word in match[1].split()}
+    installed = {package for one in run for package in apt_packages(one.text)}
     for one in run:
         missing = {
             command: needed
@@ -251,70 +217,36 @@ def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> I
             for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(one.text)):
                 said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
                 yield Caveat(one.line, said, Weight.BREAKS)
+    has_own_libpython = any(map(EMBEDDING.fullmatch, installed))
     for one in uses:
-        yield from difference_caveats(one, to)
-        yield from _other_pythons(one, to)
-    if old is None or old.agrees_on != (to.implementation, to.python):
-        yield from _projects_choices(uses, to)
+        yield from difference_caveats(one, to, {"libpython"} if has_own_libpython else set())
 
 
-def difference_caveats(use: Use, to: NewImage) -> Iterator[Caveat]:
-    """Yield what a line needs of python:X-slim that the new image does without, and the way out."""
+def apt_packages(text: str) -> list[str]:
+    """Return the words behind `apt-get install`, to the end of the line or where it goes on in the next one."""
+    return [word for found in APT.finditer(text.replace("\\\n", " ")) for word in found[1].split()]
+
+
+def difference_caveats(use: Use, to: NewImage, brought: Collection[str] = ()) -> Iterator[Caveat]:
+    """Yield what a line needs of python:X-slim that the new image does without and nothing brings, and the way out."""
     for name, users in USERS.items():
         # A free-threaded build differs in its version alone, which is in the list of paths.
-        matters = name in to.differences and not (name == "site-packages" and to.free_threaded)
+        matters = name in to.differences and name not in brought
+        matters = matters and not (name == "site-packages" and to.free_threaded)
         found = users.search(use.text) if matters and (use.runs or name in {"libpython", "site-packages"}) else None
         if found:
-            out = f"; use {to.ways_out[name]}" if name in to.ways_out else ""
+            out = way_out(name, to)
             used = found[0].strip(' [";&|(`')
-            yield Caveat(use.line, f"needs {name} ({used}): {to.differences[name]}{out}", Weight.BREAKS)
+            yield Caveat(use.line, f"needs {name} ({used}): {out}", Weight.BREAKS)
     if DEBIAN_PACKAGES in use.text and DEBIAN_PYTHON.get(to.suite) != to.python:
         said = f"{DEBIAN_PACKAGES} has packages for Debian's python{DEBIAN_PYTHON.get(to.suite, '3')}, not {to.command}"
         yield Caveat(use.line, said, Weight.BREAKS)
 
 
-def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
-    """Yield where uv, poetry, conda and others are told to take another Python than the image's."""
-    if found := UV_OTHER.search(use.text):
-        said = f"{found[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
-        yield Caveat(use.line, said, Weight.BREAKS)
-    version = UV_VERSION.search(use.text)
-    if version and to.free_threaded and (int(version[1]), int(version[2])) < FIRST_UV:
-        said = f"uv {version[1]}.{version[2]} does not know python{to.python}: take 0.5 or later"
-        yield Caveat(use.line, said, Weight.BREAKS)
-    if use.keyword in {"COPY", "ADD"} and ".python-version" in use.text:
-        said = (
-            f".python-version is copied in: uv takes {to.python} all the same (UV_PYTHON of the image), "
-            "pdm and pyenv take what it names"
-        )
-        yield Caveat(use.line, said, Weight.KNOW)
-    if found := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
-        said = f"{_words(found[0])}: the Python there comes first, so {to.command} does not run"
-        yield Caveat(use.line, said, Weight.BREAKS)
-    if use.keyword == FEATURE and OTHER_FEATURE.fullmatch(use.text):
-        said = f"{use.text}: the Python that it installs comes first, so {to.command} does not run: leave it out"
-        yield Caveat(use.line, said, Weight.BREAKS)
-    if found := OTHERS_RUN.search(use.text) if use.runs else None:
-        yield Caveat(use.line, f"{_words(found[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
-    if found := OTHERS_ASK.search(use.text) if use.runs else None:
-        said = f"{_words(found[1])}: takes or fetches the Python that it is told, not the image's {to.command}"
-        yield Caveat(use.line, said)
-
-
-def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
-    """Yield the installers that take the Python that a file of the project names."""
-    chosen = {match[0].partition("_")[0].lower() for one in uses for match in CHOSEN.finditer(one.text)}
-    for one in uses:
-        told = OTHERS_ASK.search(one.text)
-        names = dict.fromkeys(match[1] for match in INSTALLER.finditer(one.text)) if one.runs and not told else ()
-        for name in names:
-            if name not in chosen:
-                choice = PROJECTS_CHOICE[name].format(to.python, to.python.rstrip("t"))
-                yield Caveat(one.line, f"{name} {choice}")
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())
+def way_out(difference: str, to: NewImage) -> str:
+    """Return why the new image does without something, and which variant has it."""
+    out = f"; use {to.ways_out[difference]}" if difference in to.ways_out else ""
+    return f"{to.differences[difference]}{out}"
 
 
 def _runs_command(command: str, text: str) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import FEATURE, Caveat, Use, Weight
+from interlock.swap.caveats import Caveat, Use, Weight
 from interlock.swap.dockerfile import BOM, Span, line_of
 from interlock.swap.manifests import ImageManifest, Scope, make_entry
+from interlock.swap.other_pythons import FEATURE
 
 BUILT_INSTEAD = {
     "dockerFile": "it builds {}: swap that file",
@@ -18,6 +19,7 @@ BUILT_INSTEAD = {
 }
 # A feature that may take the system's Python, or none: it does so without a version.
 PYTHON_FEATURE, SYSTEMS = re.compile(r"/python(?:[:@]|$)"), ("os-provided", "none")
+COMMANDS = ("onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand", "postAttachCommand")
 # What nothing ends, a string or a comment, is looked at once and left for the parser to refuse.
 STRING = r'"(?:[^"\\\n]|\\.)*"?'
 COMMENT = re.compile(rf"{STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
@@ -41,7 +43,8 @@ def read_devcontainer(text: str, file: str) -> ImageManifest:
     if text[image.start] != '"':
         place = f"{file}:{line_of(text, image.start)}"
         raise SwapError(file=place, key="image", found="is not a string", todo="Write the image's name there.")
-    scope = Scope(Span(0, len(text)), tuple(_features(text, values.get("features"), file)))
+    uses = (*_features(text, values.get("features"), file), *_commands(text, values))
+    scope = Scope(Span(0, len(text)), uses)
     entry = make_entry(text, 0, None, Span(image.start + 1, image.end - 1), [scope])
     return ImageManifest(text, "image", "//", (entry,))
 
@@ -56,6 +59,15 @@ def _features(text: str, features: Span | None, file: str) -> Iterator[Use]:
         version = options.get("version", SYSTEMS[0]) if isinstance(options, dict) else options
         if version not in SYSTEMS or not PYTHON_FEATURE.search(name):
             yield Use(line_of(text, span.start), name, FEATURE)
+
+
+def _commands(text: str, values: Mapping[str, Span]) -> Iterator[Use]:
+    """Yield the commands that are run in the container; that of `initializeCommand` runs outside."""
+    for span in (values[key] for key in COMMANDS if key in values):
+        found = JSON.decode(_as_json(span.of(text)))
+        parts = found.values() if isinstance(found, dict) else [found]
+        said = [" ".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts]
+        yield Use(line_of(text, span.start), "\n".join(said))
 
 
 def _as_json(text: str) -> str:

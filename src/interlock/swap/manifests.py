@@ -39,6 +39,7 @@ from interlock.swap.image_names import (
     require_image_line,
     sole_variable,
 )
+from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import VERSION_TOKEN, FoundVersion, renamed
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -188,7 +189,9 @@ def _scope_caveats(text: str, entry: ImageEntry, to: NewImage) -> Iterator[Cavea
     yield from other_platform(
         entry, [one for scope in entry.scopes for one in PLATFORM.findall(scope.span.of(text))], to
     )
-    yield from use_caveats([use for scope in entry.scopes for use in scope.uses], entry.python, to)
+    uses = [use for scope in entry.scopes for use in scope.uses]
+    yield from use_caveats(uses, entry.python, to)
+    yield from other_pythons(uses, entry.python, to)
 
 
 def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:

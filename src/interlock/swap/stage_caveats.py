@@ -19,6 +19,7 @@ from interlock.swap.caveats import (
 )
 from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, is_list, own_argument, unquoted
 from interlock.swap.image_names import Maker, NewImage, has_older_libraries, python_image, variables
+from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import FROM_OPTION, INTERPRETER, copied_paths, python_of
 
 # Paths with packages of a Python, by the names that people give them.
@@ -54,6 +55,7 @@ def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> li
     for stage in chosen:
         uses = [Use(stage.line, stage.image, "FROM"), *(_use(one) for one in _below(dockerfile, stage))]
         found += use_caveats(uses, stage.python, to)
+        found += other_pythons(uses, stage.python, to)
         found += _publishers_caveats(uses, stage)
     return sorted(dict.fromkeys(found), key=lambda one: one.line)
 

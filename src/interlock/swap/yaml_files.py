@@ -17,6 +17,7 @@ from interlock.swap.caveats import Caveat, Use, Weight
 from interlock.swap.dockerfile import Span, line_of
 from interlock.swap.image_names import python_image
 from interlock.swap.manifests import LINE, ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
+from interlock.swap.other_pythons import STEP
 
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})
@@ -277,6 +278,11 @@ def _uses(node: Node, seen: set[int]) -> Iterator[Use]:
             parts = [(values[key], said) for key in keys if key in values and (said := _said(values[key], between))]
             if parts:
                 yield Use(parts[0][0].start_mark.line + 1, between.join(said for _, said in parts))
+        if isinstance(action := values.get("uses"), ScalarNode):
+            told = values.get("with")
+            given = told.value if isinstance(told, MappingNode) else []
+            pairs = [f"{key.value}={_said(value, ' ')}" for key, value in given]
+            yield Use(action.start_mark.line + 1, " ".join([str(action.value), *pairs]), STEP)
         for value in values.values():
             yield from _uses(value, seen)
 

@@ -1,0 +1,208 @@
+"""What takes another Python than the image's: installers, environments, steps of a workflow and Debian's packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from interlock.swap.caveats import AT_COMMAND, DEBIAN_PYTHON, EMBEDDING, Caveat, Use, Weight, apt_packages, way_out
+from interlock.swap.image_names import NewImage, PythonImage
+
+FEATURE = "feature"  # of a devcontainer, as the keyword of a use
+STEP = "step"  # of a workflow of GitHub's: the action, and behind it what it is told
+# What makes uv take another interpreter although the image names its own in UV_PYTHON.
+UV_OTHER = re.compile(
+    r"\buv\s+python\s+(?:install|pin)\b|--managed-python\b|UV_MANAGED_PYTHON=|UV_PYTHON_PREFERENCE=\"?only-managed"
+)
+UV_VERSION = re.compile(r"(?:/uv:|\buv==)([0-9]{1,9})\.([0-9]{1,9})")
+FIRST_UV = (0, 5)  # that knows the names of free-threaded builds
+# What brings a Python of its own, where PATH has it first.
+OTHER_PATH = re.compile(r"\bPATH[=\s]\"?[^\s:$]*(?:conda|mamba|miniforge|/\.?pyenv/|/\.pixi/|/mise/|/\.?asdf/)[^\s:]*")
+CONDA = r"(?:\S*/)?(?:conda|mamba|micromamba)"
+OTHERS_ASK = re.compile(
+    rf"{AT_COMMAND}((?:poetry\s+env\s+use|pdm\s+use|pipenv\s[^;&|]*--python|pyenv\s+(?:install|global|local)"
+    rf"|{CONDA}\s+(?:env\s+)?(?:create|install|update)|hatch\s+python\s+install|(?:\S*/)?pixi\s+(?:install|global|add))\b)",
+    re.MULTILINE,
+)
+OTHERS_RUN = re.compile(
+    rf"{AT_COMMAND}({CONDA}\s+(?:run|activate)\b|(?:\S*/)?pixi\s+(?:run|shell|exec)\b"
+    r"|\S*/(?:[^/\s]*(?:conda|mamba|miniforge)|\.pixi/)\S*/bin/(?:python|pip)[\d.]*)",
+    re.MULTILINE,
+)
+# Which Python these take is in files of the project, as tests/proofs/test_installers.py has it of the real ones.
+PROJECTS_CHOICE = {
+    "pdm": (
+        "fetches another Python where .python-version is not {0} (ENV PDM_USE_PYTHON_VERSION=0 leaves that file aside) "
+        "or requires-python does not admit {1}"
+    ),
+    "pipenv": "ends where the Pipfile's python_version is not {1}",
+    "hatch": "fetches another Python where an environment's `python` in its settings is not {0}",
+    "tox": "ends or skips where tox.ini's environments name another Python (py312, basepython): name {0} there",
+    "nox": "ends or skips where the noxfile's sessions name another Python: name {0} there",
+}
+INSTALLER = re.compile(
+    rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+|\buvx\s+(?:--\S+\s+)*)(?:(tox|nox)(?![\w.=/-])|(pdm|pipenv|hatch)"
+    r"\s+(?:-\S+\s+)*(?:install|sync|update|add|lock|run|build|env|venv|test|shell|export)\b)",
+    re.MULTILINE,
+)
+# What leaves the project's choice aside.
+CHOSEN = re.compile(r"\b(?:PDM_USE_PYTHON_VERSION=\"?(?:0|false)|PDM_PYTHON=|PIPENV_PYTHON=|HATCH_PYTHON=)", re.I)
+# Features of a devcontainer that put a Python of their own first in PATH.
+OTHER_FEATURE = re.compile(r".*/(?:python|conda|anaconda|miniforge)(?:[:@].*)?")
+# Actions of GitHub's that bring a Python, by what of it comes first.
+FIRST_IN_PATH = re.compile(r"(?:[\w.-]+/setup-python|pdm-project/setup-pdm|deadsnakes/action)@")
+OWN_ENVIRONMENT = re.compile(r"(?:conda-incubator/setup-miniconda|mamba-org/setup-micromamba|prefix-dev/setup-pixi)@")
+SETUP_UV = re.compile(r"astral-sh/setup-uv@.*\bpython-version=(\S+)")
+PATH_STAYS = "update-environment=false"
+# Debian's packages of one Python, and what other programs run it by, whatever comes first in PATH.
+DEBIANS = re.compile(r"(?:lib)?python(3\.\d+)(?:-[a-z-]+)?(?:=\S*)?")
+LINKED = re.compile(r"libpython3(?:\.\d+)?(?:-dev)?(?:=\S*)?")
+# pip and uv, told the Python to fetch wheels for.
+FETCH = re.compile(r"\b((?:uv\s+)?pip[\d.]*\s+(?:--\S+\s+)*(?:install|download|wheel|sync|compile))\b([^;&|\n]*)")
+FETCH_FOR = re.compile(r"(?<!\S)--(python-version|abi|platform|python-platform)[=\s]\s*[\"']?([\w.-]+)")
+NOT_FOR_DEBIAN = re.compile(r"musllinux|macosx|win|.*-(?:musl|darwin|windows)|macos")
+# tox and nox, told an environment that is named after a Python.
+NAMED_ENVIRONMENT = re.compile(
+    rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+|\buvx\s+(?:--\S+\s+)*)"
+    r"((?:tox|nox)\b[^;&|\n]*?(?:(?:[\s,=]|-e)py(?P<digits>[23]\d{1,2}t?)\b|-(?P<dotted>[23]\.\d+t?)\b"
+    r"|\s(?:-p|--pythons?|--force-pythons?|-P)[=\s](?P<option>[23]\.\d+t?)\b))",
+    re.MULTILINE,
+)
+
+
+def other_pythons(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
+    """Yield which lines take another Python than the new image's, or ask for one that it has not."""
+    for one in uses:
+        yield from _other_pythons(one, to)
+        yield from _of_a_step(one, to)
+        if one.runs:
+            yield from _debians(one, to)
+            yield from _fetched_for_another(one, to)
+            yield from _named_environments(one, old, to)
+    if old is None or old.agrees_on != (to.implementation, to.python):
+        yield from _projects_choices(uses, to)
+
+
+def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
+    """Yield where uv, poetry, conda and others are told to take another Python than the image's."""
+    if found := UV_OTHER.search(use.text):
+        said = f"{found[0]}: uv takes a Python of its own, or ends, because the image forbids downloads: leave it out"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    version = UV_VERSION.search(use.text)
+    if version and to.free_threaded and (int(version[1]), int(version[2])) < FIRST_UV:
+        said = f"uv {version[1]}.{version[2]} does not know python{to.python}: take 0.5 or later"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if use.keyword in {"COPY", "ADD"} and ".python-version" in use.text:
+        said = (
+            f".python-version is copied in: uv takes {to.python} all the same (UV_PYTHON of the image), "
+            "pdm and pyenv take what it names"
+        )
+        yield Caveat(use.line, said, Weight.KNOW)
+    if found := OTHER_PATH.search(use.text) if use.keyword == "ENV" else None:
+        said = f"{_words(found[0])}: the Python there comes first, so {to.command} does not run"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if use.keyword == FEATURE and OTHER_FEATURE.fullmatch(use.text):
+        said = f"{use.text}: the Python that it installs comes first, so {to.command} does not run: leave it out"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if found := OTHERS_RUN.search(use.text) if use.runs else None:
+        yield Caveat(use.line, f"{_words(found[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
+    if found := OTHERS_ASK.search(use.text) if use.runs else None:
+        said = f"{_words(found[1])}: takes or fetches the Python that it is told, not the image's {to.command}"
+        yield Caveat(use.line, said)
+
+
+def _projects_choices(uses: Sequence[Use], to: NewImage) -> Iterator[Caveat]:
+    """Yield the installers that take the Python that a file of the project names."""
+    chosen = {match[0].partition("_")[0].lower() for one in uses for match in CHOSEN.finditer(one.text)}
+    for one in uses:
+        told = OTHERS_ASK.search(one.text) or NAMED_ENVIRONMENT.search(one.text)
+        names = (
+            dict.fromkeys(match[1] or match[2] for match in INSTALLER.finditer(one.text))
+            if one.runs and not told
+            else ()
+        )
+        for name in names:
+            if name not in chosen:
+                choice = PROJECTS_CHOICE[name].format(to.python, to.python.rstrip("t"))
+                yield Caveat(one.line, f"{name} {choice}")
+
+
+def _of_a_step(use: Use, to: NewImage) -> Iterator[Caveat]:
+    """Yield the action of a workflow's step that brings another Python into the job's container."""
+    if use.keyword != STEP:
+        return
+    action = use.text.split()[0]
+    if FIRST_IN_PATH.match(action) and PATH_STAYS not in use.text:
+        said = f"{action}: the Python that it installs comes first, so {to.command} does not run: leave it out"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if OWN_ENVIRONMENT.match(action):
+        said = f"{action}: what runs in its environments has their Python, not the image's {to.command}"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    asked = SETUP_UV.match(use.text)
+    if asked and asked[1] != to.python:
+        said = f"{action}: sets UV_PYTHON to {asked[1]}, and the image forbids downloads: leave its python-version out"
+        yield Caveat(use.line, said, Weight.BREAKS)
+
+
+def _debians(use: Use, to: NewImage) -> Iterator[Caveat]:
+    """Yield the packages of Debian's Python: those of another release's, and those that run it."""
+    own = DEBIAN_PYTHON.get(to.suite)
+    packages = apt_packages(use.text)
+    versions = {word: found[1] for word in packages if (found := DEBIANS.fullmatch(word))}
+    if gone := [word for word, version in versions.items() if own and version != own]:
+        said = f"installs {' and '.join(gone)}, which Debian {to.suite} does not have: its Python is {own}"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    if embedding := [word for word in packages if EMBEDDING.fullmatch(word)]:
+        out = (
+            f"that of pip needs libpython: {way_out('libpython', to)}"
+            if "libpython" in to.differences
+            else "take pip's"
+        )
+        said = f"{' and '.join(embedding)}: runs Debian's python{own or '3'}, not the image's {to.command}; {out}"
+        yield Caveat(use.line, said, Weight.BREAKS)
+    elif linked := [word for word in packages if LINKED.fullmatch(word) and word not in gone]:
+        said = f"{' and '.join(linked)}: what links it runs Debian's python{own or '3'}, not the image's {to.command}"
+        yield Caveat(use.line, said)
+
+
+def _fetched_for_another(use: Use, to: NewImage) -> Iterator[Caveat]:
+    """Yield where pip or uv is told a Python, or a system, for which wheels are fetched."""
+    plain = to.python.rstrip("t")
+    pypy = to.implementation != "python"
+    tag = f"cp{to.python.replace('.', '')}"
+    for found in FETCH.finditer(use.text):
+        told = [(name, value) for name, value in FETCH_FOR.findall(found[2])]
+        versions = [value for name, value in told if name == "python-version"]
+        abis = [value for name, value in told if name == "abi"]
+        by_pip = not found[1].startswith("uv")
+        others = [one for one in versions if _minor(one) not in {plain, plain.partition(".")[0]}]
+        wrong_abi = by_pip and bool(abis or (versions and to.free_threaded)) and tag not in abis
+        if others or wrong_abi or (by_pip and pypy and versions):
+            asked = " ".join(f"--{name} {value}" for name, value in told if name in {"python-version", "abi"})
+            write = f"--python-version {plain}{f' --abi {tag}' if by_pip and (abis or to.free_threaded) else ''}"
+            todo = "leave it out" if pypy else f"write {write}"
+            said = f"{_words(found[1])} {asked}: takes what is for another Python than {to.command}: {todo}"
+            yield Caveat(use.line, said, Weight.BREAKS)
+        for value in (value for name, value in told if name.endswith("platform") and NOT_FOR_DEBIAN.match(value)):
+            said = f"{_words(found[1])} takes wheels for {value}, and the new image is Debian {to.suite} (glibc)"
+            yield Caveat(use.line, said, Weight.BREAKS)
+
+
+def _minor(version: str) -> str:
+    """Return a version as pip reads it, 3.12, 3.12.1 or 312, without its patch."""
+    joined = version if "." in version or len(version) == 1 else f"{version[0]}.{version[1:]}"
+    return ".".join(joined.split(".")[:2])
+
+
+def _named_environments(use: Use, old: PythonImage | None, to: NewImage) -> Iterator[Caveat]:
+    """Yield where tox or nox is told an environment of the Python that is swapped."""
+    for found in NAMED_ENVIRONMENT.finditer(use.text):
+        digits = found["digits"]
+        version = f"{digits[0]}.{digits[1:]}" if digits else found["dotted"] or found["option"]
+        if version != to.python and (old is None or old.python in {None, version}):
+            said = f"{_words(found[1])}: needs python{version}, and the image has {to.command} alone"
+            yield Caveat(use.line, said, Weight.BREAKS)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
