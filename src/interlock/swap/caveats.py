@@ -45,6 +45,8 @@ AT_COMMAND = (
 RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([^;&|\n]*)", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
+# Package managers of other systems than Debian, whatever image had them.
+OTHERS_PACKAGES = re.compile(rf"{AT_COMMAND}(apk|dnf|microdnf|yum|tdnf|zypper|pacman)(?=\s)", re.MULTILINE)
 PIP = re.compile(r"\bpip[\d.]*\s+(?:--\S+\s+)*(?:install|wheel|download)\b")
 BUSYBOX_OPTIONS = re.compile(rf"{AT_COMMAND}(?:adduser|addgroup)\s[^;&|]*-[a-zA-Z]*[DSGH]", re.MULTILINE)
 # Of Debian's package adduser, which slim images have up to bookworm.
@@ -209,6 +211,8 @@ def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> I
         if flavour is Flavour.ALPINE and (APK.search(one.text) or BUSYBOX_OPTIONS.search(one.text)):
             said = "is written for Alpine: Debian has apt-get, useradd and groupadd"
             yield Caveat(one.line, said, Weight.BREAKS)
+        elif flavour is Flavour.UNKNOWN and (found := OTHERS_PACKAGES.search(one.text)):
+            yield Caveat(one.line, f"runs {found[1]}, which Debian does not have: write apt-get", Weight.BREAKS)
         elif "adduser" not in installed and (used := [name for name in ADDUSER if _runs_command(name, one.text)]):
             todo = f"write {used[0].replace('add', '').replace('del', '')}{'add' if 'add' in used[0] else 'del'}"
             said = f"runs {used[0]}, which {to.suite}'s slim image does not have: {todo}, or install adduser"

@@ -32,10 +32,10 @@ from interlock.swap.image_names import (
     Maker,
     NewImage,
     agreeing_image_lines,
-    no_python_error,
     refuse_windows,
     require_image_line,
 )
+from interlock.swap.other_bases import instead, no_python_error
 from interlock.swap.paths import (
     ANY_STAGE,
     FoundVersion,
@@ -44,7 +44,7 @@ from interlock.swap.paths import (
     version_tokens,
     versioned_instructions,
 )
-from interlock.swap.stage_caveats import caveats, named_images
+from interlock.swap.stage_caveats import brought_python, caveats, named_images
 from interlock.untrusted import parse_json
 
 WAS, PATHS_WERE, ADDED = "was", "paths were", "added"
@@ -167,7 +167,16 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
             found=f"no stage starts from a Python image, but this line takes files from {name}",
             todo="Give it a stage of its own above (`FROM NAME AS python`, `--from=python`), and swap that.",
         )
-    return no_python_error([stage for stage in dockerfile.stages if stage.parent is None], STAGE_NOUN, file)
+    images = [stage for stage in dockerfile.stages if stage.parent is None]
+    brought = brought_python(dockerfile)
+    if brought and not any(stage.python or instead(stage.image) for stage in images):
+        instruction, stage = brought
+        return SwapError(
+            file=f"{file}:{instruction.line}",
+            found=f"no stage starts from a Python image: this line installs the Python into {stage.image}",
+            todo=f"Start stage {stage.label} from python:X-slim, leave the Python out here, and swap that.",
+        )
+    return no_python_error(images, STAGE_NOUN, file)
 
 
 def _named_stage(dockerfile: Dockerfile, name: str, file: str) -> Stage:

@@ -19,8 +19,20 @@ ARCHITECTURES = frozenset(
 )
 # Publishers whose `python` image has more than Python, or another layout than the official one.
 OTHER_PUBLISHERS = frozenset(
-    {"bitnami", "bitnamilegacy", "chainguard", "cimg", "circleci", "devcontainers", "distroless", "lambda"}
+    {
+        "bitnami",
+        "bitnamilegacy",
+        "chainguard",
+        "cimg",
+        "circleci",
+        "devcontainers",
+        "distroless",
+        "lambda",
+        "playwright",
+    }
 )
+# Registries whose images are all of one publisher's.
+OTHER_REGISTRIES = frozenset({"cgr.dev", "dhi.io"})
 # The Debian release of tags that name none and stopped moving when their Python's support ended.
 STOPPED = {
     "2.7": "buster",
@@ -161,23 +173,6 @@ def _way_out(variant: Variant, difference: str, others: Iterable[Variant]) -> st
     return min((one.name for one in same_gil), key=len, default=None)
 
 
-# Releases of Ubuntu whose C library is older than that of each Debian release, up to this one.
-UBUNTU_BEFORE = {"bookworm": (22, 10), "trixie": (24, 10)}
-
-
-def has_older_libraries(image: str, suite: str) -> bool:
-    """Return whether an image's name shows a system older than a Debian release, or musl: its programs do not start."""
-    name = parse_name(image)
-    parts = name.tag.split("-")
-    if name.repository.endswith("alpine") or parts[-1].startswith("alpine"):
-        return True
-    ubuntu = re.match(r"(\d\d)\.(\d\d)", name.tag) if name.repository.endswith("ubuntu") else None
-    if ubuntu is not None:
-        return (int(ubuntu[1]), int(ubuntu[2])) <= UBUNTU_BEFORE.get(suite, (0, 0))
-    before = SUITES[: SUITES.index(suite)] if suite in SUITES else ()
-    return any(part in before for part in parts)
-
-
 def is_local(name: ImageName) -> bool:
     """Return whether an image's name is one that no registry has."""
     return name.untagged == LOCAL_NAME
@@ -245,6 +240,8 @@ def _is_official(registry: str, owner: str) -> bool:
     Amazon's `public.ecr.aws/docker/library/python`, a proxy's `harbor.example/hub/library/python`, a team's
     `registry:5000/python`.
     """
+    if registry in OTHER_REGISTRIES:
+        return False
     if owner in {"", "library"} or owner in ARCHITECTURES:
         return True
     return registry not in {"", "docker.io", "index.docker.io"} and owner not in OTHER_PUBLISHERS
@@ -429,23 +426,6 @@ def agreeing_image_lines(image_lines: Sequence[AnyImageLine], noun: str, file: s
             todo=f"Name the {noun} to swap with --stage, or use one Python in all.",
         )
     return chosen
-
-
-def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
-    """Return why no image line is chosen."""
-    for one in image_lines:
-        if one.python is not None and one.python.maker is Maker.OTHER:
-            return SwapError(
-                file=f"{file}:{one.line}",
-                found=f"{one.image} contains more than Python, which a swap would lose",
-                todo=f"To swap it all the same, name its {noun}: {one.option}.",
-            )
-    images = ", ".join(dict.fromkeys(one.image for one in image_lines))
-    return SwapError(
-        file=file,
-        found=f"no {noun} starts from a Python image (there is {images})",
-        todo=f"If one of them contains Python, name its {noun} with --stage.",
-    )
 
 
 def refuse_windows(chosen: Sequence[ImageLine], file: str) -> None:

@@ -33,12 +33,12 @@ from interlock.swap.image_names import (
     Variable,
     agreeing_image_lines,
     expand,
-    no_python_error,
     python_image,
     refuse_windows,
     require_image_line,
     sole_variable,
 )
+from interlock.swap.other_bases import no_python_error
 from interlock.swap.other_pythons import other_pythons
 from interlock.swap.paths import VERSION_TOKEN, FoundVersion, renamed
 

@@ -45,7 +45,9 @@ BROUGHT = re.compile(r"/[^/\s]*(?:conda|mamba|miniforge)|/\.?pyenv/")
 BEFORE_PATH = ":=,;()\"'"
 LONGEST_PATH = 4096
 # Package names, some of which contain a version.
-INSTALLED = re.compile(r"\b(?:apt-get|apt|aptitude|apk)\b[^;&|]*\b(?:install|add)\b[^;&|]*")
+INSTALLED = re.compile(
+    r"\b(?:apt-get|apt|aptitude|apk|dnf|microdnf|yum|tdnf|zypper)\b[^;&|]*\b(?:install|add)\b[^;&|]*"
+)
 # Instructions that no program reads.
 WITHOUT_PATHS = frozenset({"FROM", "LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "USER"})
 # What of a Python's own files makes a stage without Python run that one: `COPY --from=build /usr/local /usr/local`.

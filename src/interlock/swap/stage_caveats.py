@@ -18,9 +18,10 @@ from interlock.swap.caveats import (
     use_caveats,
 )
 from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, is_list, own_argument, unquoted
-from interlock.swap.image_names import Maker, NewImage, has_older_libraries, python_image, variables
+from interlock.swap.image_names import Maker, NewImage, python_image, variables
+from interlock.swap.other_bases import has_older_libraries, instead
 from interlock.swap.other_pythons import other_pythons
-from interlock.swap.paths import FROM_OPTION, INTERPRETER, copied_paths, python_of
+from interlock.swap.paths import FROM_OPTION, INSTALLED, INTERPRETER, copied_paths, python_of
 
 # Paths with packages of a Python, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
@@ -35,6 +36,8 @@ ENTRYPOINTS = {
 }
 # Users that only a publisher's image has.
 OWN_USERS = {"distroless": "nonroot", "chainguard": "nonroot", "devcontainers": "vscode"}
+# A package of a system's Python: python3, python-3.12, python3.12.
+SYSTEMS_PYTHON = re.compile(r"\spython-?[3$][\w.{}]*(?!\S)")
 SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b")
 
 
@@ -174,7 +177,8 @@ def _files_that_leave(
     elif python_of(dockerfile, stage) != here.index:
         if has_older_libraries(here.image, to.suite) and any(map(INTERPRETER.fullmatch, copied_paths(instruction))):
             text = f"takes the interpreter of {to.suite}, which does not start with the older libraries of {here.image}"
-            yield Caveat(instruction.line, f"{text}: start from debian:{to.suite}-slim", Weight.BREAKS)
+            todo = instead(here.image).strip(" .") or f"start from debian:{to.suite}-slim"
+            yield Caveat(instruction.line, f"{text}: {todo[:1].lower()}{todo[1:]}", Weight.BREAKS)
     elif any(map(PACKAGES.search, copied_paths(instruction))):
         yield Caveat(instruction.line, f"{said} another Python, and {here.image} does not show which it has")
 
@@ -190,6 +194,25 @@ def named_images(dockerfile: Dockerfile) -> list[tuple[int, str]]:
         and python.maker is not Maker.OTHER
         and not _tools(instruction)
     ]
+
+
+def brought_python(dockerfile: Dockerfile) -> tuple[Instruction, Stage] | None:
+    """Return the first instruction that installs a Python into an image without, and its stage."""
+    return next(
+        (
+            (one, stage)
+            for stage in dockerfile.stages
+            for one in stage.body
+            if one.keyword == "RUN" and _installs_python(_use(one).text)
+        ),
+        None,
+    )
+
+
+def _installs_python(text: str) -> bool:
+    return "uv python install" in text or any(
+        SYSTEMS_PYTHON.search(found[0]) for found in INSTALLED.finditer(text.replace("\n", " "))
+    )
 
 
 def _tools(instruction: Instruction) -> bool:

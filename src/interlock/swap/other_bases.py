@@ -1,0 +1,79 @@
+"""Images that are not python:X: whether a variant's programs start there, and what to do in place of a swap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from interlock.errors import SwapError
+from interlock.swap.image_names import SUITES, ImageLine, Maker, parse_name
+
+# The minor version of the GNU C library (2.X) in the Debian releases of variants, and in other systems.
+LIBC = {"bookworm": 36, "trixie": 41}
+RED_HAT = {"7": 17, "8": 28, "9": 34, "10": 39}
+UBUNTU = {"bionic": 27, "focal": 31, "jammy": 35, "noble": 39}
+LIBC_OF: tuple[tuple[re.Pattern[str], Mapping[str, int]], ...] = (
+    (re.compile(r"(?:ubi|centos|rocky|rockylinux|almalinux|oraclelinux|stream)[:/-]?(\d+)"), RED_HAT),
+    (re.compile(r"amazonlinux:(\d+)"), {"2": 26, "2023": 34}),
+    (re.compile(r"fedora:(\d+)"), {"39": 38, "40": 39, "41": 40}),
+    (re.compile(r"ubuntu-?:?(\d\d)\.?04"), {"18": 27, "20": 31, "22": 35, "23": 37, "24": 39}),
+    (re.compile(r"ubuntu-?:?(\d\d)\.?10"), {"22": 36, "23": 38, "24": 40}),
+    (re.compile(r"(?:ubuntu|playwright).*\b(bionic|focal|jammy|noble)"), UBUNTU),
+    (re.compile(r"debian-?:?(\d\d)\b"), {"10": 28, "11": 31, "12": 36}),
+)
+# What to do about images that no variant's can replace, by their names.
+KNOWN_BASES = (
+    (
+        re.compile(r"(?:^|/)playwright"),
+        "A variant's image has no browsers: start from python:X-slim, swap that, and add "
+        "`RUN pip install playwright && playwright install --with-deps`.",
+    ),
+    (
+        re.compile(r"(?:^|/)(?:nvidia|pytorch|tensorflow|vllm|rapidsai)/"),
+        "A variant's image is Debian without CUDA: start from python:X-slim, with CUDA's libraries as packages of pip "
+        "(torch brings them), and swap that.",
+    ),
+    (
+        re.compile(r"(?:^|/)(?:ubi\d|ubi-|centos|rocky|rockylinux|almalinux|oraclelinux|amazonlinux|fedora)"),
+        "A variant's image is Debian: start from python:X-slim, with packages of apt-get in place of dnf's, "
+        "and swap that.",
+    ),
+)
+
+
+def has_older_libraries(image: str, suite: str) -> bool:
+    """Return whether an image's name shows a system older than a Debian release, or musl: its programs do not start."""
+    name = parse_name(image)
+    parts = name.tag.split("-")
+    if name.repository.endswith("alpine") or parts[-1].startswith("alpine"):
+        return True
+    own = LIBC.get(suite, 0)
+    for system, versions in LIBC_OF:
+        if found := system.search(f"{name.repository}:{name.tag}"):
+            return versions.get(found[1], own) < own
+    before = SUITES[: SUITES.index(suite)] if suite in SUITES else ()
+    return any(part in before for part in parts)
+
+
+def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
+    """Return why no image line is chosen."""
+    for one in image_lines:
+        if one.python is not None and one.python.maker is Maker.OTHER:
+            return SwapError(
+                file=f"{file}:{one.line}",
+                found=f"{one.image} is not python:X: a swap would lose its paths, its user and what else it contains",
+                todo=f"{instead(one.image)}To swap it all the same, name its {noun}: {one.option}.",
+            )
+    images = ", ".join(dict.fromkeys(one.image for one in image_lines))
+    known = "".join(dict.fromkeys(instead(one.image) for one in image_lines))
+    return SwapError(
+        file=file,
+        found=f"no {noun} starts from a Python image (there is {images})",
+        todo=known.strip() or f"If one of them contains Python, name its {noun} with --stage.",
+    )
+
+
+def instead(image: str) -> str:
+    """Return what to do about an image that is known, with a blank behind it; empty for any other."""
+    name = parse_name(image).repository
+    return next((f"{todo} " for base, todo in KNOWN_BASES if base.search(name)), "")
