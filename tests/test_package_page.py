@@ -82,6 +82,8 @@ def test_what_the_package_brings_besides_its_code_is_small_and_says_what_the_clo
     packed = {path: pack_record(ROOT / path, tmp_path) for path in records(ROOT)}
     assert len(set(packed.values())) == len(packed) > 10
     for path, made in packed.items():
-        assert json.loads(untrusted.read_record(made)) == json.loads((ROOT / path).read_text(encoding="utf-8"))
+        assert json.loads(untrusted.record_of(made.read_bytes(), made)) == json.loads(
+            (ROOT / path).read_text(encoding="utf-8")
+        )
     assert sum(made.stat().st_size for made in packed.values()) < 250e3
     assert sum((ROOT / path).stat().st_size for path in data_files(ROOT)) < 800e3

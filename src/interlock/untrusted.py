@@ -57,12 +57,11 @@ def as_text(data: bytes) -> str:
     return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_record(path: Path, *, follow: bool = True) -> str:
+def record_of(data: bytes, path: Path) -> str:
     """Return a record's text, plain or as gzip (hatch_build.py packs those that come with the package).
 
-    Raises what `read_file` raises, and UnicodeDecodeError; the limit is that of what was unpacked.
+    OSError and UnicodeDecodeError for other bytes, and for what unpacks to more than MOST_RECORD.
     """
-    data = read_file(path, MOST_RECORD, follow=follow)
     if not data.startswith(GZIP):
         return as_text(data)
     try:

@@ -30,6 +30,7 @@ from interlock.fleet.record import (
 from interlock.measure import experiment
 from interlock.results import store
 from interlock.results.experiments import Experiment
+from interlock.results.sums import read_sums
 from tests.builders import make_cell, make_experiment, make_facts, make_settings, make_workload
 
 SETTINGS = make_settings(["cpython-3.13", "cpython-3.14t"])
@@ -178,7 +179,32 @@ def test_archives_become_one_folder_that_reads_as_an_experiment(tmp_path: Path) 
         take_in(archive(tmp_path, workload), tmp_path / "bench1", workload)
     assert store.read_experiment(tmp_path / "bench1").settings.workloads == ["locks", "startup"]
     found = {str(path.relative_to(tmp_path / "bench1")) for path in (tmp_path / "bench1").rglob("*") if path.is_file()}
-    assert found == {"experiment.json", "bench1/cpython-3.13/locks.json", "bench1/cpython-3.13/startup.json"}
+    raw = {"bench1/cpython-3.13/locks.json", "bench1/cpython-3.13/startup.json"}
+    assert found == {"experiment.json", "SHA256SUMS", *raw}
+    assert read_sums(tmp_path / "bench1").known.keys() == raw
+
+
+def test_a_raw_file_that_changed_before_it_was_packed_is_not_taken(tmp_path: Path) -> None:
+    packed = archive(tmp_path, "locks")
+    there = tmp_path / "sent" / "fleet-x.host.locks"
+    store.write_sums(there)
+    path = there / "box/cpython-3.13/locks.json"
+    path.write_text(path.read_text().replace("0.5", "0.6"))
+    with tarfile.open(packed, "w:gz") as tar:
+        tar.add(there, there.name)
+    with pytest.raises(StoreError, match=r"locks\.json"):
+        take_in(packed, tmp_path / "bench1", "locks")
+    assert list((tmp_path / "bench1").iterdir()) == []
+
+
+def test_what_a_host_sends_later_makes_no_damage_of_before_right(tmp_path: Path) -> None:
+    for workload in ("locks", "startup"):
+        take_in(archive(tmp_path, workload), tmp_path / "bench1", workload)
+        path = tmp_path / "bench1/bench1/cpython-3.13/locks.json"
+        path.write_text(path.read_text().replace("[0.5]", "[0.7]"))
+    with pytest.raises(StoreError) as caught:
+        store.read_cells(tmp_path / "bench1", store.read_experiment(tmp_path / "bench1"))
+    assert caught.value.file == str(path)
 
 
 def test_an_archive_of_another_workload_is_refused_and_changes_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +16,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.engine.protocol import Ended, Engine
-from interlock.errors import EngineError, UsageError
+from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment
 from interlock.measure.cells import Stopwatch
 from interlock.measure.experiment import Words
@@ -336,7 +337,25 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     found = store.read_experiment(folder)
     assert (found.ended_by, found.unfinished) == ("", [])
     assert (rounds_of("first"), rounds_of("second")) == (3, 3)
-    assert sorted(path.name for path in folder.iterdir()) == sorted([found.host["folder"], "experiment.json"])
+    names = [found.host["folder"], "experiment.json", "SHA256SUMS"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    said = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, check=True)
+    assert len(said.stdout.splitlines()) == len([*folder.glob("*/*/*.json")])
+
+
+def test_nothing_is_added_to_an_experiment_with_a_raw_file_that_changed(tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        run_small(DyingEngine(8), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    found = store.read_experiment(folder).model_copy(update={"name": folder.name})
+    path = store.cell_path(folder, found.host["folder"], "cpython-3.13", None, "first")
+    path.write_text(path.read_text() + " ")
+    before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    engine = DyingEngine(99)
+    with pytest.raises(StoreError) as caught:
+        run_small(engine, small_assignment(tmp_path, found))
+    assert caught.value.file == str(path)
+    assert {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()} == before
 
 
 @pytest.mark.parametrize("error", [None, ConnectionRefusedError(111, "refused"), DockerException("gone")])

@@ -178,6 +178,7 @@ def many_files(folder: Path) -> tuple[Experiment, list[Path]]:
 def test_one_file_of_ten_thousand_that_is_damaged(record_property: Record, tmp_path: Path) -> None:
     rng, lost = random.Random(), 0
     described, paths = many_files(tmp_path)
+    store.write_sums(tmp_path)
     assert len(store.read_cell_values(tmp_path, described)) == len(paths)
     damages: list[Callable[[bytes], bytes]] = [
         lambda data: data[: len(data) // 2],
@@ -185,6 +186,7 @@ def test_one_file_of_ten_thousand_that_is_damaged(record_property: Record, tmp_p
         lambda data: bytes(len(data)),
         lambda data: rng.randbytes(len(data)),
         lambda data: data.replace(b"1.0015", b"Infinity"),
+        lambda data: data.replace(b"1.0015", b"1.0016"),
     ]
     for damage in damages:
         path = rng.choice(paths)

@@ -47,6 +47,7 @@ from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit
+from interlock.results.sums import read_sums
 
 
 def run(
@@ -181,9 +182,10 @@ def _figures(recorded: RecordedExperiment, criteria: Criteria, known: Catalog) -
         return store.read_json(recorded.folder / store.FIGURES_FILE, RecordedFigures)
     experiment, folder = recorded.experiment, recorded.experiment.host["folder"]
     workloads = {workload for workload, _ in shares_of(experiment, criteria, known.workloads)} | {START_UP[0]}
+    sums = read_sums(recorded.folder)
     values = {
         (cell.label, cell.workload): store.read_values(
-            store.cell_path(recorded.folder, folder, cell.variant, cell.mode, cell.workload)
+            store.cell_path(recorded.folder, folder, cell.variant, cell.mode, cell.workload), sums=sums
         )
         for cell in experiment.cells
         if cell.workload in workloads

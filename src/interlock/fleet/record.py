@@ -24,6 +24,7 @@ from interlock.catalog.types import Data, FileName, Name, slug
 from interlock.errors import StoreError
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Settings
+from interlock.results.sums import read_sums
 from interlock.untrusted import parse_json
 
 
@@ -217,9 +218,12 @@ def take_in_results(
         store.read_cells(source, new)
         before = store.read_experiment(folder) if (folder / store.EXPERIMENT_FILE).is_file() else None
         host = before.host["folder"] if before else slug(folder.name) or "host"
-        _move_cells(source, new, folder, host)
+        before_sums = read_sums(folder).known
+        store.forget_sums(folder)
+        moved = _move_cells(source, new, folder, host)
         named = new.model_copy(update={"host": {**new.host, "folder": host}})
         store.write_json(folder / store.EXPERIMENT_FILE, rename(before, named))
+        store.write_sums(folder, {name: one for name, one in before_sums.items() if folder / name not in moved})
 
 
 def _require_asked(archive: Path, new: Experiment, workload: str, asked: Settings | None) -> None:
@@ -240,8 +244,9 @@ def _plain(settings: Settings, key: str) -> object:
     return sorted(value) if isinstance(value, list) else value
 
 
-def _move_cells(source: Path, new: Experiment, folder: Path, host: str) -> None:
-    """Move the files of the cells that experiment.json names, and no others."""
+def _move_cells(source: Path, new: Experiment, folder: Path, host: str) -> set[Path]:
+    """Move the files of the cells that experiment.json names, and no others; return where they are."""
+    moved = set[Path]()
     for cell in (*new.cells, *new.limits):
         there, here = (
             store.cell_path(root, name, cell.variant, cell.mode, cell.workload)
@@ -251,6 +256,8 @@ def _move_cells(source: Path, new: Experiment, folder: Path, host: str) -> None:
             if path.is_file():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(path, target)
+                moved.add(target)
+    return moved
 
 
 # What an experiment of one workload has is a hundredth of this.

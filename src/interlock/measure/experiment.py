@@ -6,6 +6,7 @@ import datetime
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
 from interlock.engine.protocol import Engine, Needs
-from interlock.errors import EngineError, InterlockError, UsageError, nearest
+from interlock.errors import EngineError, InterlockError, StoreError, UsageError, nearest
 from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
 from interlock.measure.ending import Ending
@@ -202,7 +203,9 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
     started = datetime.datetime.now(datetime.UTC)
     host = {"folder": host_folder(), **machine.facts(), "engine": engine.facts()}
     folder = _folder(assignment, started)
+    store.check_sums(folder)
     journal = Journal(folder)
+    store.forget_sums(folder)
     record = Record(folder, started, host, journal, watching.ending, waited_s)
     error = ""
     try:
@@ -237,10 +240,13 @@ def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Jou
     """Write what is known of an experiment at its end. What an error cut short is recovered from the journal."""
     if not error:
         _write_record(engine, assignment, record, record.ending.reason)
+        store.write_sums(record.folder)
         journal.end()
     elif record.has_values or assignment.resumes is not None:
         journal.close()
         recover(record.folder, error)
+        with suppress(StoreError):  # the first error says more
+            store.write_sums(record.folder)
     else:
         journal.end()
         store.remove_folder(record.folder)

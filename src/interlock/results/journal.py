@@ -212,6 +212,7 @@ def _parsed(line: bytes, model: type[Line]) -> Line | None:
 
 def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Entry]) -> None:
     """Write the values and profiles of the entries beside those that cells' files have."""
+    store.forget_sums(folder)
     for label in dict.fromkeys(label for one in entries for label in (*one.runs, *one.profiles)):
         path = store.cell_path(folder, host, *split_label(label), workload)
         runs: dict[str, list[pyperf.Run]] = {}

@@ -23,6 +23,7 @@ from interlock.errors import LazyModule, StoreError, UsageError
 from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 from interlock.results.runs import parse_pyperf, suite_of
+from interlock.results.sums import NO_SUMS, SUMS_FILE, Sums, read_sums, text_of
 
 if TYPE_CHECKING:
     import pyperf
@@ -259,10 +260,12 @@ def latest_builds(references: Path, profile: str) -> BuildRecord | None:
     return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
 
 
-def read_json(path: Path, model: type[Item], *, follow: bool = True) -> Item:
+def read_json(path: Path, model: type[Item], *, follow: bool = True, sums: Sums = NO_SUMS) -> Item:
     """Return a record that `write_json` wrote; StoreError if it cannot be read, or is a link that is not followed."""
     try:
-        return model.model_validate_json(untrusted.read_record(path, follow=follow))
+        data = untrusted.read_file(path, untrusted.MOST_RECORD, follow=follow)
+        sums.check(path, data)
+        return model.model_validate_json(untrusted.record_of(data, path))
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(
             file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
@@ -277,13 +280,18 @@ def read_json(path: Path, model: type[Item], *, follow: bool = True) -> Item:
         ) from None
 
 
-def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -> dict[str, BenchmarkValues]:
+def read_values(
+    path: Path, reported: Mapping[str, Collection[str]] = NOTHING, sums: Sums = NO_SUMS
+) -> dict[str, BenchmarkValues]:
     """Return the benchmarks of a cell's file by name (without the workload's); empty if the cell has no file.
 
-    `reported` names further figures to read of each benchmark's processes.
+    `reported` names further figures to read of each benchmark's processes. StoreError if it cannot be read, or does not
+    have its sum.
     """
     try:
-        return parse_pyperf(untrusted.read_file(path, follow=False), reported)
+        data = untrusted.read_file(path, follow=False)
+        sums.check(path, data)
+        return parse_pyperf(data, reported)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -294,27 +302,32 @@ def read_values(path: Path, reported: Mapping[str, Collection[str]] = NOTHING) -
         ) from None
 
 
-def read_profiles(path: Path) -> dict[str, BenchmarkProfile]:
+def read_profiles(path: Path, sums: Sums = NO_SUMS) -> dict[str, BenchmarkProfile]:
     """Return the profiles of a cell by benchmark; empty if it was not profiled."""
     path = profile_path(path)
     if not os.path.lexists(path):
         return {}
-    return read_json(path, CellProfile, follow=False).benchmarks
+    return read_json(path, CellProfile, follow=False, sums=sums).benchmarks
 
 
 def read_cells(folder: Path, experiment: Experiment) -> tuple[Values, Profiles]:
     """Return values and profiles of an experiment, by (VARIANT[+MODE], workload) and then by benchmark."""
-    paths = _cell_paths(folder, experiment)
-    return read_cell_values(folder, experiment), {key: read_profiles(path) for key, path in paths.items()}
+    sums, paths = read_sums(folder), _cell_paths(folder, experiment)
+    values = _cell_values(experiment, paths, sums)
+    return values, {key: read_profiles(path, sums) for key, path in paths.items()}
 
 
 def read_cell_values(folder: Path, experiment: Experiment) -> Values:
     """Return the values alone: the files of profiles are three times as large."""
+    return _cell_values(experiment, _cell_paths(folder, experiment), read_sums(folder))
+
+
+def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Sums) -> Values:
     reported = {
         name: {one.name: {detail.of for detail in workload.details_of(one)} for one in workload.benchmarks}
         for name, workload in experiment.workloads.items()
     }
-    return {key: read_values(path, reported[key[1]]) for key, path in _cell_paths(folder, experiment).items()}
+    return {key: read_values(path, reported[key[1]], sums) for key, path in paths.items()}
 
 
 def _cell_paths(folder: Path, experiment: Experiment) -> dict[CellKey, Path]:
@@ -375,6 +388,37 @@ def experiments_in(folder: Path) -> list[Path]:
 def remove_folder(folder: Path) -> None:
     """Remove a folder with all that is in it."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_sums(folder: Path) -> None:
+    """Raise StoreError for the first raw file of an experiment that does not have its sum."""
+    sums = read_sums(folder)
+    for name in sums.known:
+        path = below(folder, *name.split("/"))
+        try:
+            sums.check(path, untrusted.read_file(path, follow=False))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Restore it.") from None
+
+
+def forget_sums(folder: Path) -> None:
+    """Remove the sums of an experiment whose raw files are about to change."""
+    try:
+        (folder / SUMS_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(folder / SUMS_FILE, error) from None
+
+
+def write_sums(folder: Path, kept: Mapping[str, str] = NO_SUMS.known) -> None:
+    """Write the sums of an experiment's raw files, if it has any; those in `kept` are known."""
+    try:
+        text = text_of(folder, kept)
+    except OSError as error:
+        raise cannot_write(folder / SUMS_FILE, error) from None
+    if text:
+        write_atomically(folder / SUMS_FILE, text)
 
 
 def write_runs(path: Path, runs: Runs) -> None:
