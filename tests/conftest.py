@@ -5,13 +5,17 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from interlock.catalog import project as catalogs
 from interlock.measure import lock
 from tests.builders import ROOT
 
@@ -102,6 +106,14 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Give everything back: libraries complain of what they still find at the end of the process."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def each_file_of_the_catalog_is_parsed_once() -> Iterator[None]:
+    """Hundreds of tests read the same files: to parse TOML is half of what that takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogs, "tomllib", SimpleNamespace(loads=lru_cache(500)(tomllib.loads)))
+        yield
 
 
 @pytest.fixture

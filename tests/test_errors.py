@@ -79,13 +79,15 @@ def test_an_error_begins_with_its_file_and_its_key_or_option(error: InterlockErr
 
 
 def test_no_message_sends_a_user_to_the_source_code() -> None:
+    sources = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
     texts = [
-        (path.name, node.value)
-        for path in (ROOT / "src").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        (name, node.value)
+        for name, source in sources.items()
+        if "src/" in source  # in a comment it may stand
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    assert len(texts) > 1000
+    assert len(sources) > 100
     assert [(name, text) for name, text in texts if "src/interlock" in text] == []
 
 

@@ -27,14 +27,18 @@ def refused_writes(folder: Path) -> Iterator[str]:
 
 def hot_slower_than_cold(folder: Path) -> Iterator[str]:
     """What is in memory cannot take longer than what has to be read first, from the same file system."""
-    experiment = store.read_experiment(folder)
-    found = tables(experiment, *store.read_cells(folder, experiment))
-    seconds = {
-        (row.label, table.benchmark.name): row.seconds
-        for table in found
-        if table.workload.name == "import-stdlib"
-        for row in table.rows
-    }
+    whole = store.read_experiment(folder)
+    workloads = {name: one for name, one in whole.workloads.items() if name == "import-stdlib"}
+    experiment = whole.model_copy(
+        update={
+            "settings": whole.settings.model_copy(update={"workloads": list(workloads)}),
+            "workloads": workloads,
+            "cells": [cell for cell in whole.cells if cell.workload in workloads],
+            "limits": [cell for cell in whole.limits if cell.workload in workloads],
+        }
+    )
+    found = tables(experiment, store.read_cell_values(folder, experiment), {})
+    seconds = {(row.label, table.benchmark.name): row.seconds for table in found for row in table.rows}
     for (label, benchmark), cold in seconds.items():
         hot = seconds.get((label, "hot"))
         if benchmark == "cold" and hot and cold and hot > cold:

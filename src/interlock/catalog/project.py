@@ -307,7 +307,8 @@ def _load_table(root: Path, file: str, item: type[Item], extra: Callable[[str], 
 def _validate(root: Path, path: Path, item: type[Item], shape: type[BaseModel], name: str) -> Item:
     """Return an `item` of a file that must fit `shape`, which has no name: that is the file's own."""
     data = _read_toml(root, path)
-    _parse(root, path, shape, data)
+    if not data.keys() <= shape.model_fields.keys():
+        _parse(root, path, shape, data)  # refuses the first of the others
     return _parse(root, path, item, {**data, "name": name})
 
 

@@ -10,16 +10,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.ownership import Life
-from interlock.engine.registry.names import Registry
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import Built, EngineName, PackageSet
 from interlock.results.profiles import Method
+
+if TYPE_CHECKING:
+    from interlock.engine.registry.names import Registry  # it loads docker, which not every engine needs
 
 # What a sandbox has at most, swap included. What it writes to a tmpfs counts.
 MEMORY_BYTES = 2**30
