@@ -72,7 +72,7 @@ class InterlockError(Exception):
     def __init__(self, *, found: str, todo: str, file: str = "", key: str = "") -> None:
         self.file, self.key, self.found, self.todo = (shortened(printable(one)) for one in (file, key, found, todo))
         where = ", ".join(filter(None, (self.file, self._key_in_words())))
-        super().__init__(f"{where + ': ' if where else ''}{self.found.rstrip('.')}. {self.todo}")
+        super().__init__(f"{where + ': ' if where else ''}{self.found.rstrip('.')}.{self.todo and ' '}{self.todo}")
 
     def _key_in_words(self) -> str:
         """Return "key 'tag'" or '--to'; nothing where `found` names the option: 'missing option --to'."""

@@ -113,6 +113,11 @@ def printable(text: str) -> str:
     return HALF.sub("\ufffd", CONTROL.sub("", SEQUENCE.sub("", lines)))
 
 
+def printable_name(name: object) -> str:
+    """Return a file's name on one line: what is not printed stands as an escape, a byte that is no UTF-8 too."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(name))
+
+
 OUTPUTS = (1, 2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -304,3 +306,51 @@ def test_a_check_that_fails_is_json_on_both_streams(run: Run, file: Path) -> Non
     (line,) = Swapped.model_validate_json(out).lines
     assert code == Failure.model_validate_json(err).error.exit_code == 1
     assert TAG in line.problem
+
+
+ODD_NAMES = [b"a b", b"new\nline", b"lat\xe9n", b'quo"te\\', "Größe".encode()]
+
+
+@pytest.fixture
+def odd_names(tmp_path: Path) -> Path:
+    """A repository whose folders have odd names, with a FIFO and a symbolic link to itself."""
+    folder = tmp_path / "repository"
+    for name in ODD_NAMES:
+        place = folder / os.fsdecode(name)
+        place.mkdir(parents=True)
+        (place / "Dockerfile").write_text("FROM python:3.12-slim\n")
+    os.mkfifo(folder / "Dockerfile.fifo")
+    (folder / "Dockerfile").symlink_to("Dockerfile")
+    (folder / "a b" / "up").symlink_to("..")
+    return folder
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no patch")
+def test_names_of_any_bytes_are_printed_on_one_line_and_patch_reads_them(odd_names: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "interlock", "swap", str(odd_names), "--to", "cpython-3.14t"]
+    environment = os.environ | {"DOCKER_HOST": f"unix://{tmp_path}/none.sock", "PYTHONUTF8": "1"}
+    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+    named = [line for line in shown.stderr.decode("utf-8").splitlines() if "/repository/" in line]
+    assert len(named) == len(ODD_NAMES)
+    subprocess.run(["patch", "-p0", "-d", "/"], input=shown.stdout, check=True, capture_output=True)
+    assert [path.read_text().count("interlock: was") for path in odd_names.glob("*/Dockerfile")] == [1] * len(ODD_NAMES)
+
+
+@pytest.mark.parametrize("name", ["Dockerfile.fifo", "Dockerfile"])
+def test_a_fifo_is_not_waited_for(run: Run, odd_names: Path, name: str) -> None:
+    assert run(odd_names / name, "--to", "cpython-3.14t")[0] == 7
+
+
+def test_json_has_an_escape_for_a_byte_that_is_no_utf8(run: Run, odd_names: Path) -> None:
+    _, out, _ = run(odd_names, "--to", "cpython-3.14t", "--json")
+    changes = Swapped.model_validate_json(out).changes
+    assert sorted(Path(one.file).parent.name for one in changes) == sorted(
+        os.fsdecode(name).encode("utf-8", "backslashreplace").decode("utf-8") for name in ODD_NAMES
+    )
+
+
+def test_a_revert_where_nothing_was_swapped_is_one_sentence(run: Run, file: Path) -> None:
+    code, _, err = run(file, "--revert")
+    assert code == 1
+    assert err.removeprefix(f"error: {file}: ").count(".") <= 1
+    assert len(err.splitlines()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,12 +44,13 @@ from interlock.swap.files import Plan, PlannedFile, plan, remove_temporaries
 from interlock.swap.image_names import ImageLine, NewImage, is_local, new_image, parse_name
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
-from interlock.untrusted import printable
+from interlock.untrusted import printable, printable_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
 notes = PlainConsole(stderr=True)
 DEFAULT = Path("Dockerfile")
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
+QUOTED_IN_DIFF = re.compile(r'[\x00-\x1f\x7f"\\]')
 OTHERS = ("Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 
 
@@ -112,7 +114,7 @@ def swap_command(
         image, caveats = _resolve(str(to), profile)
 
         def swapped(path: Path, text: str) -> PlannedFile:
-            made = files.swapped_file(str(path), text, image, stage, paths=paths)
+            made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)
             return PlannedFile(path, text, made.text, made.warnings, made.paths)
 
         def ready(made: Plan) -> list[Caveat]:
@@ -163,17 +165,19 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
     """Take back the swaps of a file or of a folder's files; SwapError if one cannot be, after the others are."""
 
     def reverted(path: Path, text: str) -> PlannedFile:
-        return PlannedFile(path, text, files.reverted_file(str(path), text, stage))
+        return PlannedFile(path, text, files.reverted_file(printable_name(path), text, stage))
 
     made = plan(place, reverted, SWAP_COMMENT)
     if not made.changed and not made.left:
         raise SwapError(
-            file=str(place), found="no line has a comment 'interlock: was'", todo="Nothing has to be reverted."
+            file=printable_name(place),
+            found="nothing was swapped here, so there is nothing to take back",
+            todo="",
         )
     _apply(place, made, write, lambda _: [])
     if made.left:
         raise SwapError(
-            file=str(place),
+            file=printable_name(place),
             found=f"{len(made.left)} files with a swap's comments cannot be reverted",
             todo="Correct what is said of each above, and repeat the command.",
         )
@@ -194,18 +198,18 @@ def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], Sequenc
         changes = [_file_data(one) for one in made.changed]
         caveats = [_caveat_data(one) for one in of_all]
         left = [str(error) for error in made.left]
-        _print_json(Swapped(file=str(place), written=written, changes=changes, caveats=caveats, left=left))
+        _print_json(Swapped(file=_json_name(place), written=written, changes=changes, caveats=caveats, left=left))
         return
     for error in made.left:
         notes.print(Text(f"left      {error}"), soft_wrap=True)
     if written:
         many = f" ({len(made.changed)} files)" if place.is_dir() else ""
-        notes.print(Text(f"Written: {place}{many}. {then}".rstrip()), soft_wrap=True)
+        notes.print(Text(f"Written: {printable_name(place)}{many}. {then}".rstrip()), soft_wrap=True)
     elif made.changed:
         notes.print("Not written; --write applies it.", highlight=False)
     elif not made.left:
         what = "has that image already" if made.files else "names no Python image that could be swapped"
-        notes.print(Text(f"{place}: {what}."), soft_wrap=True)
+        notes.print(Text(f"{printable_name(place)}: {what}."), soft_wrap=True)
 
 
 def _try(made: Plan) -> None:
@@ -214,15 +218,24 @@ def _try(made: Plan) -> None:
     cache = ProjectPaths.find().cache
     for one in made.changed:
         if one.is_dockerfile:
-            notes.print(Text(f"try       {one.path}: building"), soft_wrap=True)
+            notes.print(Text(f"try       {printable_name(one.path)}: building"), soft_wrap=True)
             went = build_and_start(containers, one.path, one.after, cache, lambda _: None)
-            notes.print(Text(f"try       {one.path}: {went}"), soft_wrap=True)
+            notes.print(Text(f"try       {printable_name(one.path)}: {went}"), soft_wrap=True)
 
 
 def _diff(one: FileChange) -> str:
     """Return a unified diff, for `patch`."""
-    lines = difflib.unified_diff(_lines(one.before), _lines(one.after), str(one.path), str(one.path))
+    name = _name_in_diff(str(one.path))
+    lines = difflib.unified_diff(_lines(one.before), _lines(one.after), name, name)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _name_in_diff(name: str) -> str:
+    """Return a name as `patch` reads it: in quotes if it ends the line or has quotes, and ended if it has blanks."""
+    if QUOTED_IN_DIFF.search(name):
+        quoted = QUOTED_IN_DIFF.sub(lambda found: "\\" + format(ord(found[0]), "03o"), name)
+        return f'"{quoted}"'
+    return f"{name}\t" if " " in name else name
 
 
 def _print_diff(one: FileChange) -> None:
@@ -249,7 +262,12 @@ def _file_data(one: PlannedFile) -> SwappedFile:
     diff = _diff(one).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     caveats = [_caveat_data(found) for found in by_weight(found for found in one.warnings if found.line)]
     versions = [SwapVersion(**vars(found)) for found in one.paths]
-    return SwappedFile(file=str(one.path), diff=diff, caveats=caveats, versions=versions)
+    return SwappedFile(file=_json_name(one.path), diff=diff, caveats=caveats, versions=versions)
+
+
+def _json_name(path: Path) -> str:
+    """Return a file's name, in which escapes stand for bytes that are no UTF-8: JSON has none."""
+    return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _caveat_data(one: Caveat) -> SwapCaveat:
@@ -265,10 +283,10 @@ def _print_caveats(made: Plan, of_all: Sequence[Caveat]) -> None:
     """Print what each file's change may break, and then once what is to know of all of them."""
     for file in made.files:
         for one in by_weight(one for one in file.warnings if one.line):
-            _print_caveat(one, f"{file.path}:{one.line}: ")
+            _print_caveat(one, f"{printable_name(file.path)}:{one.line}: ")
         for found in dict.fromkeys(file.paths):
             state = "edited" if found.edited else f"stays: {found.reason}" if found.reason else "stays without --paths"
-            line = f"path      {file.path}:{found.line}: {found.old} -> {found.new} ({state})"
+            line = f"path      {printable_name(file.path)}:{found.line}: {found.old} -> {found.new} ({state})"
             notes.print(Text(line), soft_wrap=True)
     for one in of_all:
         _print_caveat(one, "")
@@ -392,21 +410,23 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
 
     def looked_at(path: Path, text: str) -> PlannedFile:
         whole = files.lines_to_swap if to or stage else lambda file, text, _: files.swapped_lines(file, text)
-        found[path] = whole(str(path), text, stage)
-        swapped[path] = {one.line for one in files.swapped_lines(str(path), text)}
+        found[path] = whole(printable_name(path), text, stage)
+        swapped[path] = {one.line for one in files.swapped_lines(printable_name(path), text)}
         return PlannedFile(path, text, text)
 
     left = plan(place, looked_at).left
     lines = [(path, one) for path, some in found.items() for one in some]
     if not lines:
         raise SwapError(
-            file=str(place), found="no line of it was swapped", todo="Give the expected variant with --to VARIANT."
+            file=printable_name(place),
+            found="no line of it was swapped",
+            todo="Give the expected variant with --to VARIANT.",
         )
     digests = _digests(
         [one.image for path, one in lines if files.interlock_tag(one.image, swapped=one.line in swapped[path])]
     )
     checked = [
-        CheckedLine(file=str(path), line=one.line, image=one.image, problem=problem)
+        CheckedLine(file=_json_name(path), line=one.line, image=one.image, problem=problem)
         for path, some in found.items()
         for one, problem in files.line_problems(some, expected, digests, swapped[path])
     ]
@@ -417,13 +437,13 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
     if problems:
         variant = to or "VARIANT"
         raise SwapError(
-            file=str(place),
+            file=printable_name(place),
             found=f"{problems} of {len(lines)} image lines have another image",
             todo=f"Update them: interlock swap {place} --to {variant} --write",
         )
     if unsigned := sum(bool(one.problem) for one in checked):
         raise SwapError(
-            file=str(place),
+            file=printable_name(place),
             found=f"{unsigned} of {len(lines)} image lines have an image that is not signed by this key",
             todo="Sign them where they are built: `interlock push --key FILE`.",
         )
@@ -432,14 +452,14 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
 def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[SwapError]) -> None:
     """Print the lines with a problem and the files that were left, or that all is up to date."""
     if notes.quiet:
-        _print_json(Swapped(file=str(place), lines=list(checked), left=[str(error) for error in left]))
+        _print_json(Swapped(file=_json_name(place), lines=list(checked), left=[str(error) for error in left]))
         return
-    wrong = [f"{one.file}:{one.line}: {one.problem}" for one in checked if one.problem]
+    wrong = [f"{printable_name(one.file)}:{one.line}: {one.problem}" for one in checked if one.problem]
     for said in (*wrong, *map(str, left)):
         notes.print(Text(said), soft_wrap=True)
     if not wrong:
         images = ", ".join(dict.fromkeys(one.image for one in checked))
-        notes.print(Text(f"{place}: {images}: up to date."), soft_wrap=True)
+        notes.print(Text(f"{printable_name(place)}: {images}: up to date."), soft_wrap=True)
 
 
 def _signatures_checked(

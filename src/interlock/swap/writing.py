@@ -13,6 +13,7 @@ from pathlib import Path
 
 from interlock import untrusted
 from interlock.errors import StoreError
+from interlock.untrusted import printable_name
 
 # The new text of a file until it takes its place; one whose writer was killed stays until the next write.
 TEMPORARY = re.compile(r"\..+\.interlock-[a-z0-9_]{8}")
@@ -29,17 +30,21 @@ class FileChange:
 
 def read_file(path: Path) -> str:
     """Return a user's file as text; bytes that are not UTF-8 are written back as they were."""
+    if path.is_fifo():  # it would be waited for
+        raise StoreError(file=printable_name(path), found="is a FIFO, not a file", todo="Name a file.")
     try:
         data = untrusted.read_bytes(path, untrusted.MOST_TEXT)
     except OSError as error:
         raise StoreError(
-            file=str(path),
+            file=printable_name(path),
             found=f"cannot be read: {error.strerror or error}",
             todo="Check its path and its permissions.",
         ) from None
     if b"\0" in data:
         raise StoreError(
-            file=str(path), found="is not UTF-8 text (it has zero bytes)", todo="Save it as UTF-8, as builders require."
+            file=printable_name(path),
+            found="is not UTF-8 text (it has zero bytes)",
+            todo="Save it as UTF-8, as builders require.",
         )
     return data.decode("utf-8", "surrogateescape")
 
@@ -86,7 +91,7 @@ def _written_beside(change: FileChange) -> Iterator[tuple[Path, Path]]:
 def _unwritable(path: Path, error: OSError, written: int, many: int) -> StoreError:
     left = f"{written} of {many} files are written: take them back with --revert --write, or repeat the command"
     return StoreError(
-        file=str(path),
+        file=printable_name(path),
         found=f"cannot be written: {error.strerror or error}",
         todo=f"Check the permissions and free space of its folder; {left if written else 'no file is changed'}.",
     )
@@ -96,7 +101,7 @@ def _require_unchanged(change: FileChange) -> None:
     """Raise StoreError if somebody else has changed the file since it was read."""
     if read_file(change.path) != change.before:
         raise StoreError(
-            file=str(change.path),
+            file=printable_name(change.path),
             found="was changed by another program since it was read; no file is changed",
             todo="Repeat the command.",
         )
