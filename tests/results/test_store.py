@@ -60,8 +60,9 @@ def test_a_file_with_a_number_that_is_no_measurement_is_an_error_that_names_it(
     path.write_text(suite_text())
     assert store.read_values(path)["pass"].processes == [[1.0]]
     path.write_text(suite_text(**changes))
-    with pytest.raises(StoreError, match=r"locks\.json"):
+    with pytest.raises(StoreError, match=r"locks\.json") as caught:
         store.read_values(path)
+    assert "\n" not in str(caught.value)
 
 
 FULL_DISK = """

@@ -297,9 +297,17 @@ def read_values(
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise StoreError(
             file=str(path),
-            found=f"not a pyperf file of this tool ({type(error).__name__}: {error})",
+            found=f"not a pyperf file of this tool ({_in_words(error)})",
             todo="Restore it, or remove it: all other cells are read without it.",
         ) from None
+
+
+def _in_words(error: Exception) -> str:
+    """Return an error in one line: pydantic's has several, with an address on the web."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{type(error).__name__}: {error}" if not isinstance(error, OSError) else error.strerror or str(error)
 
 
 def read_profiles(path: Path, sums: Sums = NO_SUMS) -> dict[str, BenchmarkProfile]:
