@@ -116,6 +116,14 @@ def each_file_of_the_catalog_is_parsed_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nobody_waits_for_the_disk() -> Iterator[None]:
+    """What tests write need not outlive a crash of the machine: they would wait thousands of times for its disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture
 def alone_on_the_machine() -> Iterator[None]:
     """While no experiment or trial measures here: a test that traces takes the lock that they take."""
