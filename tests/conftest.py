@@ -46,7 +46,10 @@ RUNNING = tuple(
     f"tests/integration/test_{name}.py" for name in ("audit", "service", "host_engine", "cells", "downloads")
 )
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
-LONGEST = (EXPERIMENTS, ENGINE, BROWSER, "tests/fleet/test_playbooks.py", "tests/test_playbooks.py")
+LONGEST = (
+    *(EXPERIMENTS, ENGINE, BROWSER),
+    *(f"tests/{name}.py" for name in ("fleet/test_playbooks", "test_playbooks", "workloads/test_download")),
+)
 
 
 def group_of(nodeid: str) -> str:
