@@ -159,7 +159,7 @@ def test_any_devcontainer_is_swapped_so_that_it_comes_back_or_refused(name: str,
 def test_a_platform_that_the_new_image_is_not_for_is_told(file: str, text: str, line: int) -> None:
     for platforms, told in ((("linux/amd64",), [line]), (("linux/amd64", "linux/arm64"), []), ((), [])):
         result = swapped_file(file, text, replace(PLAIN, platforms=platforms), None, paths=False)
-        assert [one.line for one in result.warnings if "is built for linux/arm64" in one.text] == told
+        assert [one.line for one in result.warnings if "is for linux/arm64" in one.text] == told
 
 
 MATRIX = """\
@@ -416,3 +416,62 @@ def test_yaml_that_the_parser_gives_up_on_is_refused_with_a_sentence(monkeypatch
 def test_a_number_of_5000_digits_is_none(text: str) -> None:
     with suppress(SwapError):
         swapped_file("Dockerfile", text, PLAIN, None, paths=True)
+
+
+PODS = """\
+apiVersion: batch/v1
+kind: CronJob
+spec:
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          {}
+          initContainers: [{{image: "python:3.13-slim"}}]
+          containers:
+          - image: python:3.13-slim
+"""
+AFFINITY = (
+    "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+    "[{matchExpressions: [{key: kubernetes.io/arch, operator: %s, values: [amd64, arm64]}]}]}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        ("nodeSelector: {kubernetes.io/arch: arm64, disk: ssd}", [9, 11]),
+        ("nodeSelector: {kubernetes.io/arch: amd64}", []),
+        ("nodeSelector: null", []),
+        (AFFINITY % "In", [9, 11]),
+        (AFFINITY % "NotIn", []),
+        ("affinity: {nodeAffinity: [x]}", []),
+    ],
+)
+def test_a_pod_for_nodes_of_another_architecture_is_told(asked: str, lines: list[int]) -> None:
+    text = PODS.format(asked)
+    for platforms in (("linux/amd64",), ("linux/amd64", "linux/arm64"), ()):
+        result = swapped_file("pod.yml", text, replace(PLAIN, platforms=platforms), None, paths=False)
+        breaks = [one.line for one in result.warnings if one.weight is Weight.BREAKS]
+        assert breaks == (lines if len(platforms) == 1 else [])
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "lines"),
+    [
+        ("ci.yml", "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04-arm\n    container: python:3.13-slim\n", [5]),
+        ("ci.yml", "on: push\njobs:\n  a:\n    runs-on: [self-hosted, ARM64]\n    container: python:3.13-slim\n", [5]),
+        ("ci.yml", "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    container: python:3.13-slim\n", []),
+        (".gitlab-ci.yml", "a:\n  tags: [saas-linux-small-arm64]\n  image: python:3.13-slim\n  script: [x]\n", [3]),
+        (".gitlab-ci.yml", "a:\n  tags: [alarm, docker]\n  image: python:3.13-slim\n  script: [x]\n", []),
+    ],
+)
+def test_a_job_for_runners_of_another_architecture_is_told(file: str, text: str, lines: list[int]) -> None:
+    result = swapped_file(file, text, replace(PLAIN, platforms=("linux/amd64",)), None, paths=False)
+    assert [one.line for one in result.warnings if one.weight is Weight.BREAKS] == lines
+
+
+def test_an_image_that_a_variable_chooses_is_told_beside_what_is_swapped() -> None:
+    text = "image: python:3.13-slim\nt:\n  image: python:$PY-slim\n  script: [x]\nd:\n  image: $X\n  script: [x]\n"
+    result = swapped_file(".gitlab-ci.yml", text, PLAIN, None, paths=False)
+    assert [(one.line, one.weight) for one in result.warnings] == [(3, Weight.KNOW)]

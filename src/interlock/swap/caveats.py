@@ -181,9 +181,10 @@ def _other_python(old: ImageLine, to: NewImage) -> str:
 def other_platform(line: ImageLine, asked: Sequence[str], to: NewImage) -> Iterator[Caveat]:
     """Yield that a line asks, by itself or by its image's namespace, for a platform that the new image is not for."""
     namespace = line.python.name.repository.split("/")[0] if line.python else ""
-    wanted = next((one for one in [*asked, OF_NAMESPACE.get(namespace, "")] if one and "$" not in one), None)
-    if to.platforms and wanted is not None and wanted.removesuffix("/v8") not in to.platforms:
-        yield Caveat(line.line, f"is built for {wanted}, and {is_for(to)}", Weight.BREAKS)
+    wanted = [one for one in [*asked, OF_NAMESPACE.get(namespace, "")] if one and "$" not in one]
+    missing = [one for one in wanted if one.removesuffix("/v8") not in to.platforms]
+    if to.platforms and missing:
+        yield Caveat(line.line, f"is for {missing[0]}, and {is_for(to)}", Weight.BREAKS)
 
 
 def is_for(to: NewImage) -> str:

@@ -55,6 +55,7 @@ class Scope:
 
     span: Span
     uses: tuple[Use, ...] = ()
+    platforms: tuple[str, ...] = ()  # of the nodes or runners that it is for
 
 
 @dataclass(frozen=True)
@@ -186,19 +187,21 @@ def swapped_entries(manifest: ImageManifest, chosen: Iterable[int], to: NewImage
 
 def _scope_caveats(text: str, entry: ImageEntry, to: NewImage) -> Iterator[Caveat]:
     """Yield what a service or a container asks for and runs that the new image is not for or does not have."""
-    yield from other_platform(
-        entry, [one for scope in entry.scopes for one in PLATFORM.findall(scope.span.of(text))], to
-    )
+    asked = [one for scope in entry.scopes for one in (*PLATFORM.findall(scope.span.of(text)), *scope.platforms)]
+    yield from other_platform(entry, asked, to)
     uses = [use for scope in entry.scopes for use in scope.uses]
     yield from use_caveats(uses, entry.python, to)
     yield from other_pythons(uses, entry.python, to)
 
 
 def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:
-    """Yield the images that a workflow's expression chooses: `python:${{ matrix.python }}`."""
+    """Yield the images that an expression or a variable chooses: `python:${{ matrix.python }}`, `python:$PY-slim`."""
     for entry in manifest.entries:
-        if EXPRESSION in entry.image and NAMES_PYTHON.search(entry.image):
-            text = f"{entry.image} stays: an expression of the workflow chooses it"
+        if entry.missing is not None and NAMES_PYTHON.search(entry.image):
+            chooser = (
+                "an expression of the workflow" if entry.missing == EXPRESSION else f"the variable {entry.missing}"
+            )
+            text = f"{entry.image} stays: {chooser} chooses it"
             yield Caveat(entry.line, text, Weight.KNOW)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
@@ -34,6 +34,10 @@ RUN_KEYS = (
     (("test",), " "),
     *(((key,), "\n") for key in ("run", "script", "source", "before_script", "after_script")),
 )
+# Where a pod says which nodes it is for, and a job which runners, with the names of those for ARM.
+ARCHITECTURE = "kubernetes.io/arch"
+RUNNERS = ("runs-on", "tags")
+RUNNER_OF_ARM = re.compile(r"(?:^|-)(?:arm64|arm|aarch64)(?:-|$)", re.IGNORECASE)
 NamedImage = tuple[str | None, ScalarNode, Node]
 
 
@@ -44,13 +48,17 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     if services:
         found = [one for node in services for one in _service_images(node)]
         inline = tuple(block for node in services for block in _inline_dockerfiles(text, node))
-        return ImageManifest(text, "service", "#", _entries(text, found, file), tuple(_built(services)), inline)
+        return ImageManifest(
+            text, "service", "#", _entries(text, documents, found, file), tuple(_built(services)), inline
+        )
     if any(_get(document, "apiVersion") is not None and _get(document, "kind") is not None for document in documents):
         found = [one for document in documents for one in _container_images(document, set())]
-        return ImageManifest(text, "container", "#", _entries(text, found, file), _other_images(documents, found))
+        return ImageManifest(
+            text, "container", "#", _entries(text, documents, found, file), _other_images(documents, found)
+        )
     if any(map(_is_ci, documents)):
         found = [one for document in documents for one in _job_images(document)]
-        return ImageManifest(text, "job", "#", _entries(text, found, file), _other_images(documents, found))
+        return ImageManifest(text, "job", "#", _entries(text, documents, found, file), _other_images(documents, found))
     raise SwapError(
         file=file,
         found="is no compose file (services), Kubernetes manifest (apiVersion, kind), or pipeline of GitHub or GitLab",
@@ -247,21 +255,58 @@ def _container_images(node: Node | None, seen: set[int]) -> Iterator[NamedImage]
             yield from _container_images(value, seen)
 
 
-def _entries(text: str, found: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
+def _entries(text: str, documents: Sequence[Node], found: list[NamedImage], file: str) -> tuple[ImageEntry, ...]:
     """Return one entry for each position: services that share an image by an anchor have one."""
     by_start: dict[int, list[NamedImage]] = {}
     for one in found:
         by_start.setdefault(one[1].start_mark.index, []).append(one)
+    platforms = dict(_platforms(documents, set()))
     all_scopes = {id(scope) for _, _, scope in found}
     entries = []
     for index, (_, same) in enumerate(sorted(by_start.items())):
         name, image, _ = same[0]
         scopes = [
-            Scope(Span(node.start_mark.index, node.end_mark.index), tuple(_uses(node, all_scopes - {id(node)})))
+            Scope(
+                Span(node.start_mark.index, node.end_mark.index),
+                tuple(_uses(node, all_scopes - {id(node)})),
+                tuple(platforms.get(id(node), ())),
+            )
             for node in {id(scope): scope for _, _, scope in same}.values()
         ]
         entries.append(make_entry(text, index, name, _image_span(text, image, file), scopes))
     return tuple(entries)
+
+
+def _platforms(nodes: Iterable[Node], seen: set[int]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the containers and jobs that are meant for nodes or runners of an architecture, and its platforms."""
+    for node in nodes:
+        if id(node) in seen or not isinstance(node, MappingNode | SequenceNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, SequenceNode):
+            yield from _platforms(node.value, seen)
+            continue
+        runners = [one for key in RUNNERS for one in _texts(_get(node, key))]
+        yield id(node), ["linux/arm64" for one in runners if RUNNER_OF_ARM.search(one)]
+        for key, _ in node.value:
+            held = _get(node, str(key.value)) if str(key.value) in LISTS_OF_CONTAINERS else None
+            for container in held.value if isinstance(held, SequenceNode) else []:
+                yield id(container), [f"linux/{one}" for one in _architectures(node)]
+        yield from (found for found in _platforms((value for _, value in node.value), seen) if found[1])
+
+
+def _architectures(pod: Node) -> Iterator[str]:
+    """Yield the architectures of nodes that a pod asks for, or accepts."""
+    chosen = _get(_get(pod, "nodeSelector"), ARCHITECTURE)
+    if isinstance(chosen, ScalarNode):
+        yield str(chosen.value)
+    required = _get(_get(_get(pod, "affinity"), "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = _get(required, "nodeSelectorTerms")
+    for term in terms.value if isinstance(terms, SequenceNode) else []:
+        expressions = _get(term, "matchExpressions")
+        for one in expressions.value if isinstance(expressions, SequenceNode) else []:
+            if [*_texts(_get(one, "key")), *_texts(_get(one, "operator"))] == [ARCHITECTURE, "In"]:
+                yield from _texts(_get(one, "values"))
 
 
 def _uses(node: Node, seen: set[int]) -> Iterator[Use]:
@@ -285,6 +330,12 @@ def _uses(node: Node, seen: set[int]) -> Iterator[Use]:
             yield Use(action.start_mark.line + 1, " ".join([str(action.value), *pairs]), STEP)
         for value in values.values():
             yield from _uses(value, seen)
+
+
+def _texts(node: Node | None) -> list[str]:
+    """Return a text, or those of a list."""
+    parts = node.value if isinstance(node, SequenceNode) else [node]
+    return [str(part.value) for part in parts if isinstance(part, ScalarNode)]
 
 
 def _said(node: Node, between: str) -> str:
