@@ -52,6 +52,11 @@ UPON = """[...document.querySelectorAll('.chart svg')].flatMap(svg => {
     });
     return found;
 })"""
+# The words of legends that their chart cuts off.
+CUT = """[...document.querySelectorAll('.chart svg')].flatMap(svg =>
+    [...svg.querySelectorAll('.role-legend text')].filter(text =>
+        text.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1
+    ).map(text => `${svg.closest('[data-chart]').dataset.chart}: ${text.textContent}`))"""
 WIDTH = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
@@ -64,6 +69,7 @@ class Look:
     marks: list[tuple[str, int]]
     beyond: list[str]
     upon: list[str]
+    cut: list[str]
     widths_px: tuple[int, int]  # the page's and the window's
 
 
@@ -74,7 +80,7 @@ def looks(windows: Open) -> Callable[[str, str], Look]:
     @cache
     def look(rows: str, width: str) -> Look:
         window = shared_window(windows, rows, width)
-        found = [window.page.evaluate(script) for script in (MARKS, BEYOND, UPON, WIDTH)]
+        found = [window.page.evaluate(script) for script in (MARKS, BEYOND, UPON, CUT, WIDTH)]
         return Look(list(window.messages), list(window.requested), *found)
 
     return look
@@ -111,6 +117,10 @@ def test_no_chart_reaches_beyond_its_place(seen: Look) -> None:
 
 def test_texts_of_a_chart_do_not_lie_upon_each_other(seen: Look) -> None:
     assert seen.upon == []
+
+
+def test_no_word_of_a_legend_is_cut_off(seen: Look) -> None:
+    assert seen.cut == []
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -298,6 +308,34 @@ def test_a_link_to_what_is_folded_unfolds_it(opened: Open) -> None:
     assert window.page.locator('[data-chart="memory"] svg').count() == 0
     window.page.get_by_role("link", name="Memory and size").click()
     window.page.locator('[data-chart="memory"] svg').wait_for()
+
+
+# Whether the label of the filter is what is seen at each fifth of its width, with the heat map's names behind it.
+UNCOVERED = """() => {
+    const corner = document.querySelector('.heat thead tr:last-child th');
+    window.scrollTo(0, corner.getBoundingClientRect().top + window.scrollY + 20);
+    const label = document.querySelector('.tools label');
+    const box = label.getBoundingClientRect();
+    return [0, 1, 2, 3, 4].map(fifth => document.elementFromPoint(
+        box.x + 4 + fifth * (box.width - 8) / 5, box.y + 3)).map(one => label.contains(one) || one.matches('.tools'));
+}"""
+
+
+def test_what_stays_of_a_table_does_not_cover_the_filter(opened: Open) -> None:
+    window = opened("57 rows", drawn=False)
+    window.page.wait_for_selector("html[data-ready]", state="attached")
+    window.page.add_style_tag(content="html { scroll-behavior: auto !important; }")
+    assert window.page.evaluate(UNCOVERED) == [True] * 5
+
+
+@pytest.mark.parametrize(("width", "screen_px"), [("desk", 900), ("phone", 800)])
+def test_the_answer_is_in_the_first_screen_and_before_the_contents(opened: Open, width: str, screen_px: int) -> None:
+    window = opened("57 rows", width, drawn=False)
+    window.page.wait_for_selector("html[data-ready]", state="attached")
+    script = "['#answer', 'nav'].map(one => document.querySelector(one).getBoundingClientRect())"
+    answer, contents = window.page.evaluate(script)
+    assert answer["bottom"] <= contents["top"]
+    assert answer["bottom"] <= screen_px
 
 
 def test_a_core_set_is_ten_screens_at_most_before_anything_is_unfolded(opened: Open) -> None:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from interlock.analysis.pick.sentences import provenance, ratio_text, recommendation
+from interlock.analysis.pick.sentences import as_measured, provenance, ratio_text, recommendation
 from interlock.results.answers import Contender, Costs, Needed, Pick, Recommendation, Standing
 
 STYLES = {
@@ -147,6 +147,8 @@ def _needed_text(one: Needed, baseline: str) -> str:
 
 
 def _recommended(one: Recommendation, baseline: str) -> Iterator[tuple[str, str]]:
+    if measured := as_measured(one):
+        yield "gain", measured
     yield "cost", f"{_costs(one.costs)}, compared with {baseline}"
     for risk in one.risks:
         yield "risk", risk

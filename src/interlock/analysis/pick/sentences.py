@@ -30,7 +30,7 @@ def recommendation(pick: Pick) -> str:
     if chosen is None:
         return f"STAY with {pick.baseline}: {_nothing_faster(pick)}."
     row = next(one for one in pick.contenders if one.label == chosen.label)
-    gain = f"{_gain(pick, chosen)}, {costs_text(chosen.costs)}"
+    gain = f"{throughput_text(chosen.gain, cpus_text(pick.measured_cpus))}, {costs_text(chosen.costs)}"
     if row.standing is Standing.FASTER:
         return f"SWITCH from {pick.baseline} to {chosen.label}: {gain}."
     why = next((one.reasons[0] for one in pick.excluded if one.label == pick.baseline), "it was not measured")
@@ -40,11 +40,12 @@ def recommendation(pick: Pick) -> str:
     )
 
 
-def _gain(pick: Pick, chosen: Recommendation) -> str:
-    """Return the gain as it is announced, and what was measured if that is not the same."""
-    words = throughput_text(chosen.gain, cpus_text(pick.measured_cpus))
+def as_measured(chosen: Recommendation) -> str:
+    """Return what was measured and why less is announced; empty if the figure is the same."""
     measured = percent(chosen.measured_gain.estimate)
-    return words if percent(chosen.gain.estimate) == measured else f"{words}, measured {measured:+d} %"
+    if percent(chosen.gain.estimate) == measured:
+        return ""
+    return f"The measured gain is {measured:+d} %: the best of several looks better than it is"
 
 
 def _nothing_faster(pick: Pick) -> str:

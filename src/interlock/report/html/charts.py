@@ -317,7 +317,8 @@ class _Dots:
     """Dots with intervals, one in each row, over the band in which two are the same."""
 
     frame: Sequence[Record]
-    colour: alt.Color
+    by: str  # the field that gives the colour, and the colour of each of its words
+    colours: Mapping[str, str]
     title: str
     tips: Mapping[str, str]
     band: float = 1.0
@@ -331,7 +332,9 @@ class _Dots:
 def _dots(layout: Layout, *, what: _Dots) -> Drawing:
     scale, band = what.scale, what.band
     x = partial(alt.X, scale=scale)
-    place: dict[str, Any] = {"y": y_of(layout), "color": what.colour, "tooltip": tips(what.tips)}
+    # In one line the legend would be wider than a phone.
+    colour = alt.Color(what.by, scale=scaled(what.colours), legend=alt.Legend(columns=3 if layout.narrow else 0))
+    place: dict[str, Any] = {"y": y_of(layout), "color": colour, "tooltip": tips(what.tips)}
     lone = alt.Chart(alt.InlineData([{"from": 1 / band, "one": 1, "to": band}]))
     edge = lone.mark_rule(color=token("band-edge"), strokeDash=[3, 3])
     shaded = [
@@ -364,7 +367,8 @@ def summary_chart(tables: Sequence[Table], frame: Sequence[Record]) -> Chart | N
     said = {"variant": "variant", "text": "mean ratio", "counted": "benchmarks", "faster": "faster", "slower": "slower"}
     what = _Dots(
         frame=has,
-        colour=alt.Color("side:N", scale=scaled(SIDE_COLOURS), legend=alt.Legend()),
+        by="side:N",
+        colours=SIDE_COLOURS,
         title=f"time as a multiple of {baseline}'s",
         tips={**said, "same": "same", "undecided": "undecided"},
     )
@@ -385,7 +389,8 @@ def benchmark_chart(table: Table, frame: Sequence[Record]) -> Chart | None:
     said = {"variant": "variant", "value_text": table.benchmark.metric.label, "text": "ratio", "said": "verdict"}
     what = _Dots(
         frame=has,
-        colour=alt.Color("verdict:N", scale=scaled(VERDICT_COLOURS), legend=alt.Legend()),
+        by="verdict:N",
+        colours=VERDICT_COLOURS,
         title=f"time as a multiple of {table.baseline}'s",
         tips={**said, "control_text": "to its control", "state": "state"},
         band=1 + margin,
@@ -472,7 +477,7 @@ def _claims(layout: Layout, *, frame: Sequence[Record]) -> Drawing:
     x, y = partial(alt.X, scale=scale), y_of(layout, "claim")
     found = {one["verdict"] for one in frame}
     colours = {verdict.value: colour for verdict, colour in CLAIM_COLOURS.items() if verdict in found}
-    colour = alt.Color("verdict:N", scale=scaled(colours), legend=alt.Legend())
+    colour = alt.Color("verdict:N", scale=scaled(colours), legend=alt.Legend(columns=2 if layout.narrow else 0))
     said = tips({"claim": "claim", "published": "published", "text": "ours", "verdict": "verdict"})
     mine: dict[str, Any] = {"y": y, "color": colour, "tooltip": said}
     drop: dict[str, Any] = {"yOffset": layout.mark_dy}

@@ -22,7 +22,14 @@ import vl_convert
 
 from interlock.analysis.claims import ClaimVerdict, Finding, allowed_range, figure_text
 from interlock.analysis.comparison import Table
-from interlock.analysis.pick.sentences import best_text, costs_text, cpus_text, percent, throughput_text
+from interlock.analysis.pick.sentences import (
+    as_measured,
+    best_text,
+    costs_text,
+    cpus_text,
+    percent,
+    throughput_text,
+)
 from interlock.catalog.claims import Bound, Claim
 from interlock.catalog.project import cache_folder
 from interlock.report import experiment as report
@@ -289,10 +296,11 @@ def facts(opening: Opening) -> list[tuple[str, str]]:
         ]
     others = [one.label for one in pick.contenders if one.rank is Rank.OPEN and one.label != chosen.label]
     as_good = f" Not shown to differ from it: {', '.join(others)}." if others else ""
+    measured = f" {said}." if (said := as_measured(chosen)) else ""
     return [
         ("Which interpreter", chosen.label),
         ("Why", f"{throughput_text(chosen.gain, cpus)}, by {by}."),
-        ("How sure", f"With 95 % confidence the gain is {gain_interval(chosen.gain)}.{as_good}"),
+        ("How sure", f"With 95 % confidence the gain is {gain_interval(chosen.gain)}.{measured}{as_good}"),
         ("At what cost", f"{costs_text(chosen.costs)}."),
     ]
 
