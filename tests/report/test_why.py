@@ -18,6 +18,7 @@ from interlock.results.profiles import (
     PhaseCounts,
     Site,
 )
+from interlock.untrusted import CONTROL
 
 INSIDE, USER = "/lib/threading.py:355 Condition.wait", "/app/<b>.py:3 f"
 WAIT = Site(
@@ -78,6 +79,13 @@ def test_a_flame_graph_is_xml_whose_layers_are_as_wide_as_the_image(sites: list[
     lowest = max((float(one.attrib["y"]) for one in boxes), default=0.0)
     widths = [float(one.attrib["width"]) for one in boxes if float(one.attrib["y"]) == lowest]
     assert sum(widths) == (1200 if sites else 0)
+
+
+def test_a_flame_graph_is_xml_whatever_a_program_calls_its_files() -> None:
+    named = WAIT.model_copy(update={"python": ["a\x1b[2J\x00\u202eb.py:1 f"]})
+    text = flame_svg("a", LockSites(units=1, ns=1, sites=[named]))
+    assert ElementTree.fromstring(text) is not None  # noqa: S314  our own
+    assert CONTROL.search(text) is None
 
 
 def test_a_service_that_stands_still_says_so_first() -> None:

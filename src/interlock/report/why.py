@@ -10,6 +10,7 @@ from html import escape
 from interlock.analysis.lock_sites import Cost, costs_by, differences
 from interlock.report.tables import Section, figure_text
 from interlock.results.profiles import Acquires, Acquisitions, BenchmarkProfile, LockSites, Pauses, Site
+from interlock.untrusted import printable
 
 SHOWN, IN_REPORT = 10, 3
 COST_COLUMNS = ("calls", "ms", "longest ms", "woke nobody")
@@ -234,7 +235,7 @@ def flame_svg(title: str, found: LockSites) -> str:
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT - 1}" fill="hsl({hue},75%,{shade}%)"/>'
             f"{label}</g>"
         ]
-    return "\n".join([*lines, "</svg>", ""])
+    return printable("\n".join([*lines, "</svg>", ""]))
 
 
 def _layers(site: Site) -> Iterator[str]:

@@ -20,6 +20,7 @@ from interlock.catalog.claims import Bound
 from interlock.report.html import frames as figures
 from interlock.report.html import page
 from interlock.report.opening import NOT_KNOWN, Opening
+from interlock.untrusted import CONTROL
 from tests.builders import make_cell, make_claim
 from tests.picks import make_pick
 from tests.reports import CANNOT, FIVE, VARIANTS, example, reference
@@ -50,6 +51,25 @@ def without_scripts(text: str) -> str:
 
 def example_body() -> str:
     return without_scripts(example_page())
+
+
+STEERS = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202ehello"
+
+
+def test_a_page_has_no_control_character_and_no_mark_of_direction() -> None:
+    experiment, tables, findings = example()
+    changes = {
+        "warnings": [STEERS],
+        "ended_by": STEERS,
+        "command": STEERS,
+        "host": {**experiment.host, "cpu": STEERS, "system": STEERS},
+        "cells": [make_cell(one, outcome=experiment.cells[0].outcome, notes=[STEERS]) for one in VARIANTS],
+    }
+    text = page.page(experiment.model_copy(update=changes), tables, findings)
+    body = without_scripts(text) + json.dumps(payload_of(text), ensure_ascii=False)
+    assert "hello" in body
+    assert CONTROL.search(body) is None
+    assert "owned" not in body
 
 
 @pytest.mark.parametrize("name", ["a", "b"])

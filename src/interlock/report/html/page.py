@@ -65,6 +65,7 @@ from interlock.report.tables import Section, one_line
 from interlock.results import store
 from interlock.results.answers import Decision, Estimate, Rank
 from interlock.results.experiments import Experiment, State
+from interlock.untrusted import printable
 
 LONG_WARNING = 220
 SIGNIFICANT_DIGITS = 6
@@ -116,6 +117,8 @@ def page(
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("interlock.report.html"),
         autoescape=True,
+        # Of what is safe already the template has the text itself, or it was looked at before.
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -228,7 +231,7 @@ def payload(
         "charts": {chart.name: _chart(chart) for chart in drawn},
         "tables": tables_behind(drawn, texts | dict(frames)),
     }
-    return json.dumps(_rounded(data), separators=(",", ":"), allow_nan=False)
+    return json.dumps(_shown(data), separators=(",", ":"), allow_nan=False)
 
 
 def _packed(frame: Frame) -> dict[str, Any]:
@@ -251,13 +254,16 @@ def _chart(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _rounded(value: Any) -> Any:
+def _shown(value: Any) -> Any:
+    """Return data with as many digits as are shown, and texts without what steers a terminal."""
+    if isinstance(value, str):
+        return printable(value)
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _shown(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
+        return [_shown(one) for one in value]
     return value
 
 
