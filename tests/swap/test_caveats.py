@@ -452,3 +452,29 @@ def test_who_chooses_the_image_from_outside_is_told() -> None:
 def test_an_image_that_is_no_python_is_swapped_with_a_word() -> None:
     assert says("FROM company/base AS a\n", "company/base does not look like a Python image", stage="a") == [1]
     assert says("FROM bitnami/python:3.13 AS a\n", "what its publisher added", stage="a") == [1]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('ENTRYPOINT ["/sbin/tini", "--"]', True),
+        ('CMD ["su-exec", "app", "python"]', True),
+        ('ENTRYPOINT ["/usr/bin/tini", "--"]', False),
+    ],
+)
+def test_commands_of_alpines_packages_are_told_with_debians(line: str, told: bool) -> None:
+    assert says(f"FROM python:3.13-alpine\n{line}\n", "which is Alpine's") == ([2] if told else [])
+    assert says(f"FROM python:3.13-slim\n{line}\n", "which is Alpine's") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('RUN echo "deb http://apt.example/debian bookworm-pgdg main" > /etc/apt/sources.list.d/pgdg.list', True),
+        ("RUN apt-get install -y -t bookworm-backports git", True),
+        ('RUN echo "deb [signed-by=/k] http://apt.example/debian trixie main" > /etc/apt/sources.list.d/x.list', False),
+        ("RUN echo bookworm", False),
+    ],
+)
+def test_another_release_in_a_line_for_apt_is_told(line: str, told: bool) -> None:
+    assert says(f"FROM python:3.13-slim\n{line}\n", "names bookworm") == ([2] if told else [])

@@ -475,3 +475,38 @@ def test_an_image_that_a_variable_chooses_is_told_beside_what_is_swapped() -> No
     text = "image: python:3.13-slim\nt:\n  image: python:$PY-slim\n  script: [x]\nd:\n  image: $X\n  script: [x]\n"
     result = swapped_file(".gitlab-ci.yml", text, PLAIN, None, paths=False)
     assert [(one.line, one.weight) for one in result.warnings] == [(3, Weight.KNOW)]
+
+
+BUILD = """\
+services:
+  a:
+    image: python:3.13-slim
+  web:
+    build:
+      context: .
+      {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("args: {BASE: 'python:3.12-slim'}", True),
+        ("args: [BASE=python:3.12-slim, X=1]", True),
+        ("additional_contexts: {base: 'docker-image://python:3.12-slim'}", True),
+        ("args: {PYTHON: '3.12', COMMAND: 'python -m x', MODULE: python}", False),
+        ("tags: ['python:3.12-slim']", False),
+    ],
+)
+def test_a_build_that_is_given_a_python_image_is_told(field: str, told: bool) -> None:
+    result = swapped_file("compose.yaml", BUILD.format(field), PLAIN, None, paths=False)
+    assert [one.line for one in result.warnings if one.weight is Weight.MAY_BREAK] == ([7] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a: 1\nimage:\n  repository: python\n  tag: 3.12-slim\n", 3), ("x:\n  image: python:3.12\n", 2)]
+)
+def test_values_of_a_template_are_refused_with_the_line_to_edit(text: str, line: int) -> None:
+    with pytest.raises(SwapError) as refused:
+        swapped_file("values.yaml", text, PLAIN, None, paths=False)
+    assert refused.value.file == f"values.yaml:{line}"

@@ -37,6 +37,8 @@ BUSYBOX_COMMANDS = {
     "ps": "procps",
     "xz": "xz-utils",
 }
+# Commands of Alpine's packages, with what is instead in Debian.
+ALPINES_OWN = {"/sbin/tini": "/usr/bin/tini (package tini)", "su-exec": "gosu (package gosu)"}
 # Where a command starts: a line, behind a sign or a word of the shell, in a text for another shell, or for a runner.
 AT_COMMAND = (
     r"(?:^|[;&|(`]\s*|\b(?:then|do|else|sudo|exec|time|CMD(?:-SHELL)?)\s+|-l?c\s+[\"']?\s*"
@@ -53,6 +55,8 @@ BUSYBOX_OPTIONS = re.compile(rf"{AT_COMMAND}(?:adduser|addgroup)\s[^;&|]*-[a-zA-
 ADDUSER = ("adduser", "addgroup", "deluser", "delgroup")
 # Of Debian, with its own libpython.
 EMBEDDING = re.compile(r"(?:uwsgi-plugin-(?:asyncio-)?python3|libapache2-mod-wsgi-py3)(?:=\S*)?")
+# A release of Debian in a line for apt: `deb URL bookworm-pgdg main`, `-t bookworm-backports`.
+SUITE_NAMED = re.compile(r"(?:\bdeb\s[^\n]*?\s|\s-t\s+|\bSuites:\s*)(buster|bullseye|bookworm|trixie)(?:-[\w-]+)?\b")
 COMPILERS = frozenset({"build-essential", "gcc", "g++"})
 # What needs a part of python:X-slim that a variant may lack, by the difference's name (variants/differences.toml).
 USERS = {
@@ -222,9 +226,20 @@ def use_caveats(uses: Sequence[Use], old: PythonImage | None, to: NewImage) -> I
             for path in dict.fromkeys(match[0] for match in ELSEWHERE.finditer(one.text)):
                 said = f"runs {path}, which the new image does not have: write /usr/local/bin/{to.implementation}"
                 yield Caveat(one.line, said, Weight.BREAKS)
+        yield from _of_another_system(one, flavour, to)
     has_own_libpython = any(map(EMBEDDING.fullmatch, installed))
     for one in uses:
         yield from difference_caveats(one, to, {"libpython"} if has_own_libpython else set())
+
+
+def _of_another_system(use: Use, flavour: Flavour, to: NewImage) -> Iterator[Caveat]:
+    """Yield the commands of Alpine's packages, and the names of other releases of Debian in lines for apt."""
+    for name in ALPINES_OWN if flavour is Flavour.ALPINE else ():
+        if _runs_command(name, use.text):
+            yield Caveat(use.line, f"runs {name}, which is Alpine's: write {ALPINES_OWN[name]}", Weight.BREAKS)
+    if suites := [name for name in dict.fromkeys(SUITE_NAMED.findall(use.text)) if name != to.suite]:
+        said = f"names {' and '.join(suites)}, and the new image is Debian {to.suite}: its packages may not fit"
+        yield Caveat(use.line, said)
 
 
 def apt_packages(text: str) -> list[str]:

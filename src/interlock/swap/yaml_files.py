@@ -15,7 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Use, Weight
 from interlock.swap.dockerfile import Span, line_of
-from interlock.swap.image_names import python_image
+from interlock.swap.image_names import Maker, python_image
 from interlock.swap.manifests import LINE, ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
 from interlock.swap.other_pythons import STEP
 
@@ -59,6 +59,13 @@ def read_manifest(text: str, file: str) -> ImageManifest:
     if any(map(_is_ci, documents)):
         found = [one for document in documents for one in _job_images(document)]
         return ImageManifest(text, "job", "#", _entries(text, documents, found, file), _other_images(documents, found))
+    if named := _other_images(documents, [], VALUES_FIELD):
+        first = named[0]
+        raise SwapError(
+            file=f"{file}:{first.line}",
+            found="is no compose file, manifest or pipeline, but perhaps values for a template",
+            todo=f"There {first.text}.",
+        )
     raise SwapError(
         file=file,
         found="is no compose file (services), Kubernetes manifest (apiVersion, kind), or pipeline of GitHub or GitLab",
@@ -160,6 +167,18 @@ def _built(services: Iterable[Node]) -> Iterator[Caveat]:
             if build is not None and _get(build, "dockerfile_inline") is None:
                 said = f"'{key.value}' is built: swap {_build_file(build)}"
                 yield Caveat(key.start_mark.line + 1, said, Weight.KNOW)
+                yield from _chosen_by_build(build)
+
+
+def _chosen_by_build(build: Node) -> Iterator[Caveat]:
+    """Yield the arguments and contexts of a build that name a Python image: they count more than its Dockerfile."""
+    for field, value in _fields(build, "", set()):
+        image = str(value.value).rpartition("=")[2].removeprefix("docker-image://")
+        named = re.match("args|additional_contexts", field) and re.search("[:@]", image) and " " not in image
+        python = python_image(image) if named else None
+        if python is not None and python.maker is not Maker.OTHER:
+            said = f"build.{field} is {image}, which counts more than a swapped Dockerfile: edit it by hand"
+            yield Caveat(value.start_mark.line + 1, said)
 
 
 def _build_file(build: Node) -> str:
@@ -171,15 +190,18 @@ def _build_file(build: Node) -> str:
 
 # Where images stand that are not swapped: of resources of others, of a job's services, of a step of GitHub's.
 OTHER_FIELD = re.compile(r"(?:.*\.)?(?:.*image(?:\.name)?|services(?:\.name)?|uses)")
+VALUES_FIELD = re.compile(r"(?:.*\.)?(?:.*image(?:\.name|\.repository)?)", re.IGNORECASE)  # of a Helm chart
 STEPS_IMAGE = "docker://"
 
 
-def _other_images(documents: Iterable[Node], found: Iterable[NamedImage]) -> tuple[Caveat, ...]:
+def _other_images(
+    documents: Iterable[Node], found: Iterable[NamedImage], field: re.Pattern[str] = OTHER_FIELD
+) -> tuple[Caveat, ...]:
     """Return where documents name Python in other fields than those found."""
     taken, stays = {id(image) for _, image, _ in found}, list[Caveat]()
     for path, value in (one for document in documents for one in _fields(document, "", {*taken})):
         image = str(value.value)
-        if path.endswith(".uses") != image.startswith(STEPS_IMAGE) or not OTHER_FIELD.fullmatch(path) or " " in image:
+        if path.endswith(".uses") != image.startswith(STEPS_IMAGE) or not field.fullmatch(path) or " " in image:
             continue
         if python_image(image.removeprefix(STEPS_IMAGE)) is not None:
             said = f"{path} is {image}: edit it by hand"
