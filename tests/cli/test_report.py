@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from interlock.analysis.verdicts import Verdict
+from interlock.catalog.project import ProjectPaths
 from interlock.cli import main, report
 from interlock.cli.matrix import resumed_place
 from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
@@ -78,6 +79,15 @@ def test_a_name_that_is_none_says_where_was_looked(results: Path) -> None:
 def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert str(tmp_path / "empty") in refused(StoreError, "history", str(tmp_path / "empty")).file
+
+
+def test_a_history_without_results_of_ones_own_says_how_one_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report.ProjectPaths, "find", lambda: ProjectPaths(ROOT, tmp_path, tmp_path))
+    error = refused(StoreError, "history")
+    assert str(tmp_path / "results") in error.file
+    assert "interlock matrix" in error.todo
 
 
 def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> None:

@@ -23,6 +23,7 @@ from interlock.report.opening import (
     markdown_opening,
     opening_of,
 )
+from interlock.results.answers import Decision
 from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Times
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 from tests.picks import SIX, Figures, make_evidence, noisy, values_of
@@ -109,6 +110,16 @@ def test_on_a_terminal_it_is_forty_lines_at_most(width: int) -> None:
     assert len(lines) <= 40
     assert sum(" slow " in line for line in lines) == MOST_LINES_CHANGED
     assert any("--full" in line for line in lines)
+
+
+def test_the_next_command_is_in_one_line_to_be_copied() -> None:
+    experiment, tables, opening = material()
+    assert opening.pick
+    command = "interlock trial . " + " ".join(f"--word-{number}" for number in range(20))
+    pick = opening.pick.model_copy(update={"decision": Decision.SWITCH, "next": [command]})
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(brief(experiment, tables, replace(opening, pick=pick)))
+    assert any(line.endswith(command) for line in stream.getvalue().splitlines())
 
 
 def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_wherever_its_ratio_stands() -> None:

@@ -33,7 +33,7 @@ from interlock.cli.options import (
     named_folder,
     split_names,
 )
-from interlock.errors import UsageError, missing, nearest
+from interlock.errors import StoreError, UsageError, missing, nearest
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
@@ -89,7 +89,7 @@ def history_command(
 
     Marks where the level of a ratio changed, and what else changed in that experiment.
     """
-    folders = experiments_named(folder, None) if folder else store.experiments_in(ProjectPaths.find().results)
+    folders = experiments_named(folder, None) if folder else _own_experiments()
     extracts = _selected(read_extracts(folders), split_names(variants), split_names(workloads))
     found = changes.histories(extracts)
     if as_json:
@@ -101,6 +101,18 @@ def history_command(
         _print_documents([comparisons.history_document(one, full=False) for one in changed], markdown)
         for line in comparisons.unchanged_lines([one for one in found if one not in changed]):
             console.print(Text(line))
+
+
+def _own_experiments() -> list[Path]:
+    """Return all of the user's experiments; StoreError where there is none yet."""
+    results = ProjectPaths.find().results
+    if not results.is_dir():
+        raise StoreError(
+            file=str(results),
+            found="you have no results of your own yet",
+            todo="`interlock matrix` measures them; a history begins with the second.",
+        )
+    return store.experiments_in(results)
 
 
 def show_hosts(folder: Path, markdown: bool) -> None:
