@@ -510,3 +510,11 @@ def test_values_of_a_template_are_refused_with_the_line_to_edit(text: str, line:
     with pytest.raises(SwapError) as refused:
         swapped_file("values.yaml", text, PLAIN, None, paths=False)
     assert refused.value.file == f"values.yaml:{line}"
+
+
+def test_a_pipelines_variable_is_refused_without_a_default_that_gitlab_would_not_read() -> None:
+    text = "variables: {PY: '3.12'}\nimage: python:${PY}-slim\ntest:\n  script: [pytest]\n"
+    with pytest.raises(SwapError) as refused:
+        swapped_file(".gitlab-ci.yml", text, PLAIN, None, paths=False)
+    assert refused.value.file == ".gitlab-ci.yml:2"
+    assert ":-" not in str(refused.value)

@@ -144,6 +144,12 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
                 found=f"an expression of the workflow chooses the image ({one.image})",
                 todo="Change the values that it takes by hand, or write the image's name there.",
             )
+        if one.missing is not None and manifest.noun == "job":  # where no default may stand behind the name
+            raise SwapError(
+                file=f"{file}:{one.line}",
+                found=f"the variable {one.missing} chooses the image ({one.image}), in each job perhaps another",
+                todo="Write the image's name there; then it is swapped.",
+            )
         if one.missing is not None:
             raise SwapError(
                 file=f"{file}:{one.line}",
