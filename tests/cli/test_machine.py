@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from interlock.catalog.project import ProjectPaths
 from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
 from interlock.engine.host.engine import HostEngine
-from interlock.errors import EngineError, FleetError
+from interlock.engine.ownership import Life
+from interlock.errors import EngineError, FleetError, UsageError
 from interlock.fleet import ansible
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
@@ -189,3 +191,40 @@ def test_the_doctors_checks_are_json_for_programs(state: CheckState, monkeypatch
     found = Examined.model_validate_json(result.output)
     assert (found.can_measure, result.exit_code) == (state is not CheckState.PROBLEM, state is CheckState.PROBLEM)
     assert [(one.subject, one.state) for one in found.checks] == [("project", CheckState.OK), ("engine", state)]
+
+
+class LeftToAnEngine:
+    """An engine in the place of one, which still makes something for a process that was killed while it is cleaned."""
+
+    def __init__(self, *looks: dict[str, Life]) -> None:
+        self.looks, self.cleaned = list(looks), list[str]()
+
+    def owners(self) -> dict[str, Life]:
+        return self.looks.pop(0) if self.looks else {}
+
+    def clean_up(self, owner: str) -> None:
+        self.cleaned.append(owner)
+
+
+def test_clean_looks_again_for_what_the_engine_was_still_making(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine, "IN_FLIGHT_S", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    busy = LeftToAnEngine({"a-1": Life.DEAD, "b-1": Life.LIVING}, {"a-1": Life.DEAD, "b-1": Life.LIVING})
+    monkeypatch.setattr(machine, "_engines", lambda _: [busy])
+    done = CliRunner().invoke(main.app, ["clean"])
+    assert done.exit_code == 0, done.output
+    assert busy.cleaned == ["a-1", "a-1"]
+    assert done.output.count("removed a-1") == 1
+    idle = LeftToAnEngine({"b-1": Life.LIVING})
+    monkeypatch.setattr(machine, "_engines", lambda _: [idle])
+    assert CliRunner().invoke(main.app, ["clean"]).exit_code == 0
+    assert idle.cleaned == []
+
+
+def test_clean_refuses_a_name_that_nothing_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_engines", lambda _: [LeftToAnEngine({"b-1": Life.DEAD})])
+    done = CliRunner().invoke(main.app, ["clean", "nosuch"])
+    assert isinstance(done.exception, UsageError)
+    assert "nosuch" in done.exception.found

@@ -6,15 +6,18 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import requests
 from requests.exceptions import RequestException
 
 from interlock.engine import client
@@ -28,7 +31,7 @@ from interlock.engine.client import (
     silence_limit_s,
 )
 from interlock.engine.docker import connect
-from interlock.errors import EngineError
+from interlock.errors import EngineError, Interrupted
 from interlock.results.experiments import EngineName
 from tests.fakes import Answer, Asked, as_json, serving
 
@@ -296,3 +299,33 @@ def test_what_is_neither_the_engines_nor_the_networks_is_not_taken_for_theirs() 
         assert engine_failure(error) is None
     for other in (ConnectionResetError(), TimeoutError(), socket.gaierror(-2, "Name or service not known")):
         assert engine_failure(other) is not None
+
+
+@pytest.mark.parametrize("number", client.ENDING_SIGNALS)
+@pytest.mark.parametrize("kind", ["containers", "networks", "volumes"])
+def test_an_interrupt_waits_until_the_engine_has_made_what_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+) -> None:
+    made: list[str] = []
+
+    def interrupt(number: int, _: object) -> None:
+        raise Interrupted(number)
+
+    def request(_: requests.Session, method: str, url: str, **__: object) -> None:
+        with ThreadPoolExecutor(1) as another:  # any thread of the process may be handed it
+            another.submit(os.kill, os.getpid(), number).result()
+        made.append(f"{method} {url}")
+
+    monkeypatch.setattr(requests.Session, "request", request)
+    api = client._Api(version="1.41")
+    before = signal.signal(number, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            api.request("POST", f"http+docker://localhost/v1.41/{kind}/create")
+        assert made == [f"POST http+docker://localhost/v1.41/{kind}/create"]
+        assert signal.getsignal(number) is interrupt
+        with pytest.raises(Interrupted):
+            api.request("GET", f"http+docker://localhost/v1.41/{kind}/json")
+        assert len(made) == 1, "other calls end at once"
+    finally:
+        signal.signal(number, before)

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,8 @@ from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
 from interlock.results.json_documents import DoctorCheck, Examined
 
+# How long an engine that is not busy takes to make what a killed process had asked it for.
+IN_FLIGHT_S = 1
 KEPT = {
     Life.LIVING: "it is still at work",
     Life.UNKNOWN: "made elsewhere or by an older version; to remove it: interlock clean {}",
@@ -89,7 +92,7 @@ def clean_command(
     for one in ended:
         console.print(f"ended   {one}", highlight=False)
     kept: dict[str, Life] = {}
-    removed = [one for ready in _engines(engine) for one in _remove_left(ready, name, kept)]
+    removed = [one for ready in _engines(engine) for one in _remove_twice(ready, name, kept)]
     if not name:
         removed += [str(folder) for folder in remove_dead(Path(tempfile.gettempdir()), cache_folder())]
     for one in removed:
@@ -100,6 +103,15 @@ def clean_command(
         raise UsageError(found=f"{next(iter(kept))} is still at work", todo=f"End it: interlock clean --end {name}")
     if name and not ended and not removed:
         raise UsageError(found=f"nothing is left of experiments with the prefix '{name}'", todo=NAMES)
+
+
+def _remove_twice(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> list[str]:
+    """Remove what is left, and a moment later what the engine was still making for a process that was killed."""
+    found = list(_remove_left(engine, name, kept))
+    if found:
+        time.sleep(IN_FLIGHT_S)
+        found += _remove_left(engine, name, kept)
+    return list(dict.fromkeys(found))
 
 
 def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> Iterator[str]:

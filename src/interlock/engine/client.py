@@ -6,12 +6,14 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -41,6 +43,9 @@ LONG_CALLS = re.compile(
     r"/(build|commit|images/(create|load|get|.+/(get|push))|exec/[^/]+/start"
     r"|containers/[^/]+/(wait|logs|attach|archive|export))(\?|$)"
 )
+# What these make has an owner and is found by who cleans up, once it is there.
+CREATING_CALLS = re.compile(r"/(containers|networks|volumes)/create(\?|$)")
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_HOST, DEFAULT_CONTEXT = "unix:///var/run/docker.sock", "default"
 # Podman's service ends by itself when nobody has asked it anything for this long: a killed run leaves nothing behind.
 IDLE_S = 600
@@ -87,7 +92,29 @@ class _Api(APIClient):  # type: ignore[misc]  # the SDK has no types
     def request(self, method: str, url: str, **options: Any) -> Any:
         limit_s = silence_limit_s(method, url)
         given_s = options.get("timeout")
-        return super().request(method, url, **{**options, "timeout": min(given_s or limit_s, limit_s)})
+        with uninterrupted() if CREATING_CALLS.search(url) else nullcontext():
+            return super().request(method, url, **{**options, "timeout": min(given_s or limit_s, limit_s)})
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C, SIGTERM and SIGHUP back until the block has ended.
+
+    The engine goes on with a call that nobody waits for any more: what it makes would be there after all was removed.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    caught: list[int] = []
+    # Blocking them is not enough: another thread would be handed the signal, and this one would run its handler.
+    before = {number: signal.signal(number, lambda number, _: caught.append(number)) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in caught:
+            signal.raise_signal(number)
 
 
 class _Client(DockerClient):  # type: ignore[misc]
