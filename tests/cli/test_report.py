@@ -84,7 +84,7 @@ def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) ->
 def test_a_history_without_results_of_ones_own_says_how_one_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report.ProjectPaths, "find", lambda: ProjectPaths(ROOT, tmp_path, tmp_path))
+    monkeypatch.setattr(ProjectPaths, "find", lambda: ProjectPaths(ROOT, tmp_path, tmp_path))
     error = refused(StoreError, "history")
     assert str(tmp_path / "results") in error.file
     assert "interlock matrix" in error.todo

@@ -1,7 +1,8 @@
 """Commands that a signal ends at a random moment: nothing of theirs is left, and the next start does all of it.
 
 INTERLOCK_TORTURE_SIGNALS is how often each command is ended, by KILL, TERM, HUP and INT in turn. After KILL, `interlock
-clean` removes what the killed process could not, a second one what the engine was still making for it. Matrices without profiles are in test_ends.
+clean` removes what the killed process could not, a second one what the engine was still making for it. Matrices
+without profiles are in test_ends.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for one, handler in before.items():
+            signal.signal(one, handler)
         for number in caught:
             signal.raise_signal(number)
 
