@@ -17,6 +17,7 @@ from interlock.analysis.verdicts import Verdict
 from interlock.catalog.project import ProjectPaths
 from interlock.cli import main, report
 from interlock.cli.matrix import resumed_place
+from interlock.cli.options import PlainConsole
 from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
 from interlock.report import overview
 from interlock.report.export import TABLES
@@ -337,3 +338,11 @@ def test_a_report_is_json_for_programs(folder: Path) -> None:
 
 def test_of_a_folder_of_experiments_there_is_no_json(results: Path) -> None:
     assert refused(UsageError, "report", str(results), "--json").file == str(results)
+
+
+def test_the_next_command_of_a_report_is_printed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(report, "console", PlainConsole(width=80))
+    (line,) = (one for one in call("report", overview.EXPERIMENT).output.splitlines() if one.startswith("next: "))
+    assert len(line) > 80
+    assert line.endswith("'")

@@ -118,7 +118,7 @@ def test_the_next_command_is_in_one_line_to_be_copied() -> None:
     command = "interlock trial . " + " ".join(f"--word-{number}" for number in range(20))
     pick = opening.pick.model_copy(update={"decision": Decision.SWITCH, "next": [command]})
     stream = io.StringIO()
-    Console(file=stream, width=80).print(brief(experiment, tables, replace(opening, pick=pick)))
+    Console(file=stream, width=80).print(brief(experiment, tables, replace(opening, pick=pick)), crop=False)
     assert any(line.endswith(command) for line in stream.getvalue().splitlines())
 
 

@@ -274,7 +274,7 @@ def report_command(
         sys.stdout.write(report.markdown(*load_experiment(folder)))
     elif not written:
         loaded = load_experiment(folder)
-        console.print(report.terminal(*loaded[:2]) if full else brief(*loaded))
+        console.print(report.terminal(*loaded[:2]) if full else brief(*loaded), crop=False)
 
 
 def _show_trial(folder: Path, *, as_json: bool, as_markdown: bool, is_page: bool) -> None:
@@ -358,7 +358,7 @@ def write_report(folder: Path) -> Experiment:
     data = _report_data(folder)
     described, tables, _, opening = data
     store.write_atomically(folder / "report.md", report.markdown(described, tables, opening))
-    console.print(brief(described, tables, opening))
+    console.print(brief(described, tables, opening), crop=False)
     # A fleet's host has no charts: the fleet's controller writes the page.
     written = _write_page(data, folder / PAGE_FILE) if find_spec("altair") else folder / "report.md"
     console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)

@@ -206,7 +206,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     parts: list[RenderableType] = [Text(opening.sentence, style="bold"), Text(opening.source)]
     pick, baseline, has_mark = opening.pick, experiment.settings.baseline, False
     if pick and pick.decision is Decision.SWITCH and pick.next:
-        # A command is copied whole: the terminal folds it, without a break.
+        # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
         parts.append(Text(f"next: {pick.next[0]}", style="dim", no_wrap=True, overflow="ignore"))
     for title, most, found in (
         (CHANGED, MOST_LINES_CHANGED, opening.differences),
