@@ -160,3 +160,9 @@ def test_tox_and_nox_are_told_for_the_environments_that_they_name(command: str, 
 def test_what_a_devcontainer_runs_is_looked_at(commands: str, lines: list[int]) -> None:
     text = f'{{\n"image": "python:3.13-slim",\n{commands}\n}}'
     assert heavy("devcontainer.json", text) == [(line, BREAKS) for line in lines]
+
+
+def test_a_version_that_an_expression_chooses_is_not_cut_in_half() -> None:
+    text = JOB.format("astral-sh/setup-uv@v6\n      with: {python-version: '${{ matrix.py }}'}")
+    (found,) = swapped_file("ci.yml", text, PLAIN, None, paths=False).warnings
+    assert (found.line, "${{" in found.text) == (6, False)

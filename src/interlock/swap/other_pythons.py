@@ -140,7 +140,8 @@ def _of_a_step(use: Use, to: NewImage) -> Iterator[Caveat]:
         yield Caveat(use.line, said, Weight.BREAKS)
     asked = SETUP_UV.match(use.text)
     if asked and asked[1] != to.python:
-        said = f"{action}: sets UV_PYTHON to {asked[1]}, and the image forbids downloads: leave its python-version out"
+        version = "what the workflow chooses" if "$" in asked[1] else asked[1]
+        said = f"{action}: sets UV_PYTHON to {version}, and the image forbids downloads: leave its python-version out"
         yield Caveat(use.line, said, Weight.BREAKS)
 
 
