@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.analysis.lock_sites import caller_of, costs_by, differences, lock_name, roles, up_to_loop
+from interlock.analysis.lock_sites import caller_of, costs_by, differences, lock_name, roles, up_to_loop, waiting_share
 from interlock.results.profiles import UNNAMED, LockSites, Site
 
 
@@ -33,6 +33,32 @@ def test_a_difference_is_new_gone_more_or_less_whatever_the_line_numbers() -> No
     new = site("PyMutex of an object", "/app/b.py:1 g", 50)
     found = {one.place: one.kind for one in differences(lock_sites(GIL, POOL), lock_sites(moved, new))}
     assert found == {"GIL in a.py f": "gone", "lock in a.py f": "less", "PyMutex of an object in b.py g": "new"}
+
+
+def test_a_method_is_the_same_place_where_one_of_two_interpreters_names_functions_without_their_class() -> None:
+    old, new = site("GIL", "/lib/pool.py:212 acquire", 500), site("GIL", "/app/pool.py:9 Pool.acquire", 100)
+    assert [(one.place, one.kind) for one in differences(lock_sites(old), lock_sites(new))] == [
+        ("GIL in pool.py acquire", "less")
+    ]
+    assert [(one.place, one.kind) for one in differences(lock_sites(new), lock_sites(old))] == [
+        ("GIL in pool.py acquire", "more")
+    ]
+
+
+def test_methods_of_two_classes_are_two_places_where_both_interpreters_name_the_class() -> None:
+    mine, other = site("GIL", "/app/pool.py:9 Pool.acquire", 100), site("GIL", "/app/pool.py:20 Lock.acquire", 100)
+    assert {one.place for one in differences(lock_sites(mine), lock_sites(mine, other))} == {
+        "GIL in pool.py Pool.acquire",
+        "GIL in pool.py Lock.acquire",
+    }
+
+
+@pytest.mark.parametrize(
+    ("ns", "threads", "share"), [(1000, 1, 0.8), (1000, 4, 0.2), (400, 8, 0.25), (0, 4, None), (1000, 0, None)]
+)
+def test_the_waiting_share_is_of_the_time_that_all_threads_had(ns: int, threads: int, share: float | None) -> None:
+    wake = GIL.model_copy(update={"operation": "wake"})
+    assert waiting_share([GIL, POOL, wake], ns, threads) == share
 
 
 def test_the_named_share_counts_calls() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from interlock.results.profiles import Acquires, Acquisitions, LockSites, Pauses, Site
 
 PROGRAM = Path(__file__).with_name("lock_sites.py")
@@ -43,6 +45,8 @@ def assert_exact(found: LockSites, pairs: int) -> None:
         assert {line_of(found.sites[edge.waker]) for edge in edges} == {LINES["wakes"]}
         assert sum(edge.waits for edge in edges) == expected
     assert found.named_share >= 0.95
+    assert found.threads == 1 + pairs * (1 + len(WAITS))
+    assert found.waiting_share == pytest.approx(found.waited_ns / found.ns / found.threads)
 
 
 def assert_acquired(found: Acquisitions, pairs: int) -> None:

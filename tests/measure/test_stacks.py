@@ -85,11 +85,42 @@ def test_sites_of_equal_stacks_are_one_and_edges_are_between_sites() -> None:
     assert (found.units, found.ns, found.waited_ns) == (3, 100, 40)
 
 
-@pytest.mark.parametrize("files", [[], ["/usr/local/bin/python3.13"]])
+@pytest.mark.parametrize("files", [[], ["/usr/local/bin/python3.13"], ["/usr/lib/libpython3.9.so.1.0"]])
 def test_functions_without_names_have_a_reason_unless_there_are_symbols(files: list[str]) -> None:
     data = {**DATA, "with_symbols": files}
     found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
     assert bool(found.no_symbols) is not bool(files)
+
+
+def test_symbols_of_another_file_are_not_those_of_the_interpreter() -> None:
+    data = {**DATA, "with_symbols": ["/usr/lib/python3/wheel.so"]}
+    assert lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {}).no_symbols
+
+
+@pytest.mark.parametrize("name", ["<shim>", "<interpreter trampoline>"])
+def test_a_frame_of_the_interpreter_between_c_and_python_is_not_shown_and_nobody_is_asked_for_its_line(
+    name: str,
+) -> None:
+    main = ["<module>", "<module>", 1, 0]
+    stacks_with_shim = {"1": {"c": ["sem_wait (libc.so.6)"], "python": [FRAME, [name, name, 1, 0], main]}}
+    data = {**DATA, "stacks": {**DATA["stacks"], **stacks_with_shim}}  # type: ignore[dict-item]
+    asked: list[Any] = []
+
+    def ask(wanted: Any) -> dict[Any, int]:
+        asked.extend(wanted)
+        return {}
+
+    found = lock_sites_of(data, Work("work", counted(6, 46), 3), ask)
+    assert ["/app/a.py:1 f", "<module>:1 <module>"] in [one.python for one in found.sites]
+    assert name not in {frame[2] for frame in asked}
+
+
+def test_the_share_that_threads_wait_is_of_all_the_time_they_had() -> None:
+    data = {**DATA, "threads": {"startup": 9, "work": 4}}
+    found = lock_sites_of(data, Work("work", counted(6, 46), 3), lambda _: {})
+    assert (found.ns, found.waited_ns, found.threads, found.waiting_share) == (100, 40, 4, 0.1)
+    unknown = lock_sites_of(DATA, Work("work", counted(6, 46), 3), lambda _: {})
+    assert (unknown.threads, unknown.waiting_share) == (0, None)
 
 
 def test_acquires_of_equal_stacks_are_one_whose_maxima_are_not_added() -> None:

@@ -52,6 +52,19 @@ def test_a_lock_has_what_all_threads_waited_as_a_share_of_the_run(run_ns: int, s
     assert dict(zip(locks.columns, locks.rows[0], strict=True))["of the run"] == share
 
 
+@pytest.mark.parametrize(("run_ns", "threads", "share"), [(8_000_000, 4, "12%"), (4_000_000, 1, "100%"), (0, 4, "-")])
+def test_a_lock_has_its_share_of_the_time_that_all_threads_had(run_ns: int, threads: int, share: str) -> None:
+    found = FOUND.model_copy(update={"ns": run_ns, "threads": threads})
+    locks, *_ = sections_of("x", found, "item")
+    assert dict(zip(locks.columns, locks.rows[0], strict=True))[f"of {threads} threads"] == share
+
+
+def test_the_first_line_has_the_waiting_share_where_it_is_known() -> None:
+    known = FOUND.model_copy(update={"threads": 4, "waiting_share": 0.25})
+    assert "25%" in summary_text(known)
+    assert "%" not in summary_text(FOUND.model_copy(update={"sites": []})).partition(";")[0]
+
+
 def test_acquires_show_what_spinning_resolved_and_holds_only_where_they_end() -> None:
     place = Acquires(
         lock="PyMutex of an object", caller=USER, python=[USER], c=[], acquires=8, contended=4, parked=1,

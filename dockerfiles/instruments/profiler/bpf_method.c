@@ -230,9 +230,9 @@ static void print(void) {
            bpf_program__fd(program->progs.interlock_task) >= 0 ? "true" : "false");
     printf("\"lost\": {\"open_calls\": %llu, \"errors\": %llu, \"locks\": %llu, \"unknown_numbers\": %llu, "
            "\"stacks\": %llu, \"sites\": %llu, \"edges\": %llu, \"codes\": %llu, "
-           "\"acquires\": %llu, \"pauses\": %llu, \"missed\": %llu}, \"phases\": {",
+           "\"acquires\": %llu, \"pauses\": %llu, \"threads\": %llu, \"missed\": %llu}, \"phases\": {",
            lost->open_calls, lost->errors, lost->locks, lost->unknown_numbers, lost->stacks, lost->sites, lost->edges,
-           lost->codes, lost->acquires, lost->pauses, missed());
+           lost->codes, lost->acquires, lost->pauses, lost->threads, missed());
     for (unsigned phase = STARTUP; phase < SHOWN_PHASES; phase++)
         print_phase(phase);
     putchar('}');

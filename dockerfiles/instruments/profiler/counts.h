@@ -52,7 +52,7 @@ struct lock_counts {
 
 /* Events that did not fit: a profile in which one of them is not 0 is not exact. */
 struct lost {
-    __u64 open_calls, errors, locks, unknown_numbers, stacks, sites, edges, codes, acquires, pauses;
+    __u64 open_calls, errors, locks, unknown_numbers, stacks, sites, edges, codes, acquires, pauses, threads;
 };
 
 #endif

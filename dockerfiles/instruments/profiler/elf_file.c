@@ -359,8 +359,12 @@ static void parse_all_symbols(struct builder *builder, Elf *elf) {
     Elf_Scn *section = NULL;
     while ((section = elf_nextscn(elf, section))) {
         GElf_Shdr header;
-        if (gelf_getshdr(section, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB))
+        if (gelf_getshdr(section, &header) && (header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB)) {
             parse_symbols(builder, elf, section, &header);
+            /* An executable that is not stripped has names for all that it does not export. */
+            if (header.sh_type == SHT_SYMTAB)
+                builder->file->has_symbols = true;
+        }
     }
 }
 
@@ -424,7 +428,6 @@ static void add_symbols(struct builder *builder, Elf *elf, const char *directory
     if (!symbols)
         return;
     parse_all_symbols(builder, symbols);
-    builder->file->has_symbols = true;
     elf_end(symbols);
     close(descriptor);
 }

@@ -32,6 +32,7 @@ HASH(stacks, BPF_MAP_TYPE_HASH, MAX_STACKS, __u64, struct stack);
 HASH(codes, BPF_MAP_TYPE_HASH, MAX_CODES, struct code_key, struct code);
 HASH(sites, BPF_MAP_TYPE_HASH, MAX_SITES, struct site_key, struct site_counts);
 HASH(edges, BPF_MAP_TYPE_HASH, MAX_EDGES, struct edge_key, struct edge_counts);
+HASH(working, BPF_MAP_TYPE_HASH, MAX_WORKING, struct working_key, __u8);
 HASH(files, BPF_MAP_TYPE_HASH, MAX_FILES, __u64, struct mapped_file);
 
 struct {
@@ -370,6 +371,13 @@ static __always_inline bool is_stacked(__u32 number) {
         if (watched_calls[index] && watched_calls[index] == number)
             return true;
     return false;
+}
+
+static __always_inline void note_working(__u32 thread, __u32 in_phase) {
+    struct working_key key = {.thread = thread, .phase = in_phase};
+    __u8 here = 1;
+    if (!kept_at(&working, &key, &here))
+        __sync_fetch_and_add(&lost.threads, 1);
 }
 
 /* At a call's start; a waker is known before the one that it wakes returns. */

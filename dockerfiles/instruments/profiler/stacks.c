@@ -173,6 +173,18 @@ static void print_edges(const struct syscalls *program, const char *const *phase
     }
 }
 
+static void print_threads(const struct syscalls *program, const char *const *phases, unsigned phase_count) {
+    struct working_key key, *previous = NULL;
+    unsigned counts[PHASES] = {0};
+    for (; bpf_map_get_next_key(bpf_map__fd(program->maps.working), previous, &key) == 0; previous = &key)
+        if (key.phase < phase_count)
+            counts[key.phase]++;
+    printf("{");
+    for (unsigned phase = STARTUP; phase < phase_count; phase++)
+        printf("%s\"%s\": %u", phase > STARTUP ? ", " : "", phases[phase], counts[phase]);
+    putchar('}');
+}
+
 void print_stacks(const struct syscalls *program, const char *const *phases, unsigned phase_count) {
     __u64 key, *previous = NULL;
     const char *comma = "";
@@ -189,7 +201,9 @@ void print_stacks(const struct syscalls *program, const char *const *phases, uns
     print_sites(program, phases, phase_count);
     printf("], \"edges\": [");
     print_edges(program, phases, phase_count);
-    printf("], \"with_symbols\": [");
+    printf("], \"threads\": ");
+    print_threads(program, phases, phase_count);
+    printf(", \"with_symbols\": [");
     comma = "";
     for (const struct elf_file *file = files; file < files + file_count; file++)
         if (file->has_symbols) {

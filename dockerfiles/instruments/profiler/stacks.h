@@ -12,6 +12,7 @@ enum {
     MAX_EDGES = 65536,
     MAX_CODES = 16384,
     MAX_WAKERS = 65536,
+    MAX_WORKING = 65536,
     MAX_PLACES = 65536,
     MAX_HOLDERS = 65536,
     MAX_FILES = 1024,
@@ -78,6 +79,11 @@ struct site_key {
 
 struct site_counts {
     __u64 calls, ns, max_ns, errors, woke_nobody;
+};
+
+/* A thread that made a call in a phase. */
+struct working_key {
+    __u32 thread, phase;
 };
 
 struct edge_key {

@@ -21,7 +21,7 @@ void detach_acquires(void);
 /* Prints `, "probed": [...], "acquires": [...], "pauses": [...]`. */
 void print_acquires(const struct syscalls *program, const char *const *phases, unsigned phase_count);
 
-/* Prints `, "stacks": {...}, "sites": [...], "edges": [...]`. */
+/* Prints `, "stacks": {...}, "sites": [...], "edges": [...], "threads": {...}, "with_symbols": [...]`. */
 void print_stacks(const struct syscalls *program, const char *const *phases, unsigned phase_count);
 
 #endif

@@ -200,6 +200,7 @@ int interlock_enter(struct bpf_raw_tracepoint_args *event) {
             futex->calls++;
     }
 #ifdef WITH_STACKS
+    note_working(thread, call.phase);
     if (number == FUTEX && waits_in(call.operation))
         note_parking(thread);
     if (is_stacked(number))

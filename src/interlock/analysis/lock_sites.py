@@ -40,11 +40,31 @@ def costs_by(found: LockSites, key: Callable[[Site], str]) -> dict[str, Cost]:
     return dict(sorted(costs.items(), key=lambda one: (-one[1].ns, -one[1].calls)))
 
 
-def place_of(site: Site) -> str:
-    """Return a site as people tell it from others, in any version: its lock, and the caller's file and function."""
-    file, _, rest = site.caller.rpartition(":")
+def waiting_share(sites: Iterable[Site], ns: int, threads: int) -> float | None:
+    """Return the waited part of the time that threads had, each of them the whole run; None if that is not known."""
+    had = ns * threads
+    return sum(site.ns for site in sites if site.waits) / had if had else None
+
+
+def _function(frame: str) -> str:
+    return frame.rpartition(":")[2].partition(" ")[2]
+
+
+def has_qualified_names(found: LockSites) -> bool:
+    """Return whether functions are named with their classes, as code objects do from 3.11 on."""
+    return any("." in _function(frame) for site in found.sites for frame in site.python)
+
+
+def place_of(site: Site, *, qualified: bool = True) -> str:
+    """Return a site as people tell it from others, in any version: its lock, and the caller's file and function.
+
+    Of a function that is not `qualified` the last part of its name.
+    """
+    file, _, _ = site.caller.rpartition(":")
+    function = _function(site.caller)
     lock = "lock" if site.lock.startswith("lock of ") else site.lock
-    return f"{lock} in {file.rpartition('/')[2]} {rest.partition(' ')[2]}".rstrip()
+    shown = function if qualified else function.rpartition(".")[2]
+    return f"{lock} in {file.rpartition('/')[2]} {shown}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,8 @@ class Difference:
 
 def differences(before: LockSites, after: LockSites) -> list[Difference]:
     """Return all places of both, those whose time changed most first."""
-    first, second = costs_by(before, place_of), costs_by(after, place_of)
+    qualified = has_qualified_names(before) and has_qualified_names(after)
+    first, second = (costs_by(found, lambda site: place_of(site, qualified=qualified)) for found in (before, after))
     found = [Difference(place, first.get(place), second.get(place)) for place in {**first, **second}]
     return sorted(found, key=lambda one: -one.changed_ns)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from interlock.analysis.lock_sites import caller_of, lock_name, roles, up_to_loop
+from interlock.analysis.lock_sites import caller_of, lock_name, roles, up_to_loop, waiting_share
 from interlock.catalog.types import Data
 from interlock.engine.protocol import Ended, Sandbox, StackOptions
 from interlock.errors import WorkloadError, last_line, shortened
@@ -179,13 +179,16 @@ def _lock_sites_of(
     order = sorted(range(len(found)), key=lambda index: (-found[index].ns, -found[index].calls))
     place = {list(merged)[index]: rank for rank, index in enumerate(order)}
     by_stack = {(one["stack"], _wakes(one["operation"])): place[_key(one, chains, frames)] for one in sites}
+    ns, threads = work.counted.ns or 0, data.get("threads", {}).get(work.phase, 0)
     return LockSites(
         units=work.units,
-        ns=work.counted.ns or 0,
+        ns=ns,
+        threads=threads,
+        waiting_share=waiting_share(found, ns, threads),
         sites=[found[index] for index in order],
         edges=_edges(edges, by_stack),
         no_frames=no_frames,
-        no_symbols="" if data["with_symbols"] else NO_SYMBOLS,
+        no_symbols="" if any(map(_is_interpreter, data["with_symbols"])) else NO_SYMBOLS,
     )
 
 
@@ -194,9 +197,9 @@ def _named_stacks(
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return the C functions up to the interpreter's loop and the Python frames of each stack that is used."""
     stacks = {key: stack for key, stack in data["stacks"].items() if key in used}
-    lines = ask(_raw(frame) for stack in stacks.values() for frame in stack["python"])
+    lines = ask(frame for stack in stacks.values() for frame in _code(stack))
     chains = {key: tuple(map(_short, up_to_loop(stack["c"]))) for key, stack in stacks.items()}
-    frames = {key: tuple(_short(_frame(_raw(one), lines)) for one in stack["python"]) for key, stack in stacks.items()}
+    frames = {key: tuple(_short(_frame(one, lines)) for one in _code(stack)) for key, stack in stacks.items()}
     return chains, frames
 
 
@@ -267,6 +270,21 @@ def check_sums(sites: Sequence[Mapping[str, Any]], counted: PhaseCounts) -> None
 def _short(name: str) -> str:
     """Return a function as it is kept: a program's own names may have any length, and rules are searched in them."""
     return shortened(name, LONGEST_NAME)
+
+
+def _code(stack: Mapping[str, Any]) -> Iterator[RawFrame]:
+    """Return the frames of a stack that are somebody's code.
+
+    The interpreter's own (`<shim>`, 3.12's `<interpreter trampoline>`) stand between C and Python: their file is called
+    as they are.
+    """
+    for frame in map(_raw, stack["python"]):
+        if frame[0] != frame[2] or frame[2] == "<module>":
+            yield frame
+
+
+def _is_interpreter(file: str) -> bool:
+    return file.rpartition("/")[2].startswith(("python", "libpython"))
 
 
 def _raw(frame: Sequence[Any]) -> RawFrame:

@@ -33,6 +33,23 @@ def _share_text(cost: Cost, found: LockSites) -> str:
     return f"{cost.ns * found.units / found.ns:.0%}" if found.ns else "-"
 
 
+def _thread_columns(found: LockSites) -> tuple[str, ...]:
+    """Return the name of the column of `_thread_cells`; none where nobody counted the threads."""
+    return (f"of {found.threads} threads",) if found.threads else ()
+
+
+def _thread_cells(cost: Cost, found: LockSites) -> tuple[str, ...]:
+    """Return the time in the calls as a share of what the threads that worked had: of all of them at most 100 %."""
+    had = found.ns * found.threads
+    return (f"{cost.ns * found.units / had:.0%}",) if had else ("-",) * bool(found.threads)
+
+
+def _waiting_text(found: LockSites) -> str:
+    if found.waiting_share is None:
+        return ""
+    return f", {found.waiting_share:.0%} of the time of the {found.threads} that worked"
+
+
 def _file(frame: str) -> str:
     """Return a frame without the folders of its file, which frozen modules have none of."""
     return frame if frame.startswith("<") else frame.rpartition("/")[2]
@@ -54,7 +71,7 @@ def call_text(site: Site) -> str:
 
 def summary_text(found: LockSites) -> str:
     """Return in one line how long threads waited, how much of it has a name, and what is wrong with it."""
-    share = f"{found.waited_ns / found.ns:.2f} threads wait on average; " if found.ns else ""
+    share = f"{found.waited_ns / found.ns:.2f} threads wait on average{_waiting_text(found)}; " if found.ns else ""
     frames = f"; no Python frames: {found.no_frames}" if found.no_frames else ""
     names = f"; functions that it does not export have no names: {found.no_symbols}" if found.no_symbols else ""
     still = f"it stands still ({found.stands_still}); " if found.stands_still else ""
@@ -80,8 +97,11 @@ def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
     tables = [
         Section(
             f"{label}: locks, per {unit}",
-            ("lock", *COST_COLUMNS, OF_THE_RUN),
-            tuple((name, *_cost_cells(cost), _share_text(cost, found)) for name, cost in list(locks.items())[:SHOWN]),
+            ("lock", *COST_COLUMNS, OF_THE_RUN, *_thread_columns(found)),
+            tuple(
+                (name, *_cost_cells(cost), _share_text(cost, found), *_thread_cells(cost, found))
+                for name, cost in list(locks.items())[:SHOWN]
+            ),
         ),
         Section(f"{label}: sites, per {unit}", ("lock", "call", *COST_COLUMNS, "caller", "through"), rows),
     ]

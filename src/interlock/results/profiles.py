@@ -250,7 +250,7 @@ class Site(Data):
 
     @property
     def waits(self) -> bool:
-        """Return whether the calls wait; a wake and a yield do not."""
+        """Return whether the calls wait; a wake does not, and a yield is spent on waiting."""
         return self.operation not in WAKES
 
 
@@ -317,6 +317,8 @@ class LockSites(Data):
 
     units: int
     ns: int  # of the work, by the clock
+    threads: int = 0  # that made a call in the work; 0 is not known
+    waiting_share: float | None = None  # the waited part of the time that all these threads had
     sites: list[Site]
     edges: list[Edge] = []
     no_frames: str = ""  # why no Python frames are known
