@@ -7,13 +7,16 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from interlock.analysis import claims
 from interlock.catalog import project as catalogs
-from interlock.cli.main import COMMANDS
+from interlock.cli.main import COMMANDS, app
 from interlock.cli.report import load_experiment
 from interlock.report import claims as findings
 from interlock.report import experiment as report
+from interlock.report import overview
+from interlock.report.tables import ratio_text
 from interlock.results import store
 from tests.builders import PROMISED
 
@@ -54,12 +57,33 @@ def test_the_docs_say_what_of_a_workload_is_measured_quickly() -> None:
     assert found == {name: [one.name for one in workloads[name].for_experiment(True).benchmarks] for name in found}
 
 
-def test_every_figure_of_the_readme_stands_in_a_reference_report() -> None:
-    reports = "\n".join((folder / "report.md").read_text(encoding="utf-8") for folder in REFERENCES)
-    figures = re.findall(r"[\d.]+x \[[\d.]+, [\d.]+\]", README)
-    assert len(figures) >= 4
-    for figure in figures:
-        assert figure in reports, figure
+# What the short answers of the README are about, and the words that they say it with.
+ANSWERED = (("download", "many-pinned"), ("download", "single"), ("locks", "queue"), ("startup", "pass"))
+ANSWERS = {"faster": "yes", "slower": "no", "same": "same within 5 %", "undecided": "not decided"}
+
+
+def test_the_short_answers_are_what_the_experiment_says_that_the_readme_names() -> None:
+    _, tables, _ = load_experiment(ROOT / "results/reference" / overview.EXPERIMENT)
+    found = {
+        (one.workload.name, one.benchmark.name): {row.label: row.to_baseline for row in one.rows} for one in tables
+    }
+    said = re.findall(r"^\| .+ \| (.+): (\S+ \[.+\])(?: of the time)? \| (.+): (\S+ \[.+\]) \|$", README, re.M)
+    expected = [
+        tuple(
+            part
+            for label in ("cpython-3.14", "cpython-3.14t")
+            if (one := found[key][label])
+            for part in (ANSWERS[one.verdict.value], ratio_text(one.ratio))
+        )
+        for key in ANSWERED
+    ]
+    assert said == expected
+
+
+def test_the_pick_of_the_readme_answers_what_it_shows() -> None:
+    (command, answer) = re.findall(r"^\$ uvx interlock (pick .*)\n(.*)$", README, re.M)[0]
+    result = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": "200"})
+    assert result.output.splitlines()[0] == answer
 
 
 def test_the_readme_is_a_few_screens_and_has_no_table_of_results() -> None:
