@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 
 from interlock.cli import options, why
 from interlock.engine.host import toolchain
-from interlock.errors import UnsupportedHereError
+from interlock.errors import UnsupportedHereError, UsageError
 from interlock.results.experiments import EngineName
+from interlock.results.json_documents import Explained
 
 
 @contextmanager
@@ -34,6 +36,29 @@ def test_what_this_machine_as_the_engine_lacks_is_named_before_anything_is_built
     assert "no-such-program" in caught.value.found
     assert "some-package" in caught.value.todo
     assert built == []
+
+
+SHIPPED = "2026-11-23-a"
+
+
+def test_what_an_experiment_recorded_is_shown_and_drawn_without_a_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(why, "ready_machine", None)
+    flame = tmp_path / "flame.svg"
+    why.why_command(
+        "cpython-3.14t", "locks/queue", against="cpython-3.13", of=SHIPPED, flame=flame, as_json=True, results=None
+    )
+    found = Explained.model_validate_json(capsys.readouterr().out).variants
+    assert list(found) == ["cpython-3.14t", "cpython-3.13"]
+    assert all(one.sites for one in found.values())
+    assert "cpython-3.14t" in flame.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("wanted", "acquires"), [("startup/pass", False), ("locks/queue", True)])
+def test_what_an_experiment_has_not_recorded_is_an_error(wanted: str, acquires: bool) -> None:
+    with pytest.raises(UsageError):
+        why.why_command("cpython-3.14t", wanted, of=SHIPPED, acquires=acquires)
 
 
 def test_where_json_is_asked_for_nothing_is_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:

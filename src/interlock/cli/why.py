@@ -15,7 +15,18 @@ from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
 from interlock.cli.machine import ready_machine
-from interlock.cli.options import AsRoot, Engine, Json, Release, Results, console, open_project, profile_name, quiet
+from interlock.cli.options import (
+    AsRoot,
+    Engine,
+    Json,
+    Release,
+    Results,
+    console,
+    named_folder,
+    open_project,
+    profile_name,
+    quiet,
+)
 from interlock.engine.host import profiler
 from interlock.errors import UsageError, nearest
 from interlock.measure.experiment import Assignment, explain
@@ -45,6 +56,10 @@ def why_command(
             help="Probe each taking of a lock too, in one more run: spinning, holds, pauses of all threads.",
         ),
     ] = False,
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="EXPERIMENT", help="Run nothing: show what this experiment recorded (`matrix --why`)."),
+    ] = None,
     as_json: Json = False,
     release: Release = False,
     engine: Engine = None,
@@ -58,6 +73,13 @@ def why_command(
     paths, known = open_project()
     workload, name = _benchmark(known, benchmark)
     labels = project.select_labels(known.variants, [variant, *([against] if against else [])])
+    unit = known.workloads[workload].unit
+    if of is not None:
+        if acquires:
+            todo = "Leave one of the two out: experiments record no acquires."
+            raise UsageError(key="--acquires", found="probes a run, and --of runs nothing", todo=todo)
+        _answer(_recorded(named_folder(of, results), labels, workload, name), labels, benchmark, unit, flame, as_json)
+        return
     variants = list(dict.fromkeys(split_label(label)[0] for label in labels))
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
         _require_bpf(machine.name)
@@ -77,9 +99,31 @@ def why_command(
         assignment = Assignment(known, paths.root, results or paths.results, built, settings, "interlock why")
         with progress.open_display(as_json) as display:
             found = explain(machine, assignment, name, progress.MeasureProgress(display, 1), acquires=acquires)
-    unit = known.workloads[workload].unit
     for label, one in found.items():
         store.write_json((results or paths.results) / "why" / label / f"{workload}.{name}.json", one)
+    _answer(found, labels, benchmark, unit, flame, as_json)
+
+
+def _recorded(folder: Path, labels: list[str], workload: str, name: str) -> dict[str, LockSites]:
+    """Return the lock sites that an experiment has of each variant; UsageError says which has none, and why."""
+    _, profiles = store.read_cells(folder, store.read_experiment(folder))
+    found = {}
+    for label in labels:
+        profile = profiles.get((label, workload), {}).get(name)
+        if profile is None or profile.why is None:
+            reason = f": {profile.no_why}" if profile and profile.no_why else ""
+            raise UsageError(
+                key="--of",
+                found=f"{folder.name} has no stacks of {workload}/{name} on {label}{reason}",
+                todo="Leave --of out, or measure it with `interlock matrix --why`.",
+            )
+        found[label] = profile.why
+    return found
+
+
+def _answer(
+    found: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
+) -> None:
     if flame:
         store.write_atomically(
             flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", found[labels[0]])
