@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -277,3 +278,25 @@ def test_a_step_from_the_cache_is_another_builds() -> None:
 def test_a_container_that_sends_no_tar_has_written_nothing(data: bytes) -> None:
     sandbox: Any = SimpleNamespace(container=SimpleNamespace(get_archive=lambda _: (iter([data]), {})))
     assert trials.read_gil_probe(sandbox) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "------\n > [2/3] RUN pip install x:\n" + "0.312:\n" * 60_000,
+        "------\n > x\n" * 60_000,
+        "------\n > x:\n" * 60_000,
+    ],
+    ids=["no end", "no name", "many"],
+)
+def test_the_last_words_of_a_log_take_no_longer_than_its_length(text: str) -> None:
+    start_s = time.process_time()
+    assert trials.last_words(text)
+    assert time.process_time() - start_s < 2
+
+
+def test_the_last_words_are_of_the_step_that_failed_last() -> None:
+    steps = [f"------\n > [{number}/3] RUN x:\n0.312 ERROR: no {number}\n------\n" for number in (1, 2)]
+    assert (
+        trials.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"])) == "ERROR: no 2 / Dockerfile:2"
+    )

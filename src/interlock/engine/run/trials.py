@@ -253,7 +253,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A step taken from the cache is of another build, which may be building on it right now.
 MADE = re.compile(r"(?<! ---> Using cache\n)^ ---> ([0-9a-f]{12})$", re.MULTILINE)
 # BuildKit repeats what the failed step said between two rules.
-FAILED_STEP = re.compile(r"^------\n > .*?:\n(.*?)^------$", re.MULTILINE | re.DOTALL)
+FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
 TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
 CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
 NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
@@ -425,9 +425,21 @@ def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
     return BuildError(found=f"it does not build: {last_words(log)}", todo=f"{path} has the rest.")
 
 
+def _failed_steps(log: str) -> Iterator[str]:
+    """Yield what failed steps said; each part of the log is looked at once."""
+    at = 0
+    while start := FAILED_STEP.search(log, at):
+        said = log.find(NAMED, start.end()) + len(NAMED)
+        end = RULE.search(log, said) if said >= len(NAMED) else None
+        if end is None:
+            return
+        yield log[said : end.start()]
+        at = end.end()
+
+
 def last_words(log: str) -> str:
     """Return why a build failed in its own words: the last lines that name a cause, and the very last line."""
-    step = FAILED_STEP.findall(log)
+    step = list(_failed_steps(log))
     lines = [TIME.sub("", line) for line in (step[-1] if step else log).splitlines()[-SEARCHED_LINES:]]
     said = [line.strip() for line in lines if line.strip() and not line.startswith(NOISE)]
     very_last = log.strip().splitlines()[-1:] if step else said[-1:]
