@@ -75,6 +75,7 @@ def test_a_name_that_is_none_says_where_was_looked(results: Path) -> None:
     error = refused(UsageError, "compare", str(results / "e0"), "e99", "--results", str(results))
     assert error.key == "e99"
     assert str(results) in error.found
+    assert set(re.findall(r"\w+", error.todo)) >= {"e9", "big"}
 
 
 def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) -> None:

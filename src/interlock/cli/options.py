@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from interlock.errors import LazyModule, StoreError, UsageError
+from interlock.errors import LazyModule, StoreError, UsageError, nearest
 from interlock.results.engines import EngineName
 from interlock.untrusted import printable
 
@@ -234,8 +234,10 @@ def named_folder(name: str, results: Path | None) -> Path:
         raise UsageError(key=name, found=found, todo="Name another one, or run this in a clone, which has them.")
     if folder is not None:
         return packed.with_values(folder, paths.cache)
+    known = {one.name for one in store.experiments_below(under)}
+    known |= {one.name for one in store.experiments_below(shipped) if paths.is_clone or packed.has_values(one)}
     raise UsageError(
         key=name,
         found=f"is neither a folder nor a name in {under} or {shipped}",
-        todo=f"List the names: ls {under}",
+        todo=nearest(name, known) if known else "`interlock matrix` measures the first one.",
     )
