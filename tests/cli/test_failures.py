@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli import failures, main
-from interlock.errors import EngineError, UnexpectedError
+from interlock.errors import EngineError, UnexpectedError, UsageError
 from tests.cli.conftest import Run
 from tests.fakes import Answer, Asked, as_json, serving
 
@@ -77,6 +77,25 @@ def test_what_answers_a_ping_otherwise_is_no_engine(run: Run, monkeypatch: pytes
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
         code, said = run(*CLEAN)
     assert (code, said.count("\n")) == (EngineError.exit_code, 1), said
+
+
+def engine_without_anything(asked: Asked) -> Answer:
+    empty: object = {"Volumes": []} if "/volumes" in asked.path else {} if asked.path.endswith("/info") else []
+    return engine_that_says(as_json(empty), asked)
+
+
+@pytest.mark.parametrize("engine", ["docker", "host"])
+def test_clean_with_a_name_that_nothing_has_names_it_and_ends_with_2(
+    run: Run, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    asked: list[Asked] = []
+    with serving(engine_without_anything, asked) as port:
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        code, said = run("clean", "nosuch", "--engine", engine)
+    assert (code, said.count("\n")) == (UsageError.exit_code, 1), said
+    assert said.startswith("error: ")
+    assert "'nosuch'" in said
+    assert bool(asked) is (engine == "docker")
 
 
 @pytest.mark.parametrize("as_json", [False, True])

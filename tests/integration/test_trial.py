@@ -184,27 +184,26 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "named"),
     [
-        (("--http", ":8000/sick", "--healthy-within", "3"), 6, "the last one has status 503; its last lines: serving"),
-        (("--http", ":8001/", "--healthy-within", "2"), 6, "no answer on port 8001 in 2 s; its last lines: serving"),
-        (("--cmd", "echo a test failed; exit 3"), 6, "the tests end with exit code 3; its last lines: a test failed"),
-        (("--cmd", "sleep 60", "--deadline", "1"), 6, "the tests had not ended after 1 s"),
-        (("--target", "broken", "--http", ":8000/"), 6, "it ended before it was healthy: exit code 1"),
-        (("--load", "sh -c 'echo no {url}; exit 9'"), 6, "ended with exit code 9: no http://"),
-        (("--build-arg", "GREETING=bye", "--cmd", "true"), 5, "it does not build: "),
+        (("--http", ":8000/sick", "--healthy-within", "3"), 6, ("port 8000", "503", "serving")),
+        (("--http", ":8001/", "--healthy-within", "2"), 6, ("port 8001", "2 s", "serving")),
+        (("--cmd", "echo a test failed; exit 3"), 6, ("exit code 3", "a test failed")),
+        (("--cmd", "sleep 60", "--deadline", "1"), 6, ("--cmd", "1 s", "--deadline")),
+        (("--target", "broken", "--http", ":8000/"), 6, ("exit code 1",)),
+        (("--load", "sh -c 'echo no {url}; exit 9'"), 6, ("exit code 9", "no http://")),
+        (("--build-arg", "GREETING=bye", "--cmd", "true"), 5, ()),
     ],
 )  # fmt: skip
 def test_what_does_not_work_unchanged_is_an_error_in_one_sentence(
-    project: Path, service: Path, words: tuple[str, ...], code: int, said: str
+    project: Path, service: Path, words: tuple[str, ...], code: int, named: tuple[str, ...]
 ) -> None:
     done = interlock(
         project, "trial", str(service), *BUILD, *words, "--rounds", "1", "--no-syscalls", "--variants", QUICK
     )
     assert done.returncode == code, done.stdout + done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert "your own Dockerfile, unchanged: " in line
-    assert said in line
+    assert all(one in line for one in named), line
     assert list((project / "results").iterdir()) == []
 
 

@@ -32,10 +32,12 @@ def pack(folder: Path, *names: str, kind: bytes = tarfile.REGTYPE, data: bytes =
     return path
 
 
-def refused(folder: Path, cache: Path, said: str = r"values") -> None:
+def refused(folder: Path, cache: Path, named: str = "") -> None:
     before = {path for path in folder.parent.rglob("*") if cache not in path.parents}
-    with pytest.raises(StoreError, match=said):
+    with pytest.raises(StoreError) as caught:
         packed.with_values(folder, cache)
+    assert caught.value.file == str(folder / packed.VALUES_FILE)
+    assert named in caught.value.found
     assert {path for path in folder.parent.rglob("*") if cache not in path.parents} - before <= {cache}
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
@@ -71,13 +73,13 @@ def test_values_that_were_cut_or_changed_are_refused(folder: Path, tmp_path: Pat
 @pytest.mark.parametrize("name", ["../../../x.json", "/tmp/x.json", "box/../x.json", "a/b/c/d.json", "box/v/x.py", "x"])
 def test_values_that_would_land_elsewhere_are_refused(folder: Path, tmp_path: Path, name: str) -> None:
     pack(folder, name)
-    refused(folder, tmp_path / "cache", "no file of an experiment")
+    refused(folder, tmp_path / "cache", repr(name))
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
 def test_values_that_are_no_files_are_refused(folder: Path, tmp_path: Path, kind: bytes) -> None:
     pack(folder, NAME, kind=kind, data=b"")
-    refused(folder, tmp_path / "cache", "no file of an experiment")
+    refused(folder, tmp_path / "cache", repr(NAME))
 
 
 def test_values_that_unpack_to_too_much_are_refused(
@@ -85,6 +87,6 @@ def test_values_that_unpack_to_too_much_are_refused(
 ) -> None:
     pack(folder, NAME, "box/cpython-3.13/locks.json")
     monkeypatch.setattr(packed, "MOST_BYTES", 10)
-    refused(folder, tmp_path / "cache", "more than any")
+    refused(folder, tmp_path / "cache")
     monkeypatch.setattr(packed, "MOST_FILE_BYTES", 5)
-    refused(folder, tmp_path / "cache", "no file of an experiment")
+    refused(folder, tmp_path / "cache", repr(NAME))

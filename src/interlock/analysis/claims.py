@@ -220,7 +220,7 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     if claim.against_benchmark not in {None, claim.benchmark}:  # rows of two tables are not one family of errors
         rows = {name: rows[name] for name in (mine, theirs)}
     compared = compare_rows(rows, [(mine, theirs)], theirs, adaptive=adaptive, margin=workload.margin)
-    return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure of 0 has no ratio")
+    return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
 
 
 def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values) -> dict[str, Sequence[BlockFigure]]:
@@ -252,12 +252,16 @@ def _count(claim: Claim, evidence: _Evidence) -> float | _Judgement:
             return _without_profile(side, evidence.experiment)
         names = claim.syscalls or ["futex"]
         if not profile.knows(names):
-            return _Judgement(ClaimVerdict.NOT_TESTABLE, f"the probe of {side} counted futex calls alone")
+            return _Judgement(ClaimVerdict.NOT_TESTABLE, f"the probe of {side} counts futex calls only")
         counts.append(profile.calls_per_unit(names))
     if len(counts) == 1:
         return counts[0] * claim.scale
     mine, theirs = counts
-    return mine / theirs if theirs else _Judgement(ClaimVerdict.NOT_TESTABLE, "a ratio to 0 calls is none")
+    return (
+        mine / theirs
+        if theirs
+        else _Judgement(ClaimVerdict.NOT_TESTABLE, "the other side has 0 calls, so there is no ratio")
+    )
 
 
 def _without_profile(side: ClaimSubject, experiment: Experiment) -> _Judgement:
@@ -273,7 +277,7 @@ def _unusable(claim: Claim, ratio: Ratio, experiment: Experiment) -> _Judgement 
         return _Judgement(ClaimVerdict.NO_DATA, f"the rounds of '{claim.workload}' were disturbed: {found[0]}")
     if ratio.rounds < MIN_ROUNDS:
         count = f"{ratio.rounds} round{'' if ratio.rounds == 1 else 's'}"
-        return _Judgement(ClaimVerdict.NO_DATA, f"{count} decide nothing: measure {MIN_ROUNDS} or more")
+        return _Judgement(ClaimVerdict.NO_DATA, f"{count} are too few: measure {MIN_ROUNDS} or more")
     return None
 
 
@@ -287,8 +291,8 @@ def _judged_ratio(claim: Claim, measured: Comparison) -> _Judgement:
     said = _ratio_verdict(claim, measured.ratio, measured.verdict)
     after = f"after {measured.ratio.rounds} rounds {measured.words}"
     if said is ClaimVerdict.UNDECIDED and measured.verdict is not Verdict.UNDECIDED:
-        return _Judgement(said, f"{after}, and the interval reaches {_range_text(claim)} and more besides")
-    return _Judgement(said, f"{after}, beside {_range_text(claim)}")
+        return _Judgement(said, f"{after}, but the interval is only partly within {_range_text(claim)}")
+    return _Judgement(said, f"{after}, outside {_range_text(claim)}")
 
 
 def _ratio_verdict(claim: Claim, found: Interval, verdict: Verdict) -> ClaimVerdict:

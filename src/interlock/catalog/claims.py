@@ -53,7 +53,7 @@ class Needs(Data):
     @model_validator(mode="after")
     def _names_something(self) -> Needs:
         if self.min_cores == 1 and self.system is None:
-            raise ValueError("it needs 'min_cores' or 'system' besides the reason")
+            raise ValueError("it needs 'min_cores' or 'system' in addition to the reason")
         return self
 
 

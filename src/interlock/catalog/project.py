@@ -93,7 +93,7 @@ def _needed_rights(workload: Workload) -> dict[Right, str]:
         *([*one.arguments, *(one.command or []), *one.set_up] for one in workload.benchmarks),
     ]
     if any("{disk}" in word for command in commands for word in command):
-        needed["disk"] = "uses {disk}, which a cell has if its workload asks for it"
+        needed["disk"] = "uses {disk}, which only cells of a workload with that right have"
     return needed
 
 
@@ -136,7 +136,7 @@ def _check_sums(catalog: Catalog) -> None:
                     file=variant.file,
                     key="sha256",
                     found=f"{part.file} has another SHA-256 than in variants/{owner}.toml",
-                    todo="Use the one that upstream publishes in both.",
+                    todo="Use upstream's SHA-256 in both files.",
                 )
 
 
@@ -380,7 +380,7 @@ def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
         raise CatalogError(
             file=variant.file,
             key="build_of",
-            found=f"'{variant.build_of}' has no build to share",
+            found=f"'{variant.build_of}' is not built from source, so its build cannot be shared",
             todo="Name a variant with [interpreter] and without [finish].",
         )
     shared = ("interpreter", "libraries", "build_packages", "release")

@@ -56,7 +56,7 @@ def _requirement(text: str) -> str:
     except InvalidRequirement as error:
         raise ValueError(f"'{text}' is not a requirement ({str(error).splitlines()[0]})") from None
     if parsed.url and parsed.url.startswith("file:"):
-        raise ValueError(f"'{text}' names a file of this machine, which containers do not have")
+        raise ValueError(f"'{text}' names a file on this machine, which containers cannot read")
     return text
 
 
@@ -64,7 +64,7 @@ def _python_versions(text: str) -> str:
     try:
         SpecifierSet(text)
     except InvalidSpecifier:
-        raise ValueError(f"'{text}' is no range of Python versions: write it as '>=3.8'") from None
+        raise ValueError(f"'{text}' is not a range of Python versions: write it as '>=3.8'") from None
     return text
 
 

@@ -134,7 +134,7 @@ class Benchmark(Data):
         description="On how many CPUs it counts in summaries and in its workload's weight: any, one or more than one; "
         "'named' counts only where it is named.",
     )
-    full_only: bool = Field(default=False, description="Leave it out with --quick.")
+    full_only: bool = Field(default=False, description="Whether --quick leaves it out.")
     details: list[Detail] = Field(default=[], description="Second figures, after the workload's.")
     scaling: Scaling | None = Field(
         default=None, description="Position in a curve; where it differs in {workers} alone, use `workers`."

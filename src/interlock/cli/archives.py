@@ -29,8 +29,8 @@ def save_command(
 ) -> None:
     """Save built variants in one archive.
 
-    The archive also has the base. `interlock load` reads it, and asks for the sum that is printed here, or for the
-    signature that --key writes beside it.
+    The archive contains the base image too. `interlock load` reads it, and needs the SHA-256 that this command prints
+    or the signature that --key writes next to the archive.
     """
     signer = read_signing_key(key) if key else None
     paths, known = open_project()
@@ -67,8 +67,8 @@ def load_command(
 ) -> None:
     """Load images from an archive.
 
-    Whoever writes an archive chooses what is in it, so take its sum from whom you trust, or with --key its signature
-    (FILE.sig). The images that measure are built here.
+    An archive can contain any image: get its SHA-256 from a person you trust, or check its signature (FILE.sig) with
+    --key. Images of measuring instruments are not in it and are built here.
     """
     if (file is None) == (missing is None):
         given = "neither" if file is None else "both"

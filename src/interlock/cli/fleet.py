@@ -117,7 +117,9 @@ def fleet_command(
         bool, typer.Option("--each", help="Measure every workload on every host (default: hosts of a kind share them).")
     ] = False,
     forks: Annotated[int, typer.Option(min=1, metavar="N", help="Number of hosts at work at the same time.")] = 20,
-    deadline: Annotated[float, typer.Option(min=1, metavar="S", help="Seconds for each step on a host.")] = 7200,
+    deadline: Annotated[
+        float, typer.Option(min=1, metavar="S", help="Time limit of each step on a host, in seconds.")
+    ] = 7200,
     bandwidth: Annotated[
         float | None, typer.Option(metavar="MB", help="Limit of the transfer to each host, MB/s (default: none).")
     ] = None,
@@ -136,7 +138,11 @@ def fleet_command(
     store.require_name(resume, "--resume")
     paths, known = open_project()
     if not paths.is_clone:
-        raise UsageError(file=str(Path.cwd()), found="is in no clone, whose files the hosts get", todo="Run it in one.")
+        raise UsageError(
+            file=str(Path.cwd()),
+            found="is not in a clone, and the hosts get their files from one",
+            todo="Run it in a clone of the project.",
+        )
     into = results or paths.results
     hosts = ansible.read_inventory(file, paths.root)
     before = read_record(into / resume) if resume else None
@@ -163,10 +169,10 @@ def fleet_command(
 def _require_pulled(hosts: Inventory, engine: EngineName | None) -> None:
     """Raise UsageError if the hosts pull nothing that a key could have signed."""
     if engine is EngineName.HOST or not hosts.registry:
-        found = "is given, but the hosts build for themselves"
+        found = "is given, but with --engine host nothing is pulled"
         if engine is not EngineName.HOST:
-            found = f"is given, but {hosts.path} names no registry: the hosts get the images from here, by their sum"
-        raise UsageError(key="--key", found=found, todo="Nothing is pulled: leave it out.")
+            found = f"is given, but {hosts.path} names no registry: images are copied to the hosts, checked by SHA-256"
+        raise UsageError(key="--key", found=found, todo="Leave out --key.")
 
 
 def _variables(
@@ -235,8 +241,8 @@ def _resumed_engine(before: FleetRecord, asked_for: EngineName | None) -> Engine
     if asked_for not in {None, began}:
         raise UsageError(
             key="--engine",
-            found=f"{before.name} began with {began}, not with {asked_for}",
-            todo=f"Use --engine {began}, or begin a new fleet: ratios of two engines do not compare.",
+            found=f"{before.name} was started with {began}, not with {asked_for}",
+            todo=f"Use --engine {began}, or start a new fleet: ratios of two engines are not comparable.",
         )
     return before.engine
 
@@ -280,13 +286,15 @@ def _resumed_record(before: FleetRecord, builds: FleetBuilds, inventory: Invento
     now = builds.identities
     changed = sorted(name for name, identity in before.images.items() if now.get(name, identity) != identity)
     if changed:
-        found = f"built again since {before.name} began: {', '.join(changed)}"
-        raise UsageError(key="--resume", found=found, todo="Begin a new fleet: ratios of two builds do not compare.")
+        found = f"built again since {before.name} was started: {', '.join(changed)}"
+        raise UsageError(
+            key="--resume", found=found, todo="Start a new fleet: ratios of two builds are not comparable."
+        )
     known = {shard.kind for shard in before.shards}
     lost = known - {kind.name for kind in inventory.kinds.values()}
     if lost:
         found = f"the inventory has no host of the kind {', '.join(sorted(lost))} any more"
-        raise UsageError(key="--resume", found=found, todo="Add such a host, or begin a new fleet.")
+        raise UsageError(key="--resume", found=found, todo="Add such a host, or start a new fleet.")
     hosts = {
         host: before.hosts.get(host, HostRecord(kind=kind)).model_copy(update={"kind": kind})
         for host, kind in inventory.kinds.items()
@@ -376,7 +384,7 @@ def _print_missing(folder: Path, record: FleetRecord) -> None:
     missing = [shard for shard in record.shards if not shard.done_by]
     if missing:
         reasons = [shard.attempts[-1].reason for shard in missing if shard.attempts] or [
-            "no host of its kind took part"
+            "no host of its kind is in the fleet"
         ]
         raise FleetError(
             file=str(folder),

@@ -73,7 +73,11 @@ def render(
     """
     paths, known = open_project()
     if not paths.is_clone:
-        raise UsageError(file=str(Path.cwd()), found="is in no clone, where generated files are", todo="Run it in one.")
+        raise UsageError(
+            file=str(Path.cwd()),
+            found="is not in a clone, and only a clone has generated files",
+            todo="Run it in a clone of the project.",
+        )
     texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_pictures(paths)}
     stale = store.stale_figures(paths.reference)
     if not check:
@@ -99,7 +103,7 @@ def _write_figures(folder: Path, made_of: str) -> None:
 
 def build(
     variants: Variants = None,
-    everything: Annotated[bool, typer.Option("--all", help="Build every variant, as without a name.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Build every variant (the same as no name).")] = False,
     release: Release = False,
     force: Annotated[bool, typer.Option("--force", help="Build again, without any cache.")] = False,
     verify: Annotated[
@@ -125,7 +129,7 @@ def build(
     names = project.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
     if key is not None and not cache_from:
-        raise UsageError(key="--key", found="is given without --cache-from", todo="Nothing is pulled: leave it out.")
+        raise UsageError(key="--key", found="is given without --cache-from", todo="Leave out --key.")
     signer = read_public_key(key) if key else None
     registry = registries.parse_registry(cache_from, "--cache-from", signer) if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
@@ -324,7 +328,8 @@ def push_command(
 ) -> None:
     """Push built variants to a registry.
 
-    Images of a variant for several platforms share its tag. With --key each is signed, and what it was made of stated.
+    Images of a variant for several platforms share one tag. With --key each image gets a signature and a signed
+    statement of its provenance.
     """
     team = parse_registry(registry, "--registry")
     signer = read_signing_key(key) if key else None

@@ -24,7 +24,7 @@ from interlock.engine import protocol
 from interlock.engine.docker import connect
 from interlock.engine.host.engine import HostEngine, end_processes
 from interlock.engine.ownership import Life, remove_dead
-from interlock.errors import EngineError, FleetError, UsageError, missing_option
+from interlock.errors import EngineError, FleetError, UsageError
 from interlock.fleet import ansible
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
@@ -34,11 +34,11 @@ from interlock.results.json_documents import DoctorCheck, Examined
 # How long an engine that is not busy takes to make what a killed process had asked it for.
 IN_FLIGHT_S = 1
 KEPT = {
-    Life.LIVING: "it is still at work",
+    Life.LIVING: "it still runs",
     Life.UNKNOWN: "made elsewhere or by an older version; to remove it: interlock clean {}",
 }
 STYLES = {CheckState.OK: "", CheckState.WARNING: "yellow", CheckState.PROBLEM: "bold red"}
-NAMES = "Give the name of its folder in results/, or the start of it."
+NAMES = "Give the name of an experiment, as its folder in results/ is called, or a prefix of the name."
 
 
 def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
@@ -76,18 +76,20 @@ def _project(paths: ProjectPaths) -> Check:
 
 def clean_command(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Experiment name prefix (default: whatever a dead process left).")
+        str, typer.Argument(metavar="NAME", help="Experiment name prefix (default: all whose process has ended).")
     ] = "",
     engine: Engine = None,
     end: Annotated[bool, typer.Option("--end", help="End the experiments of NAME first if they still run.")] = False,
 ) -> None:
     """Remove what killed runs left behind.
 
-    Removes containers, networks, volumes, images and folders of processes that have ended. What another machine or an
-    older version made is removed by its NAME. What is still at work stays, unless --end ends it.
+    Removes containers, networks, volumes, images and folders of processes that have ended. Give NAME to remove what
+    another machine or an older version made. Keeps experiments that still run, unless --end ends them.
     """
     if end and not name:
-        raise missing_option("NAME", "Say whose processes to end: interlock clean --end NAME")
+        raise UsageError(
+            key="--end", found="is given without NAME", todo="Name the experiment: interlock clean --end NAME"
+        )
     ended = end_processes(name) if end else []
     for one in ended:
         console.print(f"ended   {one}", highlight=False)
@@ -100,9 +102,9 @@ def clean_command(
     for owner, found in kept.items():
         console.print(f"kept    {owner}: {KEPT[found].format(owner)}", highlight=False)
     if name and kept:
-        raise UsageError(found=f"{next(iter(kept))} is still at work", todo=f"End it: interlock clean --end {name}")
+        raise UsageError(found=f"{next(iter(kept))} still runs", todo=f"End it: interlock clean --end {name}")
     if name and not ended and not removed:
-        raise UsageError(found=f"nothing is left of experiments with the prefix '{name}'", todo=NAMES)
+        raise UsageError(found=f"nothing has the name '{name}', or a name that begins with it", todo=NAMES)
 
 
 def _remove_twice(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> list[str]:

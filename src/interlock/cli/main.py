@@ -173,7 +173,7 @@ def main() -> None:
         _print_json("UsageError", error.format_message(), error.exit_code)
         sys.exit(error.exit_code)
     except Interrupted as interrupted:
-        message = "interrupted; what this run had started is stopped and removed."
+        message = "interrupted; containers and networks of this run are removed."
         if as_json:
             _print_json("Interrupted", message, interrupted.exit_code)
         else:
@@ -281,5 +281,9 @@ def _names(parameter: TyperArgument | TyperOption) -> list[str]:
 
 def _default(value: object) -> str:
     return (
-        "" if value is None or isinstance(value, bool) else f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+        ""
+        if value in (None, "") or isinstance(value, bool)
+        else f"`{value:g}`"
+        if isinstance(value, float)
+        else f"`{value}`"
     )

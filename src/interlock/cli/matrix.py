@@ -162,8 +162,8 @@ def require_no_contradiction(options: MatrixOptions, asked: MatrixRequest, began
     }
     for option, contradicts in contradictions.items():
         if contradicts:
-            found = f"{began.name} was begun otherwise: {began.command}"
-            raise UsageError(key=option, found=found, todo=f"Leave out {option}, or begin a new experiment.")
+            found = f"{began.name} was started with other options: {began.command}"
+            raise UsageError(key=option, found=found, todo=f"Leave out {option}, or start a new experiment.")
 
 
 def engine_of(experiment: Experiment) -> EngineName:
@@ -213,20 +213,20 @@ def matrix(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="End with what is known after this long of measuring: 90s, 10m, 1h (the core set with --quick: 12m).",
+            help="Time limit for measuring: 90s, 10m, 1h (default: none; 12m for the core set with --quick).",
         ),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name or folder of an ended experiment to go on with."),
+        typer.Option(metavar="NAME", help="Name or folder of an unfinished experiment to continue."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prepare this machine first, with playbooks/host.yml.")] = False,
     results: Results = None,
 ) -> None:
     """Build variants, measure workloads on them and report: the main job.
 
-    Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends with what is known so far, a second
-    one at once.
+    Checks this machine first. Cells that fail do not stop the others. Ctrl-C ends the run and reports what is
+    known so far; a second Ctrl-C stops at once.
     """
     store.require_name(name)
     resume, results = resumed_place(resume, results)

@@ -41,15 +41,15 @@ Engine = Annotated[
     EngineName | None,
     typer.Option(
         envvar="INTERLOCK_ENGINE",
-        help="What builds and measures (default: Docker, else Podman, else this machine without containers).",
+        help="Engine to build and measure with (default: Docker, else Podman, else host: no containers).",
     ),
 ]
 AS_ROOT = "INTERLOCK_AS_ROOT"
 AsRoot = Annotated[
     bool,
-    typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host as root: run programs as root too."),
+    typer.Option("--as-root", envvar=AS_ROOT, help="With --engine host: run programs as root, if you are root."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, errors too.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; print errors as JSON too.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown.")]
 Seed = Annotated[int | None, typer.Option(metavar="N", help="Seed for the order (default: random).")]
 Profiled = Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")]
@@ -83,13 +83,13 @@ OneExperiment = Annotated[
 ]
 Key = Annotated[
     Path | None,
-    typer.Option("--key", metavar="FILE", help="Public key (PEM) that must have signed it.", dir_okay=False),
+    typer.Option("--key", metavar="FILE", help="Public key (PEM): what it has not signed is refused.", dir_okay=False),
 ]
 SigningKeyFile = Annotated[
     Path | None,
-    typer.Option("--key", metavar="FILE", help="Private key (PEM, ECDSA P-256) to sign it with.", dir_okay=False),
+    typer.Option("--key", metavar="FILE", help="Private key (PEM, ECDSA P-256) to sign with.", dir_okay=False),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Show everything, not what fits forty lines.")]
+Full = Annotated[bool, typer.Option("--full", help="Show everything (default: what fits forty lines).")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class MatrixOptions:
     ] = None
     conditions: Annotated[
         str | None,
-        typer.Option(metavar="C,D", help="Conditions in which the baseline is measured too (default: none)."),
+        typer.Option(metavar="C,D", help="Conditions to measure the baseline in as well (default: none)."),
     ] = None
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure fewer rounds and values: faster, with wider intervals.")
@@ -119,9 +119,9 @@ class MatrixOptions:
     ] = None
     seed: Seed = None
     profile: Profiled = True
-    why: Annotated[bool, typer.Option("--why", help="Take stacks of waits and wakes of every profiled benchmark.")] = (
-        False
-    )
+    why: Annotated[
+        bool, typer.Option("--why", help="Record stacks of waits and wakes of every profiled benchmark.")
+    ] = False
     release: Release = False
     engine: Engine = None
     as_root: AsRoot = False
@@ -154,7 +154,7 @@ def parse_duration(text: str, option: str) -> float:
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh])", text)
     seconds = float(found[1]) * UNITS_S[found[2]] if found else 0.0
     if not seconds:
-        raise UsageError(key=option, found=f"'{text}' is no duration", todo="Write it as 90s, 10m or 1h.")
+        raise UsageError(key=option, found=f"'{text}' is not a duration", todo="Write it as 90s, 10m or 1h.")
     return seconds
 
 

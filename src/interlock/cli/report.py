@@ -314,7 +314,7 @@ def claims_command(
 ) -> None:
     """Check published claims against an experiment.
 
-    Exits with 1 if a required claim has no effect here, or the opposite one.
+    Exits with 1 if the experiment shows no effect, or the opposite effect, for a required claim.
     """
     published = project.load_claims(Path.cwd() if file else ProjectPaths.find().root, file)
     folder = experiment_folder(experiment, results)

@@ -73,7 +73,7 @@ def swap_command(
     write: Annotated[
         bool, typer.Option("--write", help="Write the file; without it the change is only shown.")
     ] = False,
-    revert: Annotated[bool, typer.Option("--revert", help="Restore what was there before the first swap.")] = False,
+    revert: Annotated[bool, typer.Option("--revert", help="Restore the images from before the first swap.")] = False,
     check_only: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if a line has another image than --to, or an old digest.")
     ] = False,
@@ -81,10 +81,10 @@ def swap_command(
         bool, typer.Option("--paths", help="Change versions in paths, commands and wheel names too.")
     ] = False,
     try_it: Annotated[
-        bool, typer.Option("--try", help="Build the changed Dockerfile and start it, before it is written.")
+        bool, typer.Option("--try", help="Build and start the changed Dockerfile before it is written.")
     ] = False,
     local: Annotated[
-        bool, typer.Option("--local", help="Write a name that only this machine has, if no registry has the image.")
+        bool, typer.Option("--local", help="Allow an image that only this machine has, if no registry has it.")
     ] = False,
     profile: Profile = None,
     key: Key = None,
@@ -101,9 +101,7 @@ def swap_command(
     notes.quiet = as_json  # then standard error has errors alone
     place = _place(file)
     if place.is_dir() and stage is not None:
-        raise UsageError(
-            key="--stage", found=f"names a stage of one file, and {place} is a folder", todo="Give the file."
-        )
+        raise UsageError(key="--stage", found=f"works on one file, but {place} is a folder", todo="Give the file.")
     if write:
         remove_temporaries(place)
     if revert:
@@ -179,7 +177,7 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
         raise SwapError(
             file=printable_name(place),
             found=f"{len(made.left)} files with a swap's comments cannot be reverted",
-            todo="Correct what is said of each above, and repeat the command.",
+            todo="Fix the errors above, then run the command again.",
         )
 
 

@@ -69,7 +69,8 @@ def trial_command(
     variants: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B+MODE", help="Variants, plain or in a mode, built if missing (default: usual built ones)."
+            metavar="A,B+MODE",
+            help="Variants, plain or in a mode; missing ones are built (default: built, supported ones).",
         ),
     ] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="Dockerfile (default: that of the folder).")] = None,
@@ -98,10 +99,10 @@ def trial_command(
         str | None, typer.Option(metavar="SIZE", help="Memory limit of the service, for instance 512m (default: none).")
     ] = None,
     healthy_within: Annotated[
-        float, typer.Option(min=1, metavar="S", help="Seconds within which the service must be healthy.")
+        float, typer.Option(min=1, metavar="S", help="Time limit for the service to become healthy, in seconds.")
     ] = 60,
     deadline: Annotated[
-        float, typer.Option(min=1, metavar="S", help="Seconds that the load or the tests may take.")
+        float, typer.Option(min=1, metavar="S", help="Time limit of the load or the tests, in seconds.")
     ] = 600,
     rounds: Annotated[
         int | None,
@@ -111,12 +112,12 @@ def trial_command(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Time for the rounds: 90s, 10m, 1h; what is still undecided is named (default: 10m without --rounds).",
+            help="Time limit for the rounds: 90s, 10m, 1h (default: 10m; none with --rounds).",
         ),
     ] = None,
     seed: Seed = None,
     syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True,
-    why: Annotated[bool, typer.Option("--why", help="Take stacks of waits and wakes, in a pass of its own.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Record stacks of waits and wakes, in a separate pass.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the built images, under a tag.")] = False,
     as_json: Json = False,
     output: Annotated[

@@ -53,7 +53,7 @@ def why_command(
         bool,
         typer.Option(
             "--acquires",
-            help="Probe each taking of a lock too, in one more run: spinning, holds, pauses of all threads.",
+            help="Also probe each lock acquire, in a further run: spinning, hold times, pauses of all threads.",
         ),
     ] = False,
     of: Annotated[
@@ -68,7 +68,7 @@ def why_command(
 ) -> None:
     """Say where a benchmark waits, for which lock and for whom.
 
-    Nothing is timed: stacks of all calls that wait or wake are taken under BPF, in any image, stripped or not.
+    Records the stacks of all calls that wait or wake, with BPF; images may be stripped. Does not measure times.
     """
     paths, known = open_project()
     workload, name = _benchmark(known, benchmark)

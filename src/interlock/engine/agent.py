@@ -157,4 +157,6 @@ def flood() -> FloodError:
 
 
 def _gone() -> EngineError:
-    return EngineError(found="the agent of a cell is gone", todo="Look for the cause in the engine's log.")
+    return EngineError(
+        found="the agent of a cell is gone", todo="See the engine's log (of Docker: `journalctl -u docker`)."
+    )

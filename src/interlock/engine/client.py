@@ -60,7 +60,7 @@ START_ONE = (
     "Start Docker (`systemctl start docker`, or `dockerd`), install podman, set DOCKER_HOST to an engine that runs, or "
     "do without containers (--engine host)."
 )
-SEE_LOG = "Look for the cause in the engine's log."
+SEE_LOG = "See the engine's log (of Docker: `journalctl -u docker`)."
 FREE_SPACE = "Free space on the engine's disk: `docker system df` shows what takes it."
 
 ENGINE = "INTERLOCK_ENGINE"
@@ -173,7 +173,7 @@ def _named() -> EngineName | None:
     if not name:
         return None
     if name not in list(EngineName):
-        raise EngineError(key=ENGINE, found=f"'{name}' is no engine", todo=f"Set it to {', '.join(EngineName)}.")
+        raise EngineError(key=ENGINE, found=f"'{name}' is not an engine", todo=f"Set it to {', '.join(EngineName)}.")
     return EngineName(name)
 
 
@@ -183,7 +183,7 @@ def _open(address: Address) -> tuple[DockerClient, Address]:
     try:
         client = _Client(**{**settings, "base_url": address.host}, timeout=LONG_S)
         if not client.ping():
-            raise EngineError(file=address.host, found="what answers is no container engine", todo=START_ONE)
+            raise EngineError(file=address.host, found="what answers there is not a container engine", todo=START_ONE)
     except (DockerException, RequestException) as error:
         raise _explain(str(error), address) from None
     return client, address
@@ -248,7 +248,7 @@ def engine_errors(what: str, key: str = "") -> Iterator[None]:
 
 def require_answer(client: DockerClient) -> None:
     """Raise EngineError if the engine is gone, or going: one that is being stopped answers on old connections."""
-    with engine_errors("the container engine failed meanwhile"):
+    with engine_errors("the container engine stopped answering"):
         client.api.close()
         client.ping()
 
@@ -263,7 +263,7 @@ def engine_failure(error: BaseException) -> EngineError | None:
     modules = {frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
     if isinstance(error, NETWORK):
         who = "the container engine" if "docker" in modules else "the other side"
-        return EngineError(found=f"{who} does not answer, or no longer ({_last_cause(str(error))})", todo=SEE_LOG)
+        return EngineError(found=f"{who} does not answer ({_last_cause(str(error))})", todo=SEE_LOG)
     if "docker" in modules and not isinstance(error, OSError | MemoryError):
         kind = type(error).__name__
         return EngineError(found=f"the container engine's answer cannot be read ({kind}: {error})", todo=SEE_LOG)

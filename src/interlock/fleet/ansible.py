@@ -147,7 +147,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def ending_of(code: int | None, output: str, call: Call) -> Played:
     """Return how a playbook ended on its host, from the exit code and output of ansible-playbook."""
     if code is None:
-        return Played(Ending.LOST, f"it had not ended after {call.deadline_s:.0f} s")
+        return Played(Ending.LOST, f"it did not end within {call.deadline_s:.0f} s")
     if code == 0:
         return Played(Ending.DONE)
     reason = first_failure(output) or f"see {call.log}"
@@ -165,7 +165,7 @@ def first_failure(output: str) -> str:
     with suppress(ValueError):
         result = parse_json(found.group(1))
         if result.get("rc") == 124:
-            return "it had not ended at its deadline"
+            return "it did not end before its deadline"
         for text in (str(result.get("stderr", "")), str(result.get("msg", ""))):
             if text.strip():
                 return text.strip().splitlines()[-1].rstrip(":")
@@ -255,8 +255,8 @@ def parse_inventory(path: Path, listing: str) -> Inventory:
             raise InventoryError(
                 file=str(path),
                 key=name,
-                found="is no name for a host: it has letters, digits, '.', '-' and '_' alone",
-                todo="Name the host plainly, and give its address as ansible_host.",
+                found="is not a valid host name: use only letters, digits, '.', '-' and '_'",
+                todo="Rename the host, and give its address as ansible_host.",
             )
     kinds = {name: _kind(path, name, of_host.get("kind")) for name, of_host in sorted(variables.items())}
     _check_same(path, kinds)
@@ -286,7 +286,7 @@ def _registry(path: Path, host: str, declared: object) -> str | None:
     raise InventoryError(
         file=str(path),
         key=f"{host}: registry",
-        found=f"{declared!r} is no text",
+        found=f"{declared!r} is not a string",
         todo="Write it as HOST[:PORT]/NAMESPACE.",
     )
 

@@ -123,7 +123,7 @@ def read_facts(path: Path) -> dict[str, Any]:
             raise ValueError(f"they have more than {MOST_FACTS_BYTES} bytes")
         facts = parse_json(path.read_bytes())
         if not isinstance(facts, dict):
-            raise ValueError("they are no table")
+            raise ValueError("they are not a table")
         return facts
     except (OSError, ValueError) as error:
         found = f"the facts of the host cannot be read ({error})"

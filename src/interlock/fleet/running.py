@@ -208,7 +208,7 @@ class Run:
         except InterlockError as error:
             return Ending.FAILED, str(error)
         except Exception as error:
-            return Ending.FAILED, f"what it sent cannot be taken in ({type(error).__name__}: {error})"
+            return Ending.FAILED, f"its results cannot be read ({type(error).__name__}: {error})"
         finally:
             archive.unlink(missing_ok=True)
         return Ending.DONE, played.reason

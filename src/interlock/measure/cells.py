@@ -325,7 +325,7 @@ def open_sandbox(session: Session, subject: Subject) -> Sandbox:
 def _surroundings(session: Session, subject: Subject) -> Surroundings:
     """Return the subject's surroundings; with a cold benchmark the interpreter is on a volume, for the hot ones too.
 
-    What a storage driver keeps in memory is out of sight, and the files of an image's layers are those of other
+    What a storage driver keeps in memory cannot be dropped, and the files of an image's layers are those of other
     containers too: only on a volume can they be put out of the page cache.
     """
     own = subject.surroundings.model_copy(update={"rights": tuple(session.workload.rights)})

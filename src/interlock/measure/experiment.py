@@ -214,7 +214,7 @@ def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: f
         failure = found if isinstance(found, InterlockError) else engine_failure(found)
         error = watching.ending.reason or f"an error ({getattr(failure, 'found', type(found).__name__)})"
         if failure is not None and record.has_values:
-            more = f"What was measured is in {folder}; --resume {folder.name} goes on with it."
+            more = f"What was measured is in {folder}; to continue: interlock matrix --resume {folder.name}."
             raise failure.with_todo(more) from found
         raise
     finally:

@@ -80,8 +80,8 @@ def _open(path: Path) -> int:
     except OSError as error:
         raise StoreError(
             file=str(path),
-            found=f"the lock that lets one experiment at a time measure cannot be opened: {error.strerror}",
-            todo=f"Put all who measure into a group `{GROUPS[0]}`, and run `sudo rm {path}`.",
+            found=f"the lock for measuring cannot be opened: {error.strerror}",
+            todo=f"Put all users who measure into a group `{GROUPS[0]}`, and run `sudo rm {path}`.",
         ) from None
 
 
@@ -98,7 +98,7 @@ def _ours(descriptor: int) -> int:
     if group is not None and status.st_gid == group and not status.st_mode & OTHERS:
         return descriptor
     os.close(descriptor)
-    raise PermissionError(errno.EPERM, "it is a stranger's")
+    raise PermissionError(errno.EPERM, "it belongs to another user")
 
 
 def _given_to(descriptor: int, group: int) -> bool:

@@ -234,11 +234,11 @@ def judge_process(
 
 def _judge_kill(workload: Workload, benchmark: Benchmark, ended: Ended) -> Outcome:
     if ended.timed_out:
-        reason = f"'{benchmark.name}' had not ended after {workload.deadline_of(benchmark):g} s"
+        reason = f"'{benchmark.name}' did not end within {workload.deadline_of(benchmark):g} s"
         return Outcome(state=State.TIMED_OUT, reason=reason)
     what = f"printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
     if ended.out_of_memory:
-        what = f"had no memory left: a cell has {MEMORY_BYTES / 2**30:g} GiB"
+        what = f"ran out of memory: a cell has {MEMORY_BYTES / 2**30:g} GiB"
     return Outcome(state=State.FAILED, reason=f"'{benchmark.name}' {what}")
 
 

@@ -464,7 +464,7 @@ def _why_no_instructions(workspace: Workspace) -> str:
     if ended.exit_code == 0:
         # Some virtual machines have a counter that does not count.
         counted = parse_costs(ended.stdout)[-1].instructions
-        return "" if counted else "the machine's counter of instructions does not count"
+        return "" if counted else "the hardware instruction counter does not work"
     said = last_line(ended.stderr)
     if said.endswith(FORBIDDEN):
         return f"the kernel forbids it: sysctl kernel.perf_event_paranoid must be 2 or less ({said})"

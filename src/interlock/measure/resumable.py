@@ -22,7 +22,7 @@ from interlock.results.store import read_runs, write_runs
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="the end came first")
 
 
-BEGIN_ANEW = "Begin a new experiment: leave out --resume."
+BEGIN_ANEW = "Start a new experiment: leave out --resume."
 
 
 @dataclass
@@ -182,7 +182,7 @@ def remaining(experiment: Experiment) -> list[str]:
     found = [name for name in names if name in experiment.unfinished or name not in experiment.times]
     says = bool(experiment.times or experiment.ended_by)
     if not found or not says:
-        what = "is complete" if says else "does not say what of it is complete"
+        what = "is complete" if says else "has no record of which parts are complete"
         raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo=BEGIN_ANEW)
     return found
 
@@ -192,8 +192,8 @@ def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
     for key in SAME:
         there = experiment.host.get(key)
         if there != here.get(key):
-            found = f"{experiment.name} was begun on another host: {key} {there}, here {here.get(key)}"
-            raise UsageError(key="--resume", found=found, todo="Go on there, or begin a new experiment.")
+            found = f"{experiment.name} was started on another host: {key} {there}, here {here.get(key)}"
+            raise UsageError(key="--resume", found=found, todo="Resume it there, or start a new experiment.")
 
 
 def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
@@ -201,7 +201,7 @@ def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
     now = {one.variant: one.image_id for one in built if one.outcome.state is State.OK}
     for one in experiment.images:
         if one.outcome.state is State.OK and now.get(one.variant) != one.image_id:
-            found = f"{one.variant} has another image than when {experiment.name} was begun"
+            found = f"{one.variant} has another image than when {experiment.name} was started"
             raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
 
 
@@ -213,8 +213,8 @@ def require_same_workloads(experiment: Experiment, known: Mapping[str, Workload]
             raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
         before, now = experiment.workloads[name], known[name].for_experiment(experiment.settings.quick)
         if name in experiment.unfinished and not now.is_adapted and before != now:
-            found = f"{now.file} is not as it was when {experiment.name} was begun"
-            raise UsageError(key="--resume", found=found, todo="Restore it, or begin a new experiment.")
+            found = f"{now.file} has changed since {experiment.name} was started"
+            raise UsageError(key="--resume", found=found, todo="Restore it, or start a new experiment.")
 
 
 def joined(before: Experiment, now: Experiment) -> Experiment:

@@ -283,7 +283,7 @@ def failing(cell: Cell, benchmark: Benchmark) -> Iterator[None]:
         yield
     except (WorkloadError, ValueError, LookupError, TypeError, ArithmeticError) as error:
         state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
-        what = getattr(error, "found", "") or f"its output is no measurement ({' '.join(str(error).split())})"
+        what = getattr(error, "found", "") or f"its output is not a measurement ({' '.join(str(error).split())})"
         cell.outcomes[benchmark.name] = Outcome(state=state, reason=f"'{benchmark.name}': {what}")
 
 

@@ -36,7 +36,7 @@ OFFSETS = (
 # The calls whose stacks are taken besides futex, and those of pth's scheduler.
 CALLS = ("sched_yield",)
 PTH_STACKS = ("select", "pselect6", "poll", "ppoll")
-NO_SYMBOLS = "no symbols of this image are here"
+NO_SYMBOLS = "the symbols of this image are not on this machine"
 # An argument of a command line may have 128 KiB.
 MOST_BYTES = 100_000
 LONGEST_NAME = 250
@@ -89,7 +89,9 @@ class Interpreter:
             answer = _Frames.model_validate(_last_json(ended))
             offsets = None if answer.offsets is None else [answer.offsets[name] for name in OFFSETS]
         except (ValueError, KeyError):
-            return StackOptions(CALLS, [], None, f"the interpreter did not say: {last_line(ended.stderr)}")
+            return StackOptions(
+                CALLS, [], None, f"the interpreter does not report where it keeps its frames: {last_line(ended.stderr)}"
+            )
         # Waiting for sockets is no locking, except where a scheduler in the process does nothing else.
         on_pth = any("/libpth" in file and "/libpthread.so.0" not in file for file in answer.files)
         calls = [*CALLS, *(PTH_STACKS if on_pth else ())]
@@ -262,7 +264,7 @@ def check_sums(sites: Sequence[Mapping[str, Any]], counted: PhaseCounts) -> None
         if exact is None or (calls, ns) != (exact.calls, exact.ns):
             expected = f"{exact.calls} in {exact.ns} ns" if exact else "none"
             raise WorkloadError(
-                found=f"the sites of {call} add up to {calls} calls in {ns} ns, and counted are {expected}",
+                found=f"the sites of {call} add up to {calls} calls in {ns} ns, but the counter has {expected}",
                 todo="Repeat; if it stays, look for another tracer.",
             )
 

@@ -192,7 +192,7 @@ def _cold_outcome(session: Session, cell: Cell, facts: Facts | None) -> Outcome:
     if not session.network.can_evict:
         return _unsupported("a cold cache needs a container engine")
     if cell.subject.surroundings.interpreter == "image":
-        return _unsupported("what the image's storage driver keeps in memory is out of sight")
+        return _unsupported("the image's storage driver keeps files in memory, which cannot be dropped")
     if facts and facts.prefix and not f"{facts.prefix}/".startswith(f"{PREFIX}/"):
         cell.note(f"its library is below {facts.prefix}, on the image's file system; that of others is on a volume")
         return _unsupported(f"the library is below {facts.prefix}, and only {PREFIX} is on a volume")
@@ -286,7 +286,7 @@ def _run(session: Session, cell: Cell, argv: list[str]) -> Ended:
 def _why(session: Session, ended: Ended) -> str:
     program, deadline_s = session.workload.program, session.workload.deadline_s
     if ended.timed_out:
-        return f"{program} had not ended after {deadline_s:g} s when it listed its benchmarks"
+        return f"{program} did not end within {deadline_s:g} s when it listed its benchmarks"
     if ended.flooded:
         return f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
     return f"{program} ended with exit code {ended.exit_code}: {adapters.failure_line(ended.stdout, ended.stderr)}"

@@ -57,7 +57,7 @@ class Opening:
 
     @property
     def sentence(self) -> str:
-        return self.pick.answer if self.pick else "NO RECOMMENDATION: too few figures, or no project around."
+        return self.pick.answer if self.pick else "NO RECOMMENDATION: too few figures, or not in a project."
 
     @property
     def source(self) -> str:
@@ -230,7 +230,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     return Group(*parts)
 
 
-COLUMNS = ("workload", "preparing s", "measuring s", "profiling s", "in all s", "dearest row to prepare")
+COLUMNS = ("workload", "preparing s", "measuring s", "profiling s", "in all s", "slowest row to prepare")
 # A row whose preparing took less than this is not worth a name.
 NAMED_S = 1.0
 

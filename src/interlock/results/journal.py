@@ -34,7 +34,7 @@ else:
 KILLED = "the end of its process"
 # The longest of the reference experiments had less than 5 MiB.
 MOST_BYTES = 128 * untrusted.MIB
-REMOVE = "Remove it: the experiment is read without the workload that was cut."
+REMOVE = "Remove it: the experiment is then read without the workload that was interrupted."
 Line = TypeVar("Line", bound=BaseModel)
 
 
@@ -91,7 +91,7 @@ class Journal:
             if not store.take_lock(self._descriptor):
                 os.close(self._descriptor)
                 raise StoreError(
-                    file=str(folder), found="another process measures into it", todo="Wait for it, or end it."
+                    file=str(folder), found="another process is writing to it", todo="Wait for it, or end it."
                 )
             os.ftruncate(self._descriptor, 0)
         store.sync_folder(folder)
@@ -193,7 +193,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # pyperf's, of a run
             raise StoreError(
                 file=str(folder / store.JOURNAL_FILE),
-                found=f"has runs that are none ({error})",
+                found=f"has a line that is not a run ({error})",
                 todo=REMOVE,
             ) from None
         now = with_entries(now, begun, entries)

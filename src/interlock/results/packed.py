@@ -66,10 +66,10 @@ def _unpack(packed: Path, into: Path) -> None:
     with tarfile.open(packed, "r|xz") as archive:
         for number, entry in enumerate(archive):
             if not entry.isreg() or not NAME.fullmatch(entry.name) or entry.size > MOST_FILE_BYTES:
-                raise ValueError(f"{entry.name[:80]!r} is no file of an experiment")
+                raise ValueError(f"{entry.name[:80]!r} is not a file of an experiment")
             unpacked += entry.size
             if number >= MOST_FILES or unpacked > MOST_BYTES:
-                raise ValueError("it has more than any experiment")
+                raise ValueError("it is larger than any experiment")
             content = archive.extractfile(entry)
             if content is not None:
                 store.write_atomically(into / entry.name, content.read())

@@ -204,7 +204,7 @@ class CellProfile(Data):
         try:
             found = {name: _from_version_1(one) for name, one in data["benchmarks"].items()}
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no profile of version 1 ({type(error).__name__}: {error})") from None
+            raise ValueError(f"not a profile of version 1 ({type(error).__name__}: {error})") from None
         return {"schema_version": 2, "benchmarks": found}
 
 

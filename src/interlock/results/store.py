@@ -116,7 +116,7 @@ def require_name(name: str | None, option: str = "--name") -> None:
     """Raise UsageError for a name that cannot be a folder in results/, and an owner's in any engine."""
     if name is not None and not FOLDER_NAME.fullmatch(name):
         raise UsageError(
-            key=option, found=f"{name!r} is no name of a folder", todo="Take letters, digits, '.', '-' and '_' alone."
+            key=option, found=f"{name!r} is not a valid folder name", todo="Use only letters, digits, '.', '-' and '_'."
         )
 
 
@@ -214,7 +214,7 @@ def read_experiment(folder: Path) -> Experiment:
     except ValueError as error:
         raise StoreError(
             file=str(path),
-            found=f"is no whole record: {error}",
+            found=f"is incomplete or damaged: {error}",
             todo=f"Restore it, or remove {folder}.",
         ) from None
     return found
@@ -446,4 +446,4 @@ def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Begin a new experiment.") from None
+        raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Start a new experiment.") from None

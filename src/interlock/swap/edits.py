@@ -352,7 +352,7 @@ def swapped_dockerfile(
     """
     if text.count("\n") > MOST_LINES or len(FROM_LINE.findall(text)) > MOST_STAGES:
         size = f"has more than {MOST_LINES} lines or {MOST_STAGES} stages"
-        raise SwapError(file=file, found=size, todo="Name a Dockerfile of usual length.")
+        raise SwapError(file=file, found=size, todo="Split it into shorter Dockerfiles.")
     names = [one.index for one in choose_stages(read_dockerfile(reverted(text, file=file)), stage, file)]
     back = Reversal(read_dockerfile(text), {ANY_STAGE, *names}, file)
     before, removed = read_dockerfile(apply_edits(text, back.edits())), back.removed_lines()

@@ -68,7 +68,7 @@ def read_manifest(text: str, file: str) -> ImageManifest:
         )
     raise SwapError(
         file=file,
-        found="is no compose file (services), Kubernetes manifest (apiVersion, kind), or pipeline of GitHub or GitLab",
+        found="is not a compose file (services), Kubernetes manifest (apiVersion, kind), GitHub or GitLab pipeline",
         todo="Name a Dockerfile, a compose file, a manifest, a CI file or a devcontainer.json.",
     )
 

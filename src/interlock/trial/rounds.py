@@ -365,7 +365,7 @@ class CandidateRuns:
     def _passed(self, tests: ContainerSandbox, ended: tuple[int, float] | None) -> CommandRun:
         if ended is None:
             limit = f"{self.checks.deadline_s:g} s"
-            raise WorkloadError(key="--cmd", found=f"the tests had not ended after {limit}", todo="Raise --deadline.")
+            raise WorkloadError(key="--cmd", found=f"the tests did not end within {limit}", todo="Raise --deadline.")
         code, duration_s = ended
         if code != 0:
             found = f"the tests end with exit code {code}; {last_lines(engine.log_of(tests))}"

@@ -211,7 +211,7 @@ def _advice(trial: Trial, judged: Sequence[JudgedCandidate]) -> str:
     still_open = [one.candidate.label for one in judged if one.verdict is TrialVerdict.UNDECIDED]
     if not better and still_open:
         ended = f" when {trial.ended_by} ended" if trial.ended_by else ""
-        return f"stay where you are, or measure longer: undecided{ended}: {', '.join(still_open)}."
+        return f"keep your image, or measure longer: undecided{ended}: {', '.join(still_open)}."
     if not better:
         return "do not switch: no variant is better."
     best, *also = not_shown_to_differ(better, figure)

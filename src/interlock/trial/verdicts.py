@@ -125,7 +125,7 @@ def _verdict(
     if came_back:
         return TrialVerdict.STAY, [came_back, *shown]
     if decided is None:
-        return TrialVerdict.UNDECIDED, ["it runs, and both have no figure in common"]
+        return TrialVerdict.UNDECIDED, ["it runs, but the two have no figure in common"]
     return VERDICTS[decided.verdict], shown
 
 

@@ -341,9 +341,9 @@ def _notes(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> I
             yield f"not shown to differ from the best: {', '.join(open_)}"
     if odd := [row.label for row in ranked.rows if evidence.built_otherwise(row.label)]:
         like = evidence.built_otherwise(odd[0])
-        yield f"not like compared with like, so not chosen: {', '.join(odd)} ({like}); figures of release builds may be"
+        yield f"not built like the baseline, so not chosen: {', '.join(odd)} ({like}); figures of release builds may be"
     if evidence.criteria.needs and not chosen and not evidence.audits:
-        yield "your dependencies were not tested: only an image to switch to is"
+        yield "your dependencies were not tested: only an image to switch to is tested"
     for one in _elsewhere(ranked, others):
         yield f"the same switch in {one.experiment} ({one.machine}, {one.profile} builds): {throughput_text(one.speed)}"
     yield from _notes_on_cpus(evidence)
@@ -360,7 +360,7 @@ def _notes_on_cpus(evidence: Evidence) -> Iterator[str]:
         yield f"of no weight on {cpus}, unless named with --workload: {', '.join(left_out)}"
     if evidence.counts_otherwise:
         other = 2 if evidence.criteria.cpus == 1 else 1
-        yield f"for {cpus_text(other)} other benchmarks count, and the order may be another: --cpus {other}"
+        yield f"for {cpus_text(other)} other benchmarks count, and the ranking may differ: --cpus {other}"
     for workload in evidence.pinned:
         yield f"{workload} was measured on one CPU only: what more CPUs gain is not in its figures"
 

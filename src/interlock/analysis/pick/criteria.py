@@ -60,7 +60,7 @@ def parse_weights(texts: Sequence[str]) -> tuple[Weight, ...]:
         raise UsageError(
             key="--workload",
             found="no workload is named, so there is nothing to rank by",
-            todo="Name what runs on the image: `--workload download=3 --workload startup=1`.",
+            todo="Say what runs on the image: `--workload download=3 --workload startup=1`.",
         )
     weights = tuple(map(_parse_weight, texts))
     names = [weight.name for weight in weights]
@@ -132,7 +132,7 @@ def parse_phases(names: Iterable[str]) -> frozenset[SupportPhase]:
         if name not in known:
             raise UsageError(
                 key="--allow",
-                found=f"'{name}' is not a support phase that is excluded",
+                found=f"'{name}' is not a support phase that --allow takes",
                 todo=f"Name {' or '.join(known)}.",
             )
     return frozenset(known[name] for name in names)

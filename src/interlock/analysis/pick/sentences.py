@@ -15,7 +15,7 @@ SAME_START = 0.05
 ORDER_WORDS = {
     ProfileOrder.SAME: "the reference found the same order in both",
     ProfileOrder.OTHER: "the reference found another order in release builds",
-    ProfileOrder.OPEN: "whether the order is the same the reference leaves open",
+    ProfileOrder.OPEN: "the reference does not show whether the order is the same",
     ProfileOrder.NOT_MEASURED: "the reference has not measured both",
 }
 
@@ -25,7 +25,7 @@ def recommendation(pick: Pick) -> str:
     if pick.decision is Decision.NOTHING:
         return f"NOTHING FITS: none of {len(pick.excluded)} variants and modes meets the constraints."
     if pick.decision is Decision.MEASURE:
-        return f"MEASURE first: nothing but {pick.baseline} has figures for all that was asked for."
+        return f"MEASURE first: only {pick.baseline} has figures for all that you asked for."
     chosen = pick.recommended
     if chosen is None:
         return f"STAY with {pick.baseline}: {_nothing_faster(pick)}."

@@ -218,7 +218,9 @@ def debian_mirrors() -> tuple[str, str | None]:
         # A line of apt's sources may have options before the URL, and one of them takes unsigned packages.
         if re.fullmatch(r"[a-z]+:\S+", override) is None:
             raise EngineError(
-                key=MIRROR, found=f"'{override}' is no URL", todo="Set it to a Debian mirror's URL alone."
+                key=MIRROR,
+                found=f"'{override}' is not a URL",
+                todo="Set it to the URL of a Debian mirror, nothing else.",
             )
         return override, None
     listing = subprocess.run(

@@ -217,7 +217,9 @@ def judge(variant: Variant, config: ImageConfig, runs: Runs) -> list[ContractFin
     known = {check.name for check in CHECKS}
     for name, reason in variant.differences.items():
         if name not in owed:
-            found = f"Python {variant.version} does not owe it" if name in known else "no check has this name"
+            found = (
+                f"Python {variant.version} is not required to have it" if name in known else "unknown contract check"
+            )
             findings.append(ContractFinding(name, ContractState.STALE, found, reason))
     return findings
 
@@ -237,7 +239,7 @@ def _finding(name: str, found: str, reason: str) -> ContractFinding:
         case True, False:
             return ContractFinding(name, ContractState.UNDECLARED, found)
         case False, True:
-            return ContractFinding(name, ContractState.STALE, "the image keeps it", reason)
+            return ContractFinding(name, ContractState.STALE, "the image has no such difference", reason)
     return ContractFinding(name, ContractState.OK)
 
 

@@ -152,7 +152,7 @@ def _run_build(
     if image_id is None:
         require_answer(client)
     if image_id == "":
-        raise EngineError(found="the container engine ended a build without a word", todo=SEE_LOG)
+        raise EngineError(found="the container engine ended the build without a message", todo=SEE_LOG)
     return image_id
 
 
@@ -196,7 +196,7 @@ def ask_facts(client: DockerClient, image_id: str) -> Facts:
     try:
         said = proofs.ask(client, image_id, ["python", "-c", QUESTION], PROOF_S)
         if said.exit_code is None:
-            raise no_answer(f"it had not ended after {PROOF_S} s", image_id)
+            raise no_answer(f"it did not end within {PROOF_S} s", image_id)
         if said.exit_code != 0:
             raise no_answer(said.stderr, image_id)
         return parse_facts(said.stdout.decode())
@@ -223,7 +223,7 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
     """Return the error of a variant's failed build; `path` is where its log is kept."""
     file = variant.file
     places = dict.fromkeys(f"{_host_of(url)}: {said}" for url, said in TRIED.findall(log))
-    tried = "; ".join(places) or "no place could be asked"
+    tried = "; ".join(places) or "no location could be tried"
     if no_space(log):
         return engine_failure(log, variant.name, path)
     if EXIT_CODE.format(UNAVAILABLE) in log:
@@ -234,15 +234,15 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
         return BuildError(
             file=file,
             key="sha256",
-            found=f"no place has the source with this sum. Tried: {tried}",
-            todo=f"Correct the sum or the places, or put the right file into a folder and set {MIRROR} to it.",
+            found=f"no location has a file with this SHA-256. Tried: {tried}",
+            todo=f"Correct sha256 or places, or put the right file into a folder and set {MIRROR} to it.",
         )
     if EXIT_CODE.format(WRONG_SIGNATURE) in log:
         return BuildError(
             file=file,
             key="signature",
-            found=f"the source has the declared sum, but its signature does not hold: {tried}",
-            todo="Find out who made the signature before you use the source; correct the key or the sum.",
+            found=f"the source has the declared SHA-256, but its signature is not valid: {tried}",
+            todo="Do not use the source before you know who signed it; then correct the key or sha256.",
         )
     return engine_failure(log, variant.name, path)
 

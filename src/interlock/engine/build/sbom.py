@@ -213,7 +213,7 @@ LOOKED_UP = {
 LICENSES = {"cpython": "PSF-2.0"}
 # Under which maker and product vulnerabilities of what sources bring are listed.
 MAKERS = {"expat": "libexpat_project:libexpat", "libffi": "libffi_project:libffi", "zlib": "zlib:zlib"}
-UNREAD = "which libraries of others its source brings is not known"
+UNREAD = "the third-party libraries in its source are not known"
 
 Package = dict[str, Any]
 

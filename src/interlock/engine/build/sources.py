@@ -176,7 +176,7 @@ def find_prefix(variant: Variant, prefix: Prefix) -> Path:
     for place in prefix.places:
         folder = Path(os.path.expandvars(place)).expanduser().resolve()
         if folder in SYSTEM:
-            found = f"{place} is the system's own folder: with the interpreter the whole system would be packed"
+            found = f"{place} is the system's own folder: packing it would pack the whole system"
             break
         if (folder / "bin").is_dir():
             return folder

@@ -104,7 +104,7 @@ class HostSandbox:
     def count(self, method: Method, stacks: StackOptions | None = None) -> Iterator[Counting]:
         """Count what `run` starts in the block; UnsupportedHereError where this machine has no BPF for it."""
         if method is not Method.BPF:
-            raise unsupported("perf's tracepoints are counted in containers alone")
+            raise unsupported("perf's tracepoints are counted only in containers")
         program, memory = Path(self.places[MOUNT], "profiler", "profiler"), self.folder.parent
         symbols = symbols_of(self.prefix) if self.prefix else None
         words = [*(stacks.arguments() if stacks else []), *(["--symbols", str(symbols)] if symbols else [])]
@@ -176,8 +176,8 @@ def open_sandbox(prefix: Path | None, tools: Path, surroundings: Surroundings, d
         for made in (folder, on_disk):
             shutil.rmtree(made, ignore_errors=True)
         raise EngineError(
-            found=f"a cell's folder could not be made: {error}",
-            todo=f"Make room, or let this user write there: `df -h {memory} {disk}`.",
+            found=f"the folder of a cell cannot be created: {error}",
+            todo=f"Free space there, or give this user write permission: `df -h {memory} {disk}`.",
         ) from None
     return HostSandbox(prefix, folder, {MOUNT: str(tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)})
 

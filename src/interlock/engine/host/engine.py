@@ -117,7 +117,7 @@ class HostWorkspace:
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> cells.HostSandbox:
         if unconfined:
-            raise cells.unsupported("they are counted in containers alone")
+            raise cells.unsupported("they are counted only in containers")
         return self.open(None)
 
     def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:

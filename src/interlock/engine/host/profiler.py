@@ -72,8 +72,8 @@ class Counting:
         ready, _, _ = select.select([stdout], [], [], READY_S)
         if not ready:
             raise EngineError(
-                found=f"the profiler was not ready after {READY_S} s",
-                todo=f"Stop what else runs on this machine, or {LEAVE_OUT}.",
+                found=f"the profiler was not ready within {READY_S} s",
+                todo=f"Stop other programs on this machine, or {LEAVE_OUT}.",
             )
         if stdout.readline() != b"ready\n":
             self._process.wait()
@@ -84,8 +84,8 @@ class Counting:
         try:
             printed, _ = self._process.communicate(timeout=END_S)
         except subprocess.TimeoutExpired:
-            found = f"the profiler had not ended after {END_S} s"
-            raise EngineError(found=found, todo="Repeat, with less beside it.") from None
+            found = f"the profiler did not end within {END_S} s"
+            raise EngineError(found=found, todo="Stop other programs, then repeat.") from None
         if self._process.returncode != 0:
             self._explain()
         self.text = printed.decode()
@@ -106,7 +106,9 @@ def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) ->
     """
     if not program.is_file():
         said = program.with_name(NOT_COMPILED)
-        reason = said.read_text() if said.is_file() else "this machine lacked something when instruments were made"
+        reason = (
+            said.read_text() if said.is_file() else "a header or a compiler was missing when the instruments were built"
+        )
         raise EngineError(found=f"the profiler does not compile here: {reason}", todo="Choose --engine docker.")
     argv = [str(program), "--method", "bpf", "--cgroup", str(cgroup), *words]
     with (

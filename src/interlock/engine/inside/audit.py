@@ -115,7 +115,7 @@ def run(names, deadline_s, user):
             process.wait(timeout=deadline_s)
             ended = "" if process.returncode == 0 else how(process.returncode)
         except subprocess.TimeoutExpired:
-            ended = "had not ended after %g s" % round(deadline_s, 1)
+            ended = "did not end within %g s" % round(deadline_s, 1)
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except OSError:

@@ -158,7 +158,7 @@ def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
         return {}
     if len(wheels) > 1:
         return {key: reason for wheel in wheels for key, reason in install(inside, [wheel]).items()}
-    reason = f"had not ended after {INSTALL_S} s" if said.late else last_words(said.output)
+    reason = f"did not end within {INSTALL_S} s" if said.late else last_words(said.output)
     return {wheels[0].package.key: f"cannot be installed: {reason}"}
 
 
@@ -196,7 +196,7 @@ def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> li
 def _must(inside: PipContainer, argv: list[str], deadline_s: float) -> str:
     said = inside.run(argv, deadline_s)
     if not said.ok:
-        found = f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)
+        found = f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
         raise EngineError(key=argv[-1], found=found, todo="This is a bug in Interlock: please report it.")
     return said.output
 

@@ -162,7 +162,7 @@ def _record(packages: PackageSet) -> str:
 def _pip_of(own: PipContainer, variant: str) -> tuple[int, int]:
     said = own.pip("--version", deadline_s=ASK_S)
     if said.late:
-        raise _CannotError(State.FAILED, f"`pip --version` had not ended after {ASK_S} s")
+        raise _CannotError(State.FAILED, f"`pip --version` did not end within {ASK_S} s")
     version = pip_version(said.output)
     if version is None:
         raise _CannotError(State.UNSUPPORTED, f"{variant} has no pip to install packages with")

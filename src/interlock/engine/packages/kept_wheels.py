@@ -52,7 +52,7 @@ def _checked(wheel: Path, name: str) -> Path:
     if found != canonicalize_name(name):
         raise WheelError(f"the build left a wheel of {found}")
     if not zipfile.is_zipfile(wheel):
-        raise WheelError(f"{wheel.name}, which the build left, is no wheel")
+        raise WheelError(f"{wheel.name}, which the build left, is not a valid wheel")
     return wheel
 
 
@@ -61,7 +61,7 @@ def _written(tar: tarfile.TarFile, entry: tarfile.TarInfo, into: Path) -> Path:
     name = Path(entry.name).name
     data = tar.extractfile(entry) if entry.isreg() and name not in {"", ".."} else None
     if data is None:
-        raise WheelError(f"{entry.name}, which the build left, is no file")
+        raise WheelError(f"{entry.name}, which the build left, is not a regular file")
     path = into / name
     with path.open("wb") as file:
         shutil.copyfileobj(data, file)

@@ -115,7 +115,7 @@ def blame(output: str, log: str = "") -> Blame:
 def blame_deadline(output: str, deadline_s: float) -> Blame:
     """Return the package whose build backend ran when the deadline passed."""
     asked = list(ASKS_BACKEND.finditer(output))
-    words = f"had not ended after {deadline_s:g} s"
+    words = f"did not end within {deadline_s:g} s"
     return _at(output[: asked[-1].start()], words) if asked else Blame(words)
 
 

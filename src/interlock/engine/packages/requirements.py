@@ -225,7 +225,7 @@ class _Reader:
         option = SHORT.get(found[1], found[1]) if found else ""
         value = (found[2] if found else "").strip()
         if option not in GLOBAL and option not in SHORT.values():
-            raise _wrong(line, f"'{line.text}' is not an option of requirements files", "Take it out, or correct it.")
+            raise _wrong(line, f"'{line.text}' is not an option of requirements files", "Remove or correct it.")
         if GLOBAL.get(option, True) != bool(value):
             said = "needs a value" if GLOBAL.get(option, True) else "takes no value"
             raise _wrong(line, f"{option} {said}", "Correct the line.")
@@ -233,7 +233,7 @@ class _Reader:
 
     def _include(self, line: Line, value: str, *, is_constraint: bool) -> None:
         if "://" in value:
-            raise _wrong(line, f"'{value}' is at another place", "Fetch the file, and name the copy.")
+            raise _wrong(line, f"'{value}' is a URL", "Download the file, and include the copy.")
         self.file(Path(line.file).parent / value, f"{line.file}:{line.number}", is_constraint=is_constraint)
 
     def _find_links(self, line: Line, value: str) -> None:

@@ -246,7 +246,7 @@ class WheelBuilder:
         said = inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
         if said.ok:
             return ""
-        return f"had not ended after {deadline_s:g} s" if said.late else last_words(said.output)
+        return f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
 
 
 def _file_of(package: Resolved) -> str:

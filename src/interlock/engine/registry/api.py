@@ -174,7 +174,7 @@ class Api:
         place = self._upload_place(begun.headers.get("Location", "") if begun else "")
         path = f"{place}{'&' if '?' in place else '?'}digest={digest}"
         if self._ask("PUT", repository, path, {"Content-Type": "application/octet-stream"}, content) is None:
-            raise explain(self._registry.host, "unknown error: it forgot an upload")
+            raise explain(self._registry.host, "unknown error: it no longer knows the upload")
         return digest
 
     def _upload_place(self, location: str) -> str:
@@ -186,7 +186,7 @@ class Api:
                 return urlsplit(url)._replace(scheme="", netloc="", fragment="").geturl()
         except UNREADABLE as error:
             raise failure_of(self._registry.host, error) from None
-        raise strange(self._registry.host, "it names no place at itself for what is written to it")
+        raise strange(self._registry.host, "its answer to an upload has no Location header on this registry")
 
     def put(self, repository: str, tag: str, manifest: Manifest) -> None:
         headers = {"Content-Type": manifest.media_type}
@@ -201,7 +201,7 @@ class Api:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             text = f"{first['msg']}{' at ' if where else ''}{where}"
-            raise strange(self._registry.host, f"what it sends is no {kind.__doc__}: {text}") from None
+            raise strange(self._registry.host, f"its answer is not a {kind.__doc__}: {text}") from None
 
     def _require_sum(self, content: bytes, digest: str) -> None:
         """Raise RegistryError unless the content is what the digest names."""
@@ -285,8 +285,8 @@ class Api:
         if has_password and not may_have_password(host, origin(f"https://{self._host}")[1]):
             raise RegistryError(
                 key=self._registry.host,
-                found=f"the registry names {host} as its login service: of another domain, it gets no password",
-                todo=f"If it may have the password, name it: {LOGIN_SERVICES}={host}",
+                found=f"the registry names {host} as its login service, in another domain, so no password is sent",
+                todo=f"To allow it: export {LOGIN_SERVICES}={host}",
             )
 
 
@@ -411,5 +411,5 @@ def registry_digest(client: DockerClient, name: str) -> str | None:
         except NotFound:
             return None
     if not DIGEST.fullmatch(found):
-        raise strange(name.partition("/")[0], f"{found!r} is no digest")
+        raise strange(name.partition("/")[0], f"{found!r} is not a digest")
     return found

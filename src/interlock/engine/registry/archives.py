@@ -133,8 +133,8 @@ def _require_listed(file: BufferedReader, path: Path, sha256: str, key: PublicKe
     if (sha256 or key is None) and (wanted is None or wanted[1] != found):
         raise EngineError(
             file=str(path),
-            found=f"its SHA-256 is {found}, and not '{sha256}'",
-            todo="Copy it again, and name the sum that `interlock save` printed.",
+            found=f"its SHA-256 is {found}, not '{sha256}'",
+            todo="Copy it again, and give the SHA-256 that `interlock save` printed.",
         )
     file.seek(0)
     try:
@@ -143,12 +143,12 @@ def _require_listed(file: BufferedReader, path: Path, sha256: str, key: PublicKe
             images = _images(tar, path)
             listed = _read(tar, OWN_LIST)
     except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _unwanted(path, f"is no archive of `interlock save` ({error})") from None
+        raise _unwanted(path, f"is not an archive of `interlock save` ({error})") from None
     if listed != images:
-        raise _unwanted(path, f"has other images than {OWN_LIST} in it lists")
+        raise _unwanted(path, f"does not contain the images that its {OWN_LIST} lists")
     for tag in images:
         if TAG.fullmatch(tag) is None:
-            raise _unwanted(path, f"would bring an image called {tag}, which is neither a variant nor a base")
+            raise _unwanted(path, f"contains the image {tag}, which is neither a variant nor a base")
     return {_own_name(tag) for tag in images}
 
 
@@ -164,7 +164,7 @@ def _require_signed(path: Path, sha256: str, key: PublicKey) -> None:
     else:
         if key.has_signed_sum(bytes.fromhex(sha256), decoded(text.strip())):
             return
-        found = f"{file} is no signature of it by the key in {key.file}"
+        found = f"{file} is not its signature by the key in {key.file}"
     todo = "Copy both files again; sign it where it is written: `interlock save --key FILE`."
     raise SignatureError(file=str(path), found=found, todo=todo)
 
@@ -189,7 +189,7 @@ def _bytes(tar: tarfile.TarFile, name: str) -> bytes:
     named = [entry for entry in tar.getmembers() if entry.name.removeprefix("./") == name]
     file = tar.extractfile(named[0]) if len(named) == 1 and named[0].isreg() else None
     if file is None or named[0].size > MOST_LIST_BYTES:
-        raise ValueError(f"{name} is missing, there twice or too large")
+        raise ValueError(f"{name} is missing, duplicated or too large")
     return file.read()
 
 

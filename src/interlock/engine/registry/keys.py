@@ -96,7 +96,7 @@ def _read(path: Path, load: Callable[[bytes], Any], kind: str, todo: str) -> Any
     except OSError as error:
         raise KeyFileError(file=str(path), found=f"cannot be read: {error.strerror}", todo=todo) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise KeyFileError(file=str(path), found=f"is no {kind} key in PEM that can be read", todo=todo) from None
+        raise KeyFileError(file=str(path), found=f"is not a readable {kind} key in PEM format", todo=todo) from None
     if not isinstance(getattr(found, "curve", None), ec.SECP256R1):
-        raise KeyFileError(file=str(path), found="is no key of ECDSA on the curve P-256", todo=todo)
+        raise KeyFileError(file=str(path), found="is not an ECDSA key on the curve P-256", todo=todo)
     return found

@@ -74,7 +74,7 @@ class Session:
             if not target:
                 return reply
             if method != "GET":
-                raise UnsafeAnswerError("it redirects what is written to it")
+                raise UnsafeAnswerError("it redirects an upload")
             before, url, options = url, urljoin(url, target), {}
             if origin(url) != origin(before):
                 headers = {name: value for name, value in headers.items() if name != "Authorization"}
@@ -93,7 +93,7 @@ class Session:
             warnings.simplefilter("ignore", InsecureRequestWarning)
             with self._session.request(method, url, headers=asked, timeout=TIMEOUT_S, stream=True, **options) as answer:
                 if answer.headers.get("Content-Encoding", "identity") != "identity":
-                    raise UnsafeAnswerError("it sends something compressed, which it was not asked for")
+                    raise UnsafeAnswerError("it sends a compressed answer, which was not requested")
                 return Reply(answer.status_code, answer.reason or "", answer.headers, _content(answer))
 
     def _adapter(self, netloc: str) -> HTTPAdapter:
@@ -119,7 +119,7 @@ def parse(url: str) -> SplitResult:
         found = urlsplit(url)
         if NETLOC.fullmatch(found.netloc) and found.port != 0:
             return found
-    raise UnsafeAnswerError(f"it leads to {url[:LONGEST_SHOWN]!r}, which is no address")
+    raise UnsafeAnswerError(f"it leads to {url[:LONGEST_SHOWN]!r}, which is not a URL")
 
 
 def origin(url: str) -> tuple[str, str, int]:

@@ -122,7 +122,7 @@ def require_signed(place: Place, key: PublicKey) -> None:
         raise SignatureError(
             key=f"{place.name}@{place.digest}",
             found=found,
-            todo="Sign it where it was built: `interlock push --key FILE`; or ask whom you have the key from.",
+            todo="Sign it where it was built: `interlock push --key FILE`; or ask the owner of the key.",
         )
 
 

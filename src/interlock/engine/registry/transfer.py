@@ -276,7 +276,7 @@ def _require_unmoved(wanted: _Push, there: Tagged | None) -> None:
     if HASH_LABEL not in found.labels:
         raise TagError(
             key=wanted.name,
-            found="the registry has an image of this name that Interlock did not build",
+            found="the registry has an image with this name that Interlock did not build",
             todo="Use another namespace, or overwrite it with --force.",
         )
     try:
@@ -287,7 +287,7 @@ def _require_unmoved(wanted: _Push, there: Tagged | None) -> None:
         before = ", ".join(one.partition("@")[2] for one in known_digests(last, wanted.name.rpartition(":")[0]))
         raise TagError(
             key=wanted.name,
-            found=f"somebody else moved the tag: it is {there.digest} now; this engine knows {before or last.id}",
+            found=f"the tag has moved: it is {there.digest} now, and this engine last saw {before or last.id}",
             todo="Pull it with `interlock pull`, or overwrite it with --force.",
         )
 

@@ -350,7 +350,8 @@ def run_in_workload(container: Container, argv: Sequence[str]) -> Done:
         return run_in(container, argv)
     except APIError as error:
         raise WorkloadError(
-            found=f"its container is gone: {error.explanation}", todo="Raise the deadline, or look in the engine's log."
+            found=f"its container is gone: {error.explanation}",
+            todo="Raise the deadline, or see the engine's log (of Docker: `journalctl -u docker`).",
         ) from None
 
 
@@ -491,6 +492,6 @@ def parse_memory_bytes(text: str) -> int:
 def _without_cgroups(key: str) -> WorkloadError:
     return WorkloadError(
         key=key,
-        found="the kernel shows none of a container",
-        todo="Mount cgroups in containers: /sys/fs/cgroup has no such file there.",
+        found="the cgroup of the container has no such file",
+        todo="Mount cgroups in containers, at /sys/fs/cgroup.",
     )

@@ -185,7 +185,7 @@ def require_running(sandbox: ContainerSandbox, when: str) -> None:
     if sandbox.container.status == "running":
         return
     state = sandbox.container.attrs["State"]
-    why = "it had no memory left (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
+    why = "it ran out of memory (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
     raise WorkloadError(found=f"it ended {when}: {why}; {last_lines(log_of(sandbox))}", todo="Fix what its log says.")
 
 

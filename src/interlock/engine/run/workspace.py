@@ -78,7 +78,7 @@ class ContainerSandbox:
 
     def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:
-            raise UnsupportedHereError(found="nothing was set up to profile with", todo="Run without --no-profile.")
+            raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
         return counting(self.client, self.instruments_image_id, self.owner, self.container, method, stacks=stacks)
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:
@@ -140,7 +140,7 @@ class ContainerWorkspace:
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
         if self.instruments_image_id is None:
-            raise UnsupportedHereError(found="nothing was set up to profile with", todo="Run without --no-profile.")
+            raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
         idle = cells.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
         return self.sandbox(idle)
 
@@ -215,7 +215,7 @@ def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key
     ended = loader.run(limited, limit_s + 4 * KILL_AFTER_S)
     if ended.timed_out or ended.exit_code in {TIMED_OUT, KILLED}:
         todo = "Check that the service answers every request, or give the load longer (--deadline of a trial)."
-        raise WorkloadError(key=key, found=f"the load had not ended after {limit_s:g} s", todo=todo)
+        raise WorkloadError(key=key, found=f"the load did not end within {limit_s:g} s", todo=todo)
     printed = [line for line in ended.stderr.splitlines() if line.strip()]
     took = [line for line in printed if line.startswith(TOOK)]
     if ended.exit_code != 0:
@@ -264,7 +264,7 @@ class Counting:
         self.text = ""
 
     def stop(self) -> None:
-        with engine_errors("the profiler did not end well"):
+        with engine_errors("the profiler failed"):
             self._container.kill(SIGNAL_STOP)
             code = self._container.wait(timeout=self._limit_s)["StatusCode"]
             self.text = untrusted.joined(
@@ -366,8 +366,8 @@ def _wait_until_ready(profiler: Container, limit_s: float) -> None:
             _explain(profiler)
         if time.monotonic() > limit:
             raise EngineError(
-                found=f"the profiler was not ready after {limit_s:g} s",
-                todo=f"Stop what else runs on this machine, or {LEAVE_OUT}.",
+                found=f"the profiler was not ready within {limit_s:g} s",
+                todo=f"Stop other programs on this machine, or {LEAVE_OUT}.",
             )
         time.sleep(0.02)
 
