@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -49,18 +50,18 @@ def test_a_wrong_name_has_a_nearest_known_name(name: str, meant: str | None) -> 
 
 
 def test_of_many_known_names_only_the_nearest_is_shown() -> None:
-    assert nearest("3.14", VARIANTS) == "Did you mean 'cpython-3.14'?"
+    assert re.findall("'(.+?)'", nearest("3.14", VARIANTS)) == ["cpython-3.14"]
     assert nearest("zzz", VARIANTS).count(",") < len(VARIANTS) - 1
 
 
 def test_of_few_known_names_all_are_shown() -> None:
-    assert nearest("startp", ["startup", "locks"]) == "Did you mean 'startup'? There are: locks, startup."
-    assert nearest("x", ["locks"]) == "There is: locks."
-    assert nearest("x", []) == "There are: none."
+    assert re.search(r"'startup'.*: locks, startup\.$", nearest("startp", ["startup", "locks"]))
+    assert nearest("x", ["locks"]).endswith(": locks.")
+    assert nearest("x", []).endswith(": none.")
 
 
 def test_a_name_that_is_like_none_gets_no_question() -> None:
-    assert did_you_mean("startp", ["startup", "locks"]) == "Did you mean 'startup'?"
+    assert "'startup'" in did_you_mean("startp", ["startup", "locks"])
     assert did_you_mean("zzz", ["startup", "locks"]) == ""
 
 

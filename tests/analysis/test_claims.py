@@ -378,20 +378,21 @@ def test_a_mode_is_not_its_variant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("changes", "named"),
     [
-        ({"workload": "import-stdlib"}, "the experiment has no workload 'import-stdlib'"),
-        ({"benchmark": "queues"}, "the workload 'locks' has no benchmark 'queues'"),
-        ({"against_benchmark": "queues"}, "the workload 'locks' has no benchmark 'queues'"),
-        ({"variant": "c"}, "the experiment has no 'c'"),
-        ({"against": "b+slow"}, "the experiment has no 'b+slow'"),
-        ({"benchmark": "queue"}, "a / locks / queue has no values of 'time'"),
-        ({"metric": "futex"}, "a / locks / uncontended was not profiled"),
+        ({"workload": "import-stdlib"}, ["'import-stdlib'"]),
+        ({"benchmark": "queues"}, ["'locks'", "'queues'"]),
+        ({"against_benchmark": "queues"}, ["'locks'", "'queues'"]),
+        ({"variant": "c"}, ["'c'"]),
+        ({"against": "b+slow"}, ["'b+slow'"]),
+        ({"benchmark": "queue"}, ["a / locks / queue", "'time'"]),
+        ({"metric": "futex"}, ["a / locks / uncontended"]),
     ],
 )
-def test_what_was_not_measured_is_named(changes: dict[str, Any], reason: str) -> None:
+def test_what_was_not_measured_is_named(changes: dict[str, Any], named: list[str]) -> None:
     finding = judge(make_claim(**changes), steadily(1.0))
-    assert (finding.verdict, finding.reason) == (ClaimVerdict.NO_DATA, reason)
+    assert finding.verdict is ClaimVerdict.NO_DATA
+    assert all(one in finding.reason for one in named), finding.reason
     assert finding.figure == "-"
 
 
@@ -453,15 +454,15 @@ def test_a_host_that_has_what_a_claim_needs_tests_it(needs: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"against": None}, "a ratio needs 'against'"),
-        ({"against": None, "metric": "futex", "against_benchmark": "queue"}, "a ratio needs 'against'"),
-        ({"against": "a"}, "are the same"),
-        ({"against": "a", "against_benchmark": "uncontended"}, "are the same"),
-        ({"published": 0}, "a ratio of 0 cannot be measured"),
-        ({"metric": "syscalls"}, "'syscalls' names the calls"),
-        ({"syscalls": ["stat"]}, "'syscalls' names the calls"),
-        ({"variant": "a+b+c"}, "should match pattern"),
-        ({"needs": {"min_cores": 4}}, "Field required"),
+        ({"against": None}, "'against'"),
+        ({"against": None, "metric": "futex", "against_benchmark": "queue"}, "'against'"),
+        ({"against": "a"}, "'variant'.*'against'.*'against_benchmark'"),
+        ({"against": "a", "against_benchmark": "uncontended"}, "'variant'.*'against'.*'against_benchmark'"),
+        ({"published": 0}, r"\b0\b"),
+        ({"metric": "syscalls"}, "'syscalls'"),
+        ({"syscalls": ["stat"]}, "'syscalls'"),
+        ({"variant": "a+b+c"}, r"(?m)^variant$"),
+        ({"needs": {"min_cores": 4}}, r"(?m)^needs\.reason$"),
     ],
 )
 def test_a_claim_that_compares_nothing_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -168,31 +168,31 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected", "reason"),
+    ("arguments", "expected", "facts"),
     [
-        (["--status", "404"], "answer 42", "'known': no answer 2xx on port 8000 in 3 s, the last one has status 404"),
-        ([], "answer 43", "'known': its answer has no 'answer 43', it is 'answer 42'"),
-        (["--bad-from", "30"], "answer 42", r"'known': \d+ of \d+ answers at the fixed rate were neither 2xx nor 3xx"),
-        (["--dies-at", "30"], "answer 42", "'known' ended with exit code 3: out of ideas"),
-        (["--dies-at", "1"], "answer 42", "'known' ended with exit code 3: out of ideas"),
-        (["--nonsense"], "answer 42", "'known' ended with exit code 2: .*no such option: --nonsense"),
+        (["--status", "404"], "answer 42", r"\bport 8000\b.*\b3 s\b.*\b404\b"),
+        ([], "answer 43", r"'answer 43'.*'answer 42'"),
+        (["--bad-from", "30"], "answer 42", r"\b\d+ of \d+ "),
+        (["--dies-at", "30"], "answer 42", r"\b3\b.*: out of ideas"),
+        (["--dies-at", "1"], "answer 42", r"\b3\b.*: out of ideas"),
+        (["--nonsense"], "answer 42", r"\b2\b.*: --nonsense"),
     ],
 )
 def test_a_service_that_does_not_work_fails_with_a_sentence(
-    run_once: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str, reason: str
+    run_once: Any, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str, facts: str
 ) -> None:
     if "--status" in arguments:  # the one that is waited for in vain
         monkeypatch.setattr(services, "HEALTHY_S", 3)
     outcome, _, _ = run_once(*arguments, expected=expected)
     assert outcome.state is State.FAILED
-    assert re.fullmatch(reason, outcome.reason), outcome.reason
+    assert re.match(f"'known'.*{facts}", outcome.reason), outcome.reason
 
 
 def test_a_service_that_never_answers_timed_out(run_once: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "HEALTHY_S", 1)
     outcome, _, _ = run_once("--sleep", "300", deadline_s=12)
     assert outcome.state is State.TIMED_OUT
-    assert outcome.reason.startswith("'known': no answer on port 8000 in 1 s")
+    assert re.match(r"'known'.*\bport 8000\b.*\b1 s\b", outcome.reason), outcome.reason
 
 
 def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_that_is_stopped(run_once: Any) -> None:

@@ -42,15 +42,15 @@ def test_a_service_has_a_load_a_rate_and_an_expected_answer() -> None:
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"load": None}, r"a \[load\] is what kind 'service' needs"),
+        ({"load": None}, r"\[load\].*'service'"),
         (
             {"kind": "program", "benchmark": {"expected": [], "rate_per_s": None}},
-            r"a \[load\] is what kind 'service' needs",
+            r"\[load\].*'service'",
         ),
-        ({"benchmark": {"rate_per_s": None}}, "a rate_per_s is what a service needs"),
+        ({"benchmark": {"rate_per_s": None}}, "rate_per_s"),
         ({"benchmark": {"expected": []}}, "'expected'"),
-        ({"full": {"warmups": 0, "values": 2}}, "'values' must be 1"),
-        ({"load": {**LOAD, "quick_s": 0}}, "greater than or equal to 1"),
+        ({"full": {"warmups": 0, "values": 2}}, r"'values'.*\b1\b"),
+        ({"load": {**LOAD, "quick_s": 0}}, r"load\.quick_s"),
     ],
 )
 def test_what_lacks_or_does_not_belong_is_said(changes: dict[str, Any], found: str) -> None:

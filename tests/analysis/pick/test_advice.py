@@ -270,7 +270,7 @@ def test_where_nothing_is_faster_nothing_is_tried_and_a_note_says_so() -> None:
     slow = make_evidence({label: FIELD[label] for label in ("base", "slow")}, needs=("requirements.txt",))
     evidence, ranked = decide_with_audits(slow, audit)
     assert (ranked.decision, asked) == (Decision.STAY, [])
-    assert any("dependencies were not tested" in note for note in advice_on(evidence).notes)
+    assert any("dependencies" in note for note in advice_on(evidence).notes)
 
 
 def test_the_baseline_may_be_another_than_the_experiments() -> None:
@@ -416,7 +416,7 @@ def test_ties_with_the_chosen_one_warnings_and_what_does_not_count_are_noted() -
     notes = advice_on(evidence).notes
     assert any(note.endswith(": other") for note in notes)
     assert any("no weight" in note and note.endswith(": locks/extra") for note in notes)
-    assert any("`interlock report results/own` shows 2 warnings" in note for note in notes)
+    assert any("`interlock report results/own`" in note and "2 warnings" in note for note in notes)
 
 
 def test_a_pick_is_read_back_from_its_json() -> None:

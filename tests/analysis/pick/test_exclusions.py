@@ -75,21 +75,22 @@ def test_leave_is_for_the_phase_that_it_names(phase: str, end_of_life: str | Non
         ("2029-10", "2029-10-31", []),
         ("2029-10-31", "2029-10-31", []),
         ("2029", "2029-10-31", []),
-        ("2029-11", "2029-10-31", ["supported until 2029-10-31, not 2029-11"]),
-        ("2030", "2029-10-31", ["supported until 2029-10-31, not 2030"]),
-        ("2030", None, ["its end of life is not announced, so support until 2030 is not certain"]),
+        ("2029-11", "2029-10-31", ["2029-10-31", "2029-11"]),
+        ("2030", "2029-10-31", ["2029-10-31", "2030"]),
+        ("2030", None, ["2030"]),
     ],
 )
 def test_support_must_last_until_the_month(until: str, end_of_life: str | None, expected: list[str]) -> None:
-    assert why(support("bugfix", end_of_life), supported_until=until) == expected
+    reasons = why(support("bugfix", end_of_life), supported_until=until)
+    assert len(reasons) == bool(expected)
+    assert all(one in reason for reason in reasons for one in expected)
 
 
 def test_what_has_ended_is_not_excluded_twice_for_its_end() -> None:
     assert why(support("end-of-life", "2020-01-01"), supported_until="2027") == ["end of life since 2020-01-01"]
     allowed = frozenset({SupportPhase.END_OF_LIFE})
-    assert why(support("end-of-life", "2020-01-01"), supported_until="2027", allowed=allowed) == [
-        "supported until 2020-01-01, not 2027"
-    ]
+    (reason,) = why(support("end-of-life", "2020-01-01"), supported_until="2027", allowed=allowed)
+    assert all(one in reason for one in ("2020-01-01", "2027"))
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,9 @@ def test_what_has_ended_is_not_excluded_twice_for_its_end() -> None:
     [((3,), True), ((3, 9), True), ((3, 13), True), ((3, 13, 1), True), ((3, 13, 2), False), ((3, 14), False)],
 )
 def test_an_older_python_than_wanted_is_excluded(wanted: tuple[int, ...], fits: bool) -> None:
-    expected = [] if fits else [f"Python 3.13.1 is older than {'.'.join(map(str, wanted))}"]
-    assert why({"version": "3.13.1"}, min_python=wanted) == expected
+    reasons = why({"version": "3.13.1"}, min_python=wanted)
+    assert len(reasons) == (not fits)
+    assert all("3.13.1" in one and ".".join(map(str, wanted)) in one for one in reasons)
 
 
 def test_a_prerelease_is_of_its_release() -> None:
