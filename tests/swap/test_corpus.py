@@ -26,7 +26,7 @@ def outcome(path: Path) -> Iterator[str]:
     try:
         result = files.swapped_file(path.name, text, FREE, None, paths=True)
     except SwapError as error:
-        yield f"error: {error}"
+        yield f"error: {error.file}"
         return
     for line in difflib.unified_diff(text.split("\n"), result.text.split("\n"), n=0, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):

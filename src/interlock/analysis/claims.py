@@ -292,7 +292,7 @@ def _judged_ratio(claim: Claim, measured: Comparison) -> _Judgement:
     after = f"after {measured.ratio.rounds} rounds {measured.words}"
     if said is ClaimVerdict.UNDECIDED and measured.verdict is not Verdict.UNDECIDED:
         return _Judgement(said, f"{after}, but the interval is only partly within {_range_text(claim)}")
-    return _Judgement(said, f"{after}, outside {_range_text(claim)}")
+    return _Judgement(said, f"{after}, compared with {_range_text(claim)}")
 
 
 def _ratio_verdict(claim: Claim, found: Interval, verdict: Verdict) -> ClaimVerdict:
