@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
-from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.variants import ProfileFlags, SourceKind, Variant
 from interlock.errors import UsageError
 from interlock.results import generated
@@ -38,7 +38,7 @@ def known_catalog() -> Catalog:
 
 
 @cache
-def known_texts() -> Texts:
+def known_texts() -> FileTexts:
     return catalogs.read_texts(ROOT)
 
 
@@ -76,7 +76,7 @@ def rendered(variant: Variant, **texts: dict[str, str]) -> dict[str, str]:
         variant,
         known_catalog().bases["trixie"],
         known_catalog().profiles,
-        Texts(templates=known_texts().templates, **texts),
+        FileTexts(templates=known_texts().templates, **texts),
     )
 
 

@@ -22,7 +22,7 @@ from interlock.cli.options import MatrixOptions, parse_duration, split_names
 from interlock.engine.machine import facts
 from interlock.engine.protocol import LEAVE_OUT
 from interlock.errors import UsageError, WorkloadError
-from interlock.measure.experiment import Words
+from interlock.measure.experiment import Wildcards
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Outcome, State, Times
 from interlock.results.profiles import CellProfile
@@ -184,12 +184,12 @@ def test_what_is_no_duration_is_one_error_that_names_the_option(text: str) -> No
 def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() -> None:
     known = catalogs.load(ROOT)
     core = read_request(known, MatrixOptions())
-    assert core.words == Words("core", "core")
+    assert core.words == Wildcards("core", "core")
     assert core.labels == catalogs.select_labels(known.variants, ["core"])
     everything = read_request(known, MatrixOptions(variants="all", workloads="all"))
-    assert everything.words == Words("all", "all")
+    assert everything.words == Wildcards("all", "all")
     assert set(core.workloads) < set(everything.workloads) == set(known.workloads)
-    assert read_request(known, MatrixOptions(variants="cpython-3.13", workloads="locks")).words == Words()
+    assert read_request(known, MatrixOptions(variants="cpython-3.13", workloads="locks")).words == Wildcards()
 
 
 def test_the_core_set_has_a_budget_with_quick_unless_rounds_or_other_rows_are_asked_for() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.agent import Agent, LateError, Process
+from interlock.engine.agent import Agent, Process, ProcessTimeoutError
 from interlock.engine.host import toolchain
 from interlock.errors import EngineError, FloodError
 
@@ -153,7 +153,7 @@ def test_many_starts_one_after_the_other_leave_nothing_open(agent: Agent, pipes:
 
 def test_a_process_that_does_not_answer_is_late(agent: Agent) -> None:
     process = agent.start(["--feed"], ["sleep", "30"], {})
-    with pytest.raises(LateError):
+    with pytest.raises(ProcessTimeoutError):
         process.line(0.05)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from interlock.errors import FleetError, InventoryError
 from interlock.fleet import ansible
-from interlock.fleet.ansible import Call, Played
+from interlock.fleet.ansible import Call, PlaybookResult
 from interlock.fleet.record import Ending
 from tests.builders import ROOT
 
@@ -53,18 +53,18 @@ def call(root: Path, command: str, **changes: Any) -> Call:
     return Call(root=root, variables=variables, log=root / "here.log", **plain | changes)
 
 
-def play(one: Call) -> Played:
+def play(one: Call) -> PlaybookResult:
     return ansible.play(one, threading.Event())
 
 
 def test_a_playbook_that_ends_well_is_done_and_what_it_said_is_in_the_log(root: Path) -> None:
-    assert play(call(root, "true")) == Played(Ending.DONE)
+    assert play(call(root, "true")) == PlaybookResult(Ending.DONE)
     assert "TASK [Run what the test asks for]" in (root / "here.log").read_text()
 
 
 def test_the_last_line_of_a_command_that_failed_is_the_reason(root: Path) -> None:
     (root / "script").write_text("echo progress; echo first >&2; echo error: the engine is gone >&2; exit 4")
-    assert play(call(root, f"sh {root}/script")) == Played(Ending.FAILED, "error: the engine is gone")
+    assert play(call(root, f"sh {root}/script")) == PlaybookResult(Ending.FAILED, "error: the engine is gone")
 
 
 def test_a_command_that_timeout_ended_was_too_long(root: Path) -> None:
@@ -96,7 +96,7 @@ def test_at_the_deadline_everything_that_was_started_here_is_ended(root: Path) -
 def test_an_interruption_ends_it_too(root: Path) -> None:
     stop = threading.Event()
     threading.Timer(1, stop.set).start()
-    assert ansible.play(call(root, "sleep 60"), stop) == Played(Ending.LOST, "interrupted")
+    assert ansible.play(call(root, "sleep 60"), stop) == PlaybookResult(Ending.LOST, "interrupted")
 
 
 def test_without_ansible_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

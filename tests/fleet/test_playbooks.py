@@ -17,7 +17,7 @@ import pytest
 
 from interlock.engine.client import Address
 from interlock.fleet import ansible
-from interlock.fleet.ansible import Call, Played
+from interlock.fleet.ansible import Call, PlaybookResult
 from interlock.fleet.record import Ending
 from tests.builders import ROOT
 
@@ -61,7 +61,7 @@ class Run:
     """What was run on each host, in order, and what Ansible said of it."""
 
     root: Path
-    played: Played
+    played: PlaybookResult
     log: str
 
     def said(self, host: str) -> list[str]:

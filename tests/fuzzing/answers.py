@@ -30,7 +30,7 @@ from interlock.engine.packages.kept_wheels import KeptWheels
 from interlock.engine.registry import api, archives, keys, signatures
 from interlock.engine.registry.names import Registry, parse_registry
 from interlock.engine.registry.session import UnsafeAnswerError, may_have_password, origin
-from interlock.engine.registry.signatures import Place
+from interlock.engine.registry.signatures import ImageByDigest
 from interlock.engine.registry.transfer import follow_transfer
 from interlock.engine.run import cells, trials
 from interlock.errors import EngineError, InterlockError
@@ -51,7 +51,7 @@ def _registry(text: str, _: Path) -> object:
     asked = api.Api.__new__(api.Api)
     vars(asked)["_registry"] = Registry("registry.example", "team")
     refused = 0
-    for kind in (api.ImageIndex, api.ImageManifest, api.ImageConfig, api.Granted, api.Errors, signatures.Layers):
+    for kind in (api.ImageIndex, api.ImageManifest, api.ImageConfig, api.LoginToken, api.Errors, signatures.Layers):
         try:
             found = asked.read(kind, text.encode("utf-8", "replace"))
             if isinstance(found, api.ImageIndex):
@@ -159,15 +159,15 @@ def _tag(asked: api.Api, _: keys.SigningKey) -> None:
 
 
 def _signed(asked: api.Api, signer: keys.SigningKey) -> None:
-    signatures.require_signed(Place(asked, HOST, REPOSITORY, DIGEST), signer.public)
+    signatures.require_signed(ImageByDigest(asked, HOST, REPOSITORY, DIGEST), signer.public)
 
 
 def _sign(asked: api.Api, signer: keys.SigningKey) -> None:
-    signatures.sign(Place(asked, HOST, REPOSITORY, DIGEST), signer)
+    signatures.sign(ImageByDigest(asked, HOST, REPOSITORY, DIGEST), signer)
 
 
 def _attested(asked: api.Api, signer: keys.SigningKey) -> None:
-    signatures.attest(Place(asked, HOST, REPOSITORY, DIGEST), {"predicateType": "x"}, signer)
+    signatures.attest(ImageByDigest(asked, HOST, REPOSITORY, DIGEST), {"predicateType": "x"}, signer)
 
 
 @cache

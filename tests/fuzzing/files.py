@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock.analysis.pick import criteria
 from interlock.catalog import project, rendering
-from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
@@ -65,7 +65,7 @@ def _requirements(text: str, _: Path) -> object:
 
 
 @cache
-def _project() -> tuple[Catalog, Texts]:
+def _project() -> tuple[Catalog, FileTexts]:
     return project.load(ROOT), project.read_texts(ROOT)
 
 

@@ -90,7 +90,7 @@ def _experiments() -> list[str]:
 @cache
 def _journals() -> list[str]:
     sum_of = _sum_of_begun()
-    first = journal.Begun(experiment=sum_of, workload=make_workload("locks"), facts={})
+    first = journal.JournalHeader(experiment=sum_of, workload=make_workload("locks"), facts={})
     return ["\n".join([first.model_dump_json(), *(entry_of(1, block).model_dump_json() for block in (1, 2)), ""])]
 
 

@@ -18,7 +18,7 @@ from interlock.engine.registry.api import index_of
 from interlock.engine.registry.keys import read_public_key, read_signing_key
 from interlock.engine.registry.names import Registry as Named
 from interlock.engine.registry.provenance import BUILD_TYPE
-from interlock.engine.registry.signatures import Place, is_signed, opened, sign
+from interlock.engine.registry.signatures import ImageByDigest, is_signed, opened, sign
 from interlock.engine.registry.transfer import pull_base, push_base
 from interlock.errors import SignatureError
 from interlock.results.experiments import BaseImage
@@ -42,8 +42,8 @@ def others(tmp_path: Path) -> tuple[str, str]:
     return str(private), str(public)
 
 
-def place_of(team: Team, digest: str) -> Place:
-    return Place(team.api, team.registry.address, "team/python", digest)
+def place_of(team: Team, digest: str) -> ImageByDigest:
+    return ImageByDigest(team.api, team.registry.address, "team/python", digest)
 
 
 def test_a_signed_image_is_pulled_by_whoever_demands_its_key(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.engine.agent import Agent, LateError, Process
+from interlock.engine.agent import Agent, Process, ProcessTimeoutError
 from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.measure import blocks
@@ -184,7 +184,7 @@ def test_a_process_that_does_not_answer_has_timed_out() -> None:
     worker.begin()
     assert worker.ended is not None
     assert worker.ended.timed_out
-    with pytest.raises(LateError):
+    with pytest.raises(ProcessTimeoutError):
         worker.process.wait(0.01)
 
 

@@ -19,9 +19,9 @@ from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment
 from interlock.measure.cells import Stopwatch
-from interlock.measure.experiment import Words
+from interlock.measure.experiment import Wildcards
 from interlock.measure.rounds import TimeUsed
-from interlock.measure.workload import Measured
+from interlock.measure.workload import WorkloadResult
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State
 from tests.builders import (
@@ -99,7 +99,7 @@ def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> Non
 def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     measured = {
-        key: Measured([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload(), Stopwatch())
+        key: WorkloadResult([], [], [], {}, TimeUsed(), [f"{key}: hot", f"{key}: busy"], make_workload(), Stopwatch())
         for key in ("locks", "startup")
     }
     expected = ["locks: hot", "locks: busy", "startup: hot", "startup: busy"]
@@ -108,7 +108,8 @@ def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyP
 
 def test_an_engine_on_another_machine_is_one_warning() -> None:
     measured = {
-        key: Measured([], [], [], {}, TimeUsed(), [], make_workload(), Stopwatch()) for key in ("locks", "startup")
+        key: WorkloadResult([], [], [], {}, TimeUsed(), [], make_workload(), Stopwatch())
+        for key in ("locks", "startup")
     }
     (warning,) = experiment.warnings_of(measured, is_elsewhere=True)
     assert warning == disturbances.REMOTE
@@ -187,7 +188,7 @@ def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() ->
 
 def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -> None:
     ok = Outcome(state=State.OK)
-    measured = Measured(
+    measured = WorkloadResult(
         cells=[
             CellResult(variant="b", mode="twin", workload="locks", outcome=ok),
             CellResult(variant="b", workload="locks", outcome=ok),
@@ -216,8 +217,8 @@ def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
     adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
     assert "--rounds" not in experiment.repeat_command(adaptive)
-    assert " --variants all --workloads" in experiment.repeat_command(adaptive, Words("all"))
-    assert " --variants core --workloads core " in experiment.repeat_command(adaptive, Words("core", "core"))
+    assert " --variants all --workloads" in experiment.repeat_command(adaptive, Wildcards("all"))
+    assert " --variants core --workloads core " in experiment.repeat_command(adaptive, Wildcards("core", "core"))
     changes = {"quick": False, "profiled": False, "profile": "release"}
     cut = make_settings(["a"]).model_copy(update={"budget_s": 600.0})
     assert experiment.repeat_command(cut).endswith(" --budget 600s")
@@ -312,7 +313,7 @@ def small_assignment(results: Path, resumes: Experiment | None = None) -> experi
 
 
 def run_small(engine: DyingEngine, given: experiment.Assignment) -> Path:
-    return experiment._run(cast(Engine, engine), given, experiment.Watching(lambda _: None), 0.0)
+    return experiment._run(cast(Engine, engine), given, experiment.Observers(lambda _: None), 0.0)
 
 
 # Each workload is started twice to calibrate, and twice in each of three rounds.
@@ -365,7 +366,7 @@ def test_the_error_that_ends_an_experiment_says_how_it_goes_on_whatever_else_fai
     with pytest.raises(EngineError) as caught:
         run_small(DyingEngine(8, error), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
-    assert f"--resume {folder.name} " in caught.value.todo
+    assert f"--resume {folder.name}" in caught.value.todo
 
 
 def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from interlock.measure.profiling import (
     profile_by_difference,
     profile_by_phases,
 )
-from interlock.measure.services import SilentError
+from interlock.measure.services import NoAnswerError
 from interlock.measure.stacks import Interpreter
 from interlock.results.profiles import LockSites, Method, PhaseCounts
 from tests.builders import make_phase
@@ -232,7 +232,7 @@ def test_a_service_that_does_not_answer_is_watched_while_it_is_asked(monkeypatch
     service = SimpleNamespace(sandbox=None, url="http://x/")
 
     def stays_silent(*_: Any) -> None:
-        raise SilentError(found="no answer on port 8000 in 20 s", todo="-")
+        raise NoAnswerError(found="no answer on port 8000 in 20 s", todo="-")
 
     def watch(_: Any, __: Any, work: Callable[[], int], *, acquires: bool) -> LockSites:
         return LockSites(units=work(), ns=1, sites=[])

@@ -117,7 +117,7 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
     profile = make_profile()
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": profile}))
     cell = Cell(Subject(variant="a", image_id="i"), SANDBOX)
-    resumable.Earlier(tmp_path, experiment).restore(cell, "locks")
+    resumable.EarlierMeasurements(tmp_path, experiment).restore(cell, "locks")
     assert [run.values for run in cell.runs["uncontended"]] == [(0.25, 0.125), (0.25, 0.25)]
     assert cell.profiles == {"uncontended": profile}
     # What failed stays so; what was not measured is measured.

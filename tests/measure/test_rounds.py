@@ -317,7 +317,7 @@ def test_the_starts_of_a_command_that_were_timed_before_an_end_are_kept(cut_at: 
             raise Interrupted
         started[cell.subject.label] += 1
 
-    taken: list[blocks.Taken] = []
+    taken: list[blocks.BlockResult] = []
     benchmark = make_benchmark("x", command=["-c", "pass"])
     try:
         for one in blocks.run_starts(session, benchmark, cells, 1, on_start):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.engine.protocol import Answer
 from interlock.errors import WorkloadError
 from interlock.measure import services
-from interlock.measure.services import HealthCheck, SilentError, parse_wrk, wait_until_healthy
+from interlock.measure.services import HealthCheck, NoAnswerError, parse_wrk, wait_until_healthy
 
 # wrk 4.1.0 as Debian has it.
 GOOD = """\
@@ -219,7 +219,7 @@ def test_any_answer_is_good_where_nobody_said_what_is() -> None:
 
 
 def test_a_service_that_never_answers_is_named_by_its_port_its_seconds_and_its_last_lines() -> None:
-    with pytest.raises(SilentError) as silent:
+    with pytest.raises(NoAnswerError) as silent:
         wait_until_healthy(check(0))
     assert all(part in silent.value.found for part in ("port 8080", "0 s", "its last lines: listening"))
 
@@ -227,7 +227,7 @@ def test_a_service_that_never_answers_is_named_by_its_port_its_seconds_and_its_l
 def test_a_service_with_bad_answers_alone_is_named_by_the_last_status() -> None:
     with pytest.raises(WorkloadError) as sick:
         wait_until_healthy(check(503))
-    assert not isinstance(sick.value, SilentError)
+    assert not isinstance(sick.value, NoAnswerError)
     assert "503" in sick.value.found
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from interlock.catalog.project import cache_folder
 from interlock.engine.registry.keys import SigningKey
-from interlock.engine.registry.signatures import Place, sign
+from interlock.engine.registry.signatures import ImageByDigest, sign
 from tests.builders import ROOT
 from tests.engine.registry.test_signatures import address, keys, others, ours, place
 
@@ -31,13 +31,13 @@ def verify(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there / "debug/verify"
 
 
-def says(verify: Path, place: Place, key: Path) -> subprocess.CompletedProcess[str]:
+def says(verify: Path, place: ImageByDigest, key: Path) -> subprocess.CompletedProcess[str]:
     image = f"{place.host}/team/python@{place.digest}"
     return subprocess.run([str(verify), image, str(key)], capture_output=True, text=True, check=False)
 
 
 def test_what_we_sign_is_verified_by_the_key_and_by_no_other(
-    verify: Path, place: Place, ours: SigningKey, keys: Keys
+    verify: Path, place: ImageByDigest, ours: SigningKey, keys: Keys
 ) -> None:
     assert says(verify, place, keys[0][1]).returncode != 0
     sign(place, ours)
@@ -48,7 +48,7 @@ def test_what_we_sign_is_verified_by_the_key_and_by_no_other(
 
 
 def test_a_second_signature_leaves_the_first_one_valid(
-    verify: Path, place: Place, ours: SigningKey, others: SigningKey, keys: Keys
+    verify: Path, place: ImageByDigest, ours: SigningKey, others: SigningKey, keys: Keys
 ) -> None:
     sign(place, ours)
     sign(place, others)

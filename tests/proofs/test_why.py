@@ -15,7 +15,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
 from interlock.measure.cells import Cell, open_sandbox, open_session
-from interlock.measure.experiment import Assignment, Record, Watching, set_up, subjects
+from interlock.measure.experiment import Assignment, Observers, Record, set_up, subjects
 from interlock.measure.profiling import lock_sites_in
 from interlock.measure.stacks import Interpreter
 from interlock.results.profiles import UNNAMED, LockSites, Method
@@ -151,7 +151,7 @@ def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple
     record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
     (name,) = assignment.settings.workloads
     try:
-        resources = set_up(engine, assignment, record, Watching(lambda _: None))
+        resources = set_up(engine, assignment, record, Observers(lambda _: None))
         with open_session(resources, assignment.workloads[name]) as session:
             subject = subjects(assignment)[0]
             cell = Cell(subject, open_sandbox(session, subject))

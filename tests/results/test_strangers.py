@@ -17,7 +17,7 @@ from interlock.fleet.record import FleetRecord, HostRecord, Kind
 from interlock.results import journal, packed, store
 from interlock.results.answers import Candidate
 from interlock.results.experiments import CellResult, Experiment
-from interlock.results.journal import Begun, Entry
+from interlock.results.journal import Entry, JournalHeader
 from tests.builders import make_cell, make_experiment, make_profile, make_workload
 from tests.fleet.test_record import record
 from tests.results.writer import begun, entry_of, run_of
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 def write_journal(folder: Path, entries: list[dict[str, Any]]) -> None:
     """An experiment that was killed, with a journal that says anything."""
     store.write_json(folder / store.EXPERIMENT_FILE, begun())
-    first = Begun(experiment=journal.sum_of(folder), workload=make_workload("locks")).model_dump_json()
+    first = JournalHeader(experiment=journal.sum_of(folder), workload=make_workload("locks")).model_dump_json()
     lines = [first, *map(json.dumps, entries), ""]
     (folder / store.JOURNAL_FILE).write_text("\n".join(lines))
 

@@ -55,7 +55,7 @@ rounds.measure_rounds(resources, [Entry(make_candidate(label)) for label in (OWN
 
 def journal_in(results: Path, output: Path | None = None) -> Any:
     assignment = SimpleNamespace(output=output, results=results, command="c", settings=make_trial_settings())
-    begun = running._Begun("classic", HOST, datetime.datetime.now(datetime.UTC), time.monotonic())
+    begun = running._TrialStart("classic", HOST, datetime.datetime.now(datetime.UTC), time.monotonic())
     return running._Journal(cast("Assignment", assignment), begun)
 
 

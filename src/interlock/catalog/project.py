@@ -23,7 +23,7 @@ from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
 
 
-class Texts(Data):
+class FileTexts(Data):
     """The files that generated files are made of: their texts by file name."""
 
     templates: dict[str, str]
@@ -207,11 +207,11 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
     return list(_parse(root, path, ClaimsFile, data).claims.values())
 
 
-def read_texts(root: Path) -> Texts:
+def read_texts(root: Path) -> FileTexts:
     """Return the templates, patches, scripts and keys that generated files are made of."""
     parts = root / "variants"
     scripts = ("*.j2", "fetch.sh")
-    return Texts(
+    return FileTexts(
         templates={path.name: _text(path) for glob in scripts for path in sorted((root / "dockerfiles").glob(glob))},
         patches=_texts(parts / "patches"),
         steps=_texts(parts / "steps"),

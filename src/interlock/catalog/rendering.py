@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 from pydantic import BaseModel
 
-from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import GENERATED
 from interlock.catalog.variants import Base, Profile, ProfileFlags, Source, SourceKind, Variant, VariantFile
 from interlock.catalog.workloads import WorkloadFile
@@ -27,7 +27,7 @@ TEMPLATES = {
 SHARED = {"build.sh.j2"}
 
 
-def generated_files(catalog: Catalog, texts: Texts) -> dict[str, str]:
+def generated_files(catalog: Catalog, texts: FileTexts) -> dict[str, str]:
     """Return every generated file of the project, by path below its root."""
     files = {
         "variants/variant.schema.json": _schema(VariantFile),
@@ -40,12 +40,12 @@ def generated_files(catalog: Catalog, texts: Texts) -> dict[str, str]:
     return files
 
 
-def helper_files(texts: Texts) -> dict[str, str]:
+def helper_files(texts: FileTexts) -> dict[str, str]:
     """Return the generated files of helper images, by path below the project's root."""
     return {"dockerfiles/instruments/fetch.sh": texts.templates["fetch.sh"]}
 
 
-def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts: Texts) -> dict[str, str]:
+def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts: FileTexts) -> dict[str, str]:
     """Return the files of dockerfiles/<variant>/, by path below it."""
     build_files, finish_files = _build_files(variant, texts), _finish_files(variant, texts)
     context = {
@@ -80,13 +80,13 @@ def _environment(templates: frozenset[tuple[str, str]]) -> Environment:
     )
 
 
-def context(variant: Variant, catalog: Catalog, texts: Texts) -> dict[str, bytes]:
+def context(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, bytes]:
     """Return the build context of a variant: the files of dockerfiles/<variant>/ as they are rendered now."""
     rendered = render(variant, catalog.bases[variant.base], catalog.profiles, texts)
     return {path: text.encode() for path, text in rendered.items()}
 
 
-def _build_files(variant: Variant, texts: Texts) -> dict[str, str]:
+def _build_files(variant: Variant, texts: FileTexts) -> dict[str, str]:
     """Return the files that build.sh reads, by path in the build context."""
     patches = sorted({patch for part in variant.parts for patch in part.patches})
     steps = sorted({step for part in variant.parts for step in part.prepare})
@@ -98,7 +98,7 @@ def _build_files(variant: Variant, texts: Texts) -> dict[str, str]:
     }
 
 
-def _finish_files(variant: Variant, texts: Texts) -> dict[str, str]:
+def _finish_files(variant: Variant, texts: FileTexts) -> dict[str, str]:
     """Return the scripts that finish.sh runs, by path in the build context."""
     return {f"steps/{name}": texts.steps[name] for name in (variant.finish.steps if variant.finish else [])}
 

@@ -34,7 +34,7 @@ from interlock.engine.protocol import INSTRUMENTS, Engine
 from interlock.errors import UsageError, WorkloadError, nearest
 from interlock.measure import experiment, resumable
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Assignment, Words
+from interlock.measure.experiment import Assignment, Wildcards
 from interlock.report.experiment import failed_cells
 from interlock.results import journal, store
 from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
@@ -48,7 +48,7 @@ class MatrixRequest:
     """What the options of `matrix` or `fleet` ask for; all names in it exist."""
 
     labels: list[str]
-    words: Words
+    words: Wildcards
     workloads: list[str]
     conditions: list[str]
     quick: bool
@@ -67,7 +67,7 @@ class MatrixRequest:
     @property
     def usual_budget_s(self) -> float | None:
         """Return the budget that the core set has with --quick unless another one, or rounds, are asked for."""
-        is_core = self.words == Words(CORE, CORE)
+        is_core = self.words == Wildcards(CORE, CORE)
         return QUICK_CORE_S if self.quick and is_core and self.rounds is None else None
 
     def require_possible(self, engine: EngineName | None) -> None:
@@ -119,11 +119,11 @@ def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
     )
 
 
-def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Words:
+def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Wildcards:
     """Return the words that stand for these names, so that the command to repeat an experiment is short."""
     every, core = (project.select_labels(known.variants, [word]) for word in (EVERYTHING, CORE))
     every_workload, core_workloads = (project.select_workloads(known.workloads, [word]) for word in (EVERYTHING, CORE))
-    return Words(project.word_for(labels, every, core), project.word_for(workloads, every_workload, core_workloads))
+    return Wildcards(project.word_for(labels, every, core), project.word_for(workloads, every_workload, core_workloads))
 
 
 def resumed_request(request: MatrixRequest, settings: Settings) -> MatrixRequest:
@@ -131,7 +131,7 @@ def resumed_request(request: MatrixRequest, settings: Settings) -> MatrixRequest
     return replace(
         request,
         labels=settings.variants,
-        words=Words(),
+        words=Wildcards(),
         workloads=settings.workloads,
         conditions=settings.conditions,
         quick=settings.quick,
@@ -277,7 +277,7 @@ def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
     with progress.Display(console) as display:
         rows = DecidedRows(display, assignment.settings.baseline)
         on_progress = progress.MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
-        folder = experiment.run(machine, assignment, experiment.Watching(on_progress, rows, ending))
+        folder = experiment.run(machine, assignment, experiment.Observers(on_progress, rows, ending))
         rows.end()
     return folder
 

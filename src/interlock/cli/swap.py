@@ -23,7 +23,7 @@ from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
 from interlock.engine.registry.keys import PublicKey, read_public_key
 from interlock.engine.registry.names import HUB, Registry, find_tagged
-from interlock.engine.registry.signatures import Place, require_signed
+from interlock.engine.registry.signatures import ImageByDigest, require_signed
 from interlock.errors import (
     BuildError,
     EngineError,
@@ -475,7 +475,7 @@ def _signatures_checked(
         else:
             registry = Registry(name.registry or HUB[0], "")
             try:
-                require_signed(Place(Api(client, registry), registry.host, name.repository, digest), key)
+                require_signed(ImageByDigest(Api(client, registry), registry.host, name.repository, digest), key)
             except SignatureError as error:
                 problem = str(error)
         found.append(one.model_copy(update={"problem": problem}))

@@ -32,7 +32,7 @@ class Channel(Protocol):
         ...
 
 
-class LateError(Exception):
+class ProcessTimeoutError(Exception):
     """A process did not answer, or did not end, in time."""
 
 
@@ -52,7 +52,7 @@ class Process:
         self.agent.ask("tell", self.number, f"{line}\n".encode())
 
     def line(self, limit_s: float) -> str | None:
-        """Return the next line that it prints; None if it ends without one. LateError after so many seconds."""
+        """Return the next line that it prints, None if it ends first; ProcessTimeoutError after `limit_s` seconds."""
         self.agent.wait(lambda: bool(self.cost) or b"\n" in self.stdout[self.read :], limit_s)
         end = self.stdout.find(b"\n", self.read)
         if end < 0:
@@ -62,18 +62,18 @@ class Process:
         return line.decode("utf-8", "replace")
 
     def ask(self, line: str, limit_s: float) -> str | None:
-        """Send a line and return the line that it answers; None if it ends without one. LateError as for `line`."""
+        """Send a line and return the answer, None if it ends first; ProcessTimeoutError as for `line`."""
         self.tell(line)
         return self.line(limit_s)
 
     def end(self, limit_s: float) -> None:
-        """Close its stdin and wait for its end; LateError after so many seconds."""
+        """Close its stdin and wait for its end; ProcessTimeoutError after so many seconds."""
         if not self.cost:
             self.agent.ask("close", self.number)
         self.wait(limit_s)
 
     def wait(self, limit_s: float) -> None:
-        """Wait for its end; LateError after so many seconds."""
+        """Wait for its end; ProcessTimeoutError after so many seconds."""
         self.agent.wait(lambda: bool(self.cost), limit_s)
 
 
@@ -103,16 +103,16 @@ class Agent:
             raise _gone() from None
 
     def wait(self, until: Callable[[], bool], limit_s: float) -> None:
-        """Take answers until it is so; LateError after so many seconds, FloodError if a process prints too much."""
+        """Take answers until it is so; ProcessTimeoutError at the deadline, FloodError if a process prints too much."""
         end = time.monotonic() + limit_s
         while not until():
             left_s = end - time.monotonic()
             if left_s <= 0:
-                raise LateError
+                raise ProcessTimeoutError
             try:
                 received = self._channel.receive(left_s)
             except TimeoutError:
-                raise LateError from None
+                raise ProcessTimeoutError from None
             if not received:
                 raise _gone()
             self._received += received

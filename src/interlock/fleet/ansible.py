@@ -43,7 +43,7 @@ FATAL = re.compile(r"^fatal: \[[^\]]*\].*?=> (\{.*\})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Played:
+class PlaybookResult:
     """How a playbook ended on one host."""
 
     ending: Ending
@@ -98,7 +98,7 @@ def list_inventory(path: Path, root: Path) -> str:
     return done.stdout
 
 
-def play(call: Call, stop: threading.Event) -> Played:
+def play(call: Call, stop: threading.Event) -> PlaybookResult:
     """Run a playbook until it ends, `stop` is set or the deadline passes; then end it and all that it started."""
     with tempfile.TemporaryDirectory() as folder:
         variables = Path(folder) / "variables.json"
@@ -113,7 +113,7 @@ def play(call: Call, stop: threading.Event) -> Played:
             output = printable(log.read().decode(errors="replace"))
             log.truncate(start)
             log.write(output.encode())
-    return Played(Ending.LOST, "interrupted") if stop.is_set() else ending_of(code, output, call)
+    return PlaybookResult(Ending.LOST, "interrupted") if stop.is_set() else ending_of(code, output, call)
 
 
 def _run(
@@ -144,15 +144,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def ending_of(code: int | None, output: str, call: Call) -> Played:
+def ending_of(code: int | None, output: str, call: Call) -> PlaybookResult:
     """Return how a playbook ended on its host, from the exit code and output of ansible-playbook."""
     if code is None:
-        return Played(Ending.LOST, f"it did not end within {call.deadline_s:.0f} s")
+        return PlaybookResult(Ending.LOST, f"it did not end within {call.deadline_s:.0f} s")
     if code == 0:
-        return Played(Ending.DONE)
+        return PlaybookResult(Ending.DONE)
     reason = first_failure(output) or f"see {call.log}"
     return (
-        Played(Ending.LOST, f"it does not answer ({reason})") if code == UNREACHABLE else Played(Ending.FAILED, reason)
+        PlaybookResult(Ending.LOST, f"it does not answer ({reason})")
+        if code == UNREACHABLE
+        else PlaybookResult(Ending.FAILED, reason)
     )
 
 

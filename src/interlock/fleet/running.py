@@ -13,7 +13,7 @@ from typing import Any
 
 from interlock.errors import InterlockError
 from interlock.fleet import ansible, dispatch
-from interlock.fleet.ansible import Call, Inventory, Played
+from interlock.fleet.ansible import Call, Inventory, PlaybookResult
 from interlock.fleet.dispatch import Dispatch, Job, Step
 from interlock.fleet.record import Attempt, Ending, FleetRecord, HostRecord, Shard, read_facts, write_record
 
@@ -107,7 +107,7 @@ class Run:
         """Run jobs until every workload is measured or given up and every host is restored."""
         dirty = [name for name, host in self.record.hosts.items() if host.not_restored]
         dispatch = Dispatch.of(self.kinds, self.plan(), dirty)
-        running: dict[Future[Played], tuple[Job, str, float]] = {}
+        running: dict[Future[PlaybookResult], tuple[Job, str, float]] = {}
         with ThreadPoolExecutor(self.settings.limits.forks) as pool:
             try:
                 while self._start_jobs(pool, dispatch, running):
@@ -128,7 +128,10 @@ class Run:
             self._record_host(name, "not_restored", played.reason)
 
     def _start_jobs(
-        self, pool: ThreadPoolExecutor, dispatch: Dispatch, running: dict[Future[Played], tuple[Job, str, float]]
+        self,
+        pool: ThreadPoolExecutor,
+        dispatch: Dispatch,
+        running: dict[Future[PlaybookResult], tuple[Job, str, float]],
     ) -> bool:
         """Start the jobs that can start; return whether any job is running."""
         while len(running) < self.settings.limits.forks and (job := dispatch.next()) is not None:
@@ -137,7 +140,7 @@ class Run:
             running[pool.submit(self._work, job)] = (job, started, time.monotonic())
         return bool(running)
 
-    def _work(self, job: Job) -> Played:
+    def _work(self, job: Job) -> PlaybookResult:
         if job.shard is None:
             return self._restore(job.host) if job.step is Step.RESTORE else self._play(job.host, "ready", {})
         deadline_s = self.settings.limits.deadline_s
@@ -151,7 +154,7 @@ class Run:
         }
         return self._play(job.host, "measure", variables, deadline_s + GRACE_S)
 
-    def _restore(self, host: str) -> Played:
+    def _restore(self, host: str) -> PlaybookResult:
         return self._play(host, "restore", {}, RESTORE_S)
 
     def _prefix(self, host: str) -> str:
@@ -161,7 +164,9 @@ class Run:
     def _fetched(self, host: str, shard: Shard) -> Path:
         return self.settings.folder / f"{host}.{shard.workload}.tar.gz"
 
-    def _play(self, host: str, tag: str, variables: Mapping[str, Any], deadline_s: float | None = None) -> Played:
+    def _play(
+        self, host: str, tag: str, variables: Mapping[str, Any], deadline_s: float | None = None
+    ) -> PlaybookResult:
         settings = self.settings
         more = {"experiment_fleet": self._prefix(host), **settings.limits.variables, **variables}
         call = Call(
@@ -177,9 +182,9 @@ class Run:
         try:
             return ansible.play(call, self.stop)
         except (InterlockError, OSError) as error:
-            return Played(Ending.LOST, f"its playbook cannot be run ({error})")
+            return PlaybookResult(Ending.LOST, f"its playbook cannot be run ({error})")
 
-    def _ended(self, job: Job, played: Played, started: str, duration_s: float) -> Ending:
+    def _ended(self, job: Job, played: PlaybookResult, started: str, duration_s: float) -> Ending:
         """Take in what was measured, and record how the job ended."""
         ending, reason = played.ending, played.reason
         if job.shard is not None:
@@ -198,7 +203,7 @@ class Run:
         described = self.record.hosts[name].model_copy(update={key: reason})
         self._save(hosts={**self.record.hosts, name: described})
 
-    def _taken_in(self, host: str, shard: Shard, played: Played) -> tuple[Ending, str]:
+    def _taken_in(self, host: str, shard: Shard, played: PlaybookResult) -> tuple[Ending, str]:
         """Take in what a host measured, even if a cell failed; return how the attempt ended and why."""
         archive = self._fetched(host, shard)
         if not archive.is_file():

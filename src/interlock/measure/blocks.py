@@ -14,7 +14,7 @@ from functools import partial
 
 from interlock.catalog.types import MOST_SECONDS, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.engine.agent import LateError, Process
+from interlock.engine.agent import Process, ProcessTimeoutError
 from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.measure import processes
@@ -61,7 +61,7 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Taken:
+class BlockResult:
     """How a process of a block, or a row's starts, ended; times are in seconds.
 
     `busy_s` is what its start, its warm-ups and its slices took: the rest of its life it waited for its turn.
@@ -146,7 +146,7 @@ def awaited(cell: Cell, process: Process, ask: Callable[[], str | None]) -> tupl
     """Return what a process answers, or how it has ended because no answer came."""
     try:
         return ask(), None
-    except LateError:
+    except ProcessTimeoutError:
         return None, Ended(None, text_of(process.stdout), text_of(process.stderr), True)
     except FloodError:
         return None, Ended(None, "", "", False, flooded=True)
@@ -169,7 +169,7 @@ def ended_of(cell: Cell, process: Process) -> Ended:
 
 def run_slices(
     session: Session, benchmark: Benchmark, cells: Sequence[Cell], number: int, on_start: Callable[[Cell], None]
-) -> Iterator[Taken]:
+) -> Iterator[BlockResult]:
     """Run a block of a program: yield how each process ended, a process per cell and several of the baseline."""
     rng = _order(session, benchmark, number)
     groups = groups_of(cells, session.resources.settings.baseline, rng)
@@ -230,12 +230,12 @@ class Turns:
     group: int | None = None  # its number, if there are several
     workers: list[Worker] = field(default_factory=list)
 
-    def start(self, cell: Cell) -> Taken | None:
+    def start(self, cell: Cell) -> BlockResult | None:
         """Start a process and wait until it is ready; return how its set-up failed, if it did."""
         session, benchmark = self.session, self.benchmark
         outcome, ended = set_up(session, cell, benchmark)
         if outcome.state is not State.OK:
-            return Taken(cell, outcome, None, ended, 0.0)
+            return BlockResult(cell, outcome, None, ended, 0.0)
         argv = interpreter_argv(session, cell, benchmark, str(cell.loops[benchmark.name]), session.take())
         process = agent_of(cell).start(
             ["--feed", *processes.launch_options(benchmark)],
@@ -257,14 +257,14 @@ class Turns:
                 if other.cell is worker.cell and other.ended is None:
                     other.ended = worker.ended
 
-    def end(self, worker: Worker) -> Taken:
+    def end(self, worker: Worker) -> BlockResult:
         """Let a process report, and return how it ended."""
         self.do(worker, worker.finish)
         ended = worker.ended or NOTHING_RUN
         outcome, output = judge_process(self.session.workload, self.benchmark, ended)
         if output is not None and outcome.state is State.OK:
             output = without_repeated(output, worker.slices)
-        return Taken(worker.cell, outcome, output, ended, worker.busy_s, self.group)
+        return BlockResult(worker.cell, outcome, output, ended, worker.busy_s, self.group)
 
 
 def without_repeated(output: ProgramOutput, slices: Sequence[Slice]) -> ProgramOutput:
@@ -285,12 +285,12 @@ def without_repeated(output: ProgramOutput, slices: Sequence[Slice]) -> ProgramO
 
 def run_starts(
     session: Session, benchmark: Benchmark, cells: Sequence[Cell], number: int, on_start: Callable[[Cell], None]
-) -> Iterator[Taken]:
+) -> Iterator[BlockResult]:
     """Run a block of a command: yield how each row of starts ended, of which the first ones are warm-ups."""
     rng, take = _order(session, benchmark, number), session.take()
     going_on = {cell.subject.label: cell for cell in cells}
     printed = {label: Ended(0, "", "", False) for label in going_on}
-    failed: list[Taken] = []
+    failed: list[BlockResult] = []
     try:
         for _ in range(take.warmups + take.values):
             for label in rng.sample(sorted(going_on), len(going_on)):
@@ -299,7 +299,7 @@ def run_starts(
                 outcome, ended = _start_once(session, benchmark, cell)
                 if outcome.state is not State.OK:
                     del going_on[label]
-                    failed.append(Taken(cell, outcome, None, ended, 0.0))
+                    failed.append(BlockResult(cell, outcome, None, ended, 0.0))
                 printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr, False)
     finally:
         # Also if somebody ends the rounds: the starts that were timed are kept.
@@ -307,7 +307,7 @@ def run_starts(
         for label, cell in going_on.items():
             costs = processes.parse_costs(printed[label].stdout)
             if len(costs) > take.warmups:
-                yield Taken(cell, OK, None, printed[label], sum(cost.wall_s for cost in costs))
+                yield BlockResult(cell, OK, None, printed[label], sum(cost.wall_s for cost in costs))
 
 
 def _start_once(session: Session, benchmark: Benchmark, cell: Cell) -> tuple[Outcome, Ended]:

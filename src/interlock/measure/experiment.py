@@ -24,8 +24,8 @@ from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
 from interlock.measure.ending import Ending
 from interlock.measure.profiling import best_probe, lock_sites_in
-from interlock.measure.resumable import Earlier, joined, remaining
-from interlock.measure.workload import Measured, measure_workload
+from interlock.measure.resumable import EarlierMeasurements, joined, remaining
+from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.experiments import (
     Built,
@@ -64,17 +64,17 @@ def planned_rounds(quick: bool, wanted: int | None) -> Rounds:
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words `core` and `all` for variants and workloads; empty where each is named."""
+class Wildcards:
+    """`core` or `all`, as the user named variants and workloads; empty where each is named."""
 
     variants: str = ""
     workloads: str = ""
 
 
-NAMED = Words()
+NAMED = Wildcards()
 
 
-def repeat_command(settings: Settings, words_for: Words = NAMED, engine: EngineName | None = None) -> str:
+def repeat_command(settings: Settings, words_for: Wildcards = NAMED, engine: EngineName | None = None) -> str:
     """Return the command that repeats an experiment, with its defaults written out.
 
     Except the number of rounds, which the verdicts decide again, and lists of names that a word stands for.
@@ -144,7 +144,7 @@ class Record:
     set_up_s: float = 0.0
     clock_s: float = field(default_factory=time.monotonic)
     probe: Probe | None = None
-    measured: dict[str, Measured] = field(default_factory=dict)
+    measured: dict[str, WorkloadResult] = field(default_factory=dict)
     unfinished: list[str] = field(default_factory=list)
 
     @property
@@ -164,8 +164,8 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Watching:
-    """Who is told what goes on, and who may end it."""
+class Observers:
+    """What is called at each step of an experiment and at each look, and what can end it early."""
 
     on_progress: Callable[[ProgressUpdate], None]
     on_look: Callable[[Look], None] = lambda _: None
@@ -182,7 +182,7 @@ def choose_baseline(wanted: str | None, built: list[Built]) -> str:
     return wanted or (DEFAULT_BASELINE if DEFAULT_BASELINE in ready else ready[0])
 
 
-def run(engine: Engine, assignment: Assignment, watching: Watching) -> Path:
+def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
     """Measure all cells while no other experiment measures on this machine; return the experiment's folder."""
     start_s = time.monotonic()
 
@@ -194,7 +194,7 @@ def run(engine: Engine, assignment: Assignment, watching: Watching) -> Path:
         return _run(engine, assignment, watching, time.monotonic() - start_s)
 
 
-def _run(engine: Engine, assignment: Assignment, watching: Watching, waited_s: float) -> Path:
+def _run(engine: Engine, assignment: Assignment, watching: Observers, waited_s: float) -> Path:
     """Measure workload by workload.
 
     What was measured before something ended it is kept, and the rest recorded as not measured. Containers, networks and
@@ -252,7 +252,7 @@ def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Jou
         store.remove_folder(record.folder)
 
 
-def _measure_all(engine: Engine, assignment: Assignment, watching: Watching, record: Record) -> None:
+def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, record: Record) -> None:
     """Measure workload by workload until something ends it; the record is written before the first and after each."""
     resources, ending = None, watching.ending
     # With a server or a load values vary more: these workloads come last, and have what the others leave of a budget.
@@ -307,7 +307,7 @@ def _in_mode(known: Catalog, plain: Subject, name: str | None) -> Subject:
     return plain.model_copy(update=update)
 
 
-def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Watching) -> Resources:
+def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Observers) -> Resources:
     """Return what all cells share: the engine's workspace, the best probe that works in it, and packages."""
 
     def on_step(variant: str, step: str) -> None:
@@ -334,7 +334,7 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Wat
         on_look=watching.on_look,
         ending=watching.ending,
         journal=record.journal,
-        restore=Earlier(record.folder, before).restore if before else lambda _cell, _workload: None,
+        restore=EarlierMeasurements(record.folder, before).restore if before else lambda _cell, _workload: None,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
         images=assignment.built,
@@ -401,7 +401,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record, ended_by: s
     )
 
 
-def warnings_of(measured: Mapping[str, Measured], *, is_elsewhere: bool) -> list[str]:
+def warnings_of(measured: Mapping[str, WorkloadResult], *, is_elsewhere: bool) -> list[str]:
     """Return what disturbed the workloads, or that an engine on another machine cannot be watched."""
     if is_elsewhere:
         return [disturbances.REMOTE]
@@ -409,7 +409,7 @@ def warnings_of(measured: Mapping[str, Measured], *, is_elsewhere: bool) -> list
 
 
 def cells_of(
-    workload: str, settings: Settings, built: list[Built], measured: Measured | None, not_reached: Outcome
+    workload: str, settings: Settings, built: list[Built], measured: WorkloadResult | None, not_reached: Outcome
 ) -> list[CellResult]:
     """Return the workload's cells in the chosen order, including those without an image and those not reached."""
     done = {cell.label: cell for cell in measured.cells} if measured else {}
@@ -441,7 +441,7 @@ def explain(
     wanted = set(assignment.settings.variants)
     with lock.hold(f"why {name}/{benchmark}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))):
         try:
-            resources = set_up(engine, assignment, record, Watching(on_progress))
+            resources = set_up(engine, assignment, record, Observers(on_progress))
             workload = assignment.workloads[name]
             (one,) = [one for one in workload.benchmarks if one.name == benchmark]
             probe = resources.require_probe()

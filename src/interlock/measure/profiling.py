@@ -26,7 +26,7 @@ from interlock.measure.cells import (
 )
 from interlock.measure.instructions import count_instructions
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
-from interlock.measure.services import SilentError, load_fully, make_ready, running_service
+from interlock.measure.services import NoAnswerError, load_fully, make_ready, running_service
 from interlock.measure.stacks import Interpreter
 from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import Acquisitions, BenchmarkProfile, CallCounts, LockSites, Method, PhaseCounts, Probe
@@ -118,7 +118,7 @@ def _lock_sites_of_service(
 
         try:
             make_ready(session, benchmark, service)
-        except SilentError as error:
+        except NoAnswerError as error:
             stands_still = error.found
         found = lock_sites_while(
             replace(asked, sandbox=service.sandbox),

@@ -144,7 +144,7 @@ FINAL = {State.FAILED, State.TIMED_OUT, State.UNSUPPORTED}
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierMeasurements:
     """What was measured of an experiment's cells before it ended."""
 
     folder: Path

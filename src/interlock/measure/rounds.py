@@ -296,7 +296,7 @@ def _takes_turns(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
     return blocks.takes_slices(session.workload, benchmark) and benchmark.name in cell.takes_slices
 
 
-def _keep(session: Session, benchmark: Benchmark, taken: blocks.Taken, spent: TimeUsed, number: int) -> None:
+def _keep(session: Session, benchmark: Benchmark, taken: blocks.BlockResult, spent: TimeUsed, number: int) -> None:
     """Add what a process of a block has yielded to its cell, as a pyperf run or as an outcome."""
     spent.add(taken.ended, session.workload.deadline_of(benchmark), taken.busy_s)
     taken.cell.clock.add(Phase.MEASURING, taken.busy_s)

@@ -34,7 +34,7 @@ FIX_PROGRAM = "Correct the workload's program."
 ServiceRun = tuple[Outcome, ProgramOutput | None, Ended]
 
 
-class SilentError(WorkloadError):
+class NoAnswerError(WorkloadError):
     """A service that does not answer in time: in some builds its threads never run."""
 
 
@@ -54,7 +54,7 @@ class HealthCheck:
 def wait_until_healthy(check: HealthCheck) -> tuple[Answer, float]:
     """Return the first good answer and the seconds until it came.
 
-    Raise SilentError if there is no answer in time, WorkloadError if there are only bad ones or the service ends.
+    Raise NoAnswerError if there is no answer in time, WorkloadError if there are only bad ones or the service ends.
     """
     start_s = time.monotonic()
     while True:
@@ -68,7 +68,7 @@ def wait_until_healthy(check: HealthCheck) -> tuple[Answer, float]:
     where = f"on port {urlsplit(check.url).port} in {check.limit_s:g} s"
     lines = f"; {check.last_lines()}" if check.last_lines else ""
     if not answer.status:
-        raise SilentError(found=f"no answer {where}{lines}", todo=check.todo)
+        raise NoAnswerError(found=f"no answer {where}{lines}", todo=check.todo)
     raise WorkloadError(found=f"no answer 2xx {where}, the last one has status {answer.status}{lines}", todo=check.todo)
 
 
@@ -114,7 +114,7 @@ def run_service(session: Session, benchmark: Benchmark, cell: Cell, *, calibrate
         except WorkloadError as error:
             problem = error
     outcome, output, ended = service.run.result()
-    if isinstance(problem, SilentError):
+    if isinstance(problem, NoAnswerError):
         # However it ended when it was stopped: what was printed is lost if it had to be killed.
         lines = "its output is lost, it had to be killed" if ended.timed_out else last_lines(ended.stderr)
         reason = f"'{benchmark.name}': {problem.found}; {lines}"

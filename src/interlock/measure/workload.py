@@ -39,7 +39,7 @@ ANSWER_S = 20
 
 
 @dataclass(frozen=True)
-class Measured:
+class WorkloadResult:
     """What one workload yields: its cells, the order of its rounds, the facts of its interpreters.
 
     And the time of its rounds, and warnings of what disturbed them.
@@ -55,7 +55,7 @@ class Measured:
     clock: Stopwatch
 
 
-def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> Measured:
+def measure_workload(resources: Resources, workload: Workload, subjects: Sequence[Subject]) -> WorkloadResult:
     """Measure and profile one workload on all subjects and write their files."""
     clock = Stopwatch()
     clock.add(Phase.PREPARING, resources.package_sets.workload_s(workload))
@@ -68,7 +68,7 @@ def measure_workload(resources: Resources, workload: Workload, subjects: Sequenc
         return _measure_on(session, subjects)
 
 
-def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
+def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult:
     """Measure and profile; what was measured before a budget or a signal ended it is written too."""
     ending, clock = session.resources.ending, session.clock
     open_cells: list[Cell] = []
@@ -93,7 +93,9 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> Measured:
         for cell in open_cells + open_limits:
             _note_unmeasured(session, cell)
         written, limits_written = ([write_cell(session, cell) for cell in some] for some in (open_cells, open_limits))
-        return Measured(written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock)
+        return WorkloadResult(
+            written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock
+        )
     finally:
         for cell in open_cells + open_limits:
             leave_cell(session, cell)
@@ -136,11 +138,11 @@ def _note_unmeasured(session: Session, cell: Cell) -> None:
             cell.outcomes[benchmark.name] = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first")
 
 
-def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome, clock: Stopwatch) -> Measured:
+def _unmeasured(workload: Workload, subjects: Sequence[Subject], outcome: Outcome, clock: Stopwatch) -> WorkloadResult:
     """Return cells with one outcome for a workload that could not be prepared; the other workloads go on."""
     limited = [Subject(variant=LIMIT, mode=limit.name, image_id=None) for limit in workload.limits]
     variants, limits = ([_all_ended(workload, one, outcome) for one in some] for some in (subjects, limited))
-    return Measured(variants, limits, [], {}, TimeUsed(), [], workload, clock)
+    return WorkloadResult(variants, limits, [], {}, TimeUsed(), [], workload, clock)
 
 
 def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellResult:

@@ -38,7 +38,7 @@ REMOVE = "Remove it: the experiment is then read without the workload that was i
 Line = TypeVar("Line", bound=BaseModel)
 
 
-class Begun(Data):
+class JournalHeader(Data):
     """The first line: the workload, and what its interpreters report.
 
     `experiment` is the sum of experiment.json as it was: one with another sum has the workload in it already.
@@ -99,7 +99,7 @@ class Journal:
     def begin(self, workload: Workload, facts: Mapping[str, Facts]) -> None:
         """Begin with a workload; experiment.json must be there."""
         self.clear()
-        begun = Begun(experiment=sum_of(self.folder), workload=workload, facts=dict(facts))
+        begun = JournalHeader(experiment=sum_of(self.folder), workload=workload, facts=dict(facts))
         self._append(begun)
 
     def add(self, entry: Entry) -> None:
@@ -184,7 +184,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
     if not (folder / store.EXPERIMENT_FILE).is_file():
         return
     before = now = store.read_json(folder / store.EXPERIMENT_FILE, Experiment)
-    begun = _parsed(lines[0], Begun)
+    begun = _parsed(lines[0], JournalHeader)
     # The last line is whole or empty: where the end came while it was written, its block was not complete.
     entries = [entry for line in lines[1:-1] if (entry := _parsed(line, Entry)) is not None]
     if begun is not None and entries and begun.experiment == sum_of(folder):
@@ -228,7 +228,7 @@ def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Entry
             store.write_json(store.profile_path(path), both)
 
 
-def with_entries(before: Experiment, begun: Begun, entries: Sequence[Entry]) -> Experiment:
+def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[Entry]) -> Experiment:
     """Return the record with the cut workload in it, which `--resume` goes on with."""
     name, last = begun.workload.name, entries[-1]
     names = before.settings.workloads

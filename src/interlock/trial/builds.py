@@ -17,7 +17,7 @@ from interlock.catalog.types import slug
 from interlock.catalog.variants import Gil, Mode, Variant
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run import trials
-from interlock.engine.run.trials import Recipe, UserImage, Workshop
+from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.answers import OWN, OWN_TWIN, Candidate
@@ -42,7 +42,7 @@ class PlannedCandidate:
 class Builds:
     """Builds the candidates, each variant once for all its modes; `left` collects the images to remove later."""
 
-    shop: Workshop
+    shop: BuildSetup
     recipe: Recipe
     say: Callable[[str, str], None]
     left: list[UserImage]
@@ -173,7 +173,7 @@ def build_and_start(
     """
     owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
-        shop = Workshop(engine.client, engine.address, owner, Path(folder), cache, trials.find_builder())
+        shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, trials.find_builder())
         image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
         try:
             return trials.start_alone(engine.client, owner, image.image_id, WATCHED_S)

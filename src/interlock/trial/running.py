@@ -19,7 +19,7 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import trials
-from interlock.engine.run.trials import Recipe, UserImage, Workshop
+from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, InterlockError, Interrupted
 from interlock.measure import lock
 from interlock.measure.cells import ProgressUpdate
@@ -61,7 +61,7 @@ class ProgressCallbacks:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _TrialStart:
     """A trial's builder and owner, and its start by the calendar and by the monotonic clock."""
 
     builder: str
@@ -82,12 +82,12 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
     The user's folder is only read.
     """
     host = {**machine.facts(), "engine": engine.facts()}
-    begun = _Begun(trials.find_builder(), host, datetime.datetime.now(datetime.UTC), time.monotonic())
+    begun = _TrialStart(trials.find_builder(), host, datetime.datetime.now(datetime.UTC), time.monotonic())
     left: list[UserImage] = []
     journal = _Journal(assignment, begun)
     try:
         with temporary_folder("trial") as folder:
-            shop = Workshop(engine.client, engine.address, begun.owner, folder, assignment.cache, begun.builder)
+            shop = BuildSetup(engine.client, engine.address, begun.owner, folder, assignment.cache, begun.builder)
             builds = Builds(shop, assignment.recipe, callbacks.on_build, left)
             # If the service does not work unchanged, nothing else need be built.
             own = builds.own()
@@ -185,7 +185,7 @@ def _clean_up(engine: DockerEngine, owner: str, left: Sequence[UserImage]) -> No
             engine.remove_untagged([image.image_id, *image.left])
 
 
-def _record(begun: _Begun, assignment: Assignment, measured: TrialMeasurements) -> Trial:
+def _record(begun: _TrialStart, assignment: Assignment, measured: TrialMeasurements) -> Trial:
     return Trial(
         name="",
         tool_version=__version__,
@@ -208,7 +208,7 @@ def _record(begun: _Begun, assignment: Assignment, measured: TrialMeasurements) 
 class _Journal:
     """Writes the record of a trial, and each time the whole of it: it is small, and then there is one file to read."""
 
-    def __init__(self, assignment: Assignment, begun: _Begun) -> None:
+    def __init__(self, assignment: Assignment, begun: _TrialStart) -> None:
         self._assignment, self._begun = assignment, begun
         self._folder: Path | None = None
         self._measured: TrialMeasurements | None = None

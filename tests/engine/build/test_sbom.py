@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.project import Texts
+from interlock.catalog.project import FileTexts
 from interlock.catalog.variants import Download, Finish, Library, Packages, Prefix, Variant
 from interlock.engine.build import bundled, sbom
 from interlock.engine.build.bundled import Bundled
@@ -26,7 +26,7 @@ from interlock.errors import EngineError
 from tests.builders import ROOT, make_source, make_variant
 
 KNOWN, REAL = catalogs.load(ROOT), catalogs.read_texts(ROOT)
-TEXTS = Texts(templates={}, patches={"fix.patch": "--- a\n+++ b\n"}, steps={"freeze.sh": "true\n"})
+TEXTS = FileTexts(templates={}, patches={"fix.patch": "--- a\n+++ b\n"}, steps={"freeze.sh": "true\n"})
 SUM = "c" * 64
 PATCH_SUM = hashlib.sha256(TEXTS.patches["fix.patch"].encode()).hexdigest()
 INTERPRETER, IMAGE = sbom.INTERPRETER, sbom.IMAGE

@@ -134,14 +134,14 @@ def test_a_kept_wheel_that_has_changed_is_none(
 
 @pytest.mark.parametrize("name", ["..", "a/..", "", "/"])
 def test_what_is_no_name_of_a_file_is_no_wheel(name: str, into: Path) -> None:
-    class Sent:
+    class RegistryAnswer:
         def get_archive(self, _: str) -> tuple[Iterator[bytes], dict[str, Any]]:
             return iter([stream.getvalue()]), {}
 
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         tar.addfile(tarfile.TarInfo(name))
-    sent: Any = Sent()
+    sent: Any = RegistryAnswer()
     assert KeptWheels(sent).take("key", into) is None
     assert list(into.iterdir()) == []
 

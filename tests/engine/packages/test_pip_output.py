@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 from interlock.engine.packages import pip_output
 from interlock.engine.packages.pip_output import (
-    Blame,
+    PipFailure,
     blame,
     blame_deadline,
     fitting_version,
@@ -156,7 +156,7 @@ def test_a_package_whose_backend_fails_is_named_with_its_version_and_the_excepti
         "Exception: Can not find valid pkg-config name. / "
         "Specify MYSQLCLIENT_CFLAGS and MYSQLCLIENT_LDFLAGS env vars manually"
     )
-    assert blame(BACKEND_FAILED) == Blame(words, "mysqlclient", "2.3.1", "mysqlclient<3,>=2")
+    assert blame(BACKEND_FAILED) == PipFailure(words, "mysqlclient", "2.3.1", "mysqlclient<3,>=2")
 
 
 def test_a_package_without_a_fitting_version_is_named_with_what_there_is() -> None:
@@ -205,7 +205,7 @@ def test_an_index_that_answered_after_all_is_not_unreachable() -> None:
 
 def test_a_conflict_is_no_packages_fault_and_is_told_whole() -> None:
     expected = "conflict: The user requested urllib3<1.20; requests 2.32.0 depends on urllib3<3 and >=1.21.1"
-    assert blame(CONFLICT) == Blame(expected, suspects=frozenset({"urllib3", "requests"}))
+    assert blame(CONFLICT) == PipFailure(expected, suspects=frozenset({"urllib3", "requests"}))
 
 
 def test_a_wrong_and_a_missing_hash_name_their_package() -> None:
@@ -225,7 +225,7 @@ def test_at_the_deadline_the_package_is_named_whose_own_code_ran() -> None:
     found = blame_deadline(before, 30)
     assert (found.name, found.version, found.place) == ("mysqlclient", "2.3.1", "mysqlclient<3,>=2")
     assert "30 s" in found.words
-    assert blame_deadline("Collecting requests\n", 30) == Blame(found.words)
+    assert blame_deadline("Collecting requests\n", 30) == PipFailure(found.words)
 
 
 def test_of_a_compilers_words_its_first_error_counts() -> None:
@@ -344,7 +344,7 @@ def test_an_old_pip_whose_package_cannot_be_asked_names_it_and_the_exceptions_wo
 
 def test_a_wheel_that_cannot_be_built_is_to_blame_and_not_what_was_collected_last() -> None:
     words = "_toy.c:6:48: error: 'NOTHING' undeclared (first use in this function)"
-    assert blame(OLD_WHEEL_FAILED) == Blame(words, "toy", "2.0")
+    assert blame(OLD_WHEEL_FAILED) == PipFailure(words, "toy", "2.0")
 
 
 def test_an_old_pip_s_indented_error_is_read_as_well() -> None:

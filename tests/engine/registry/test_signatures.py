@@ -22,7 +22,7 @@ from interlock.engine.registry.signatures import (
     MANIFEST_TYPE,
     MOST_LAYERS,
     TEXT_TYPE,
-    Place,
+    ImageByDigest,
     attest,
     is_signed,
     opened,
@@ -74,13 +74,13 @@ def others(keys: list[tuple[Path, Path]]) -> SigningKey:
 
 
 @pytest.fixture
-def place(address: str, request: pytest.FixtureRequest) -> Place:
+def place(address: str, request: pytest.FixtureRequest) -> ImageByDigest:
     """An image of the test's own in the registry."""
     api = Api(Engine(), Registry(address, "team"))
     return image(api, address, request.node.name)
 
 
-def image(api: Api, host: str, content: str) -> Place:
+def image(api: Api, host: str, content: str) -> ImageByDigest:
     config = json.dumps({"os": "linux", "architecture": "amd64", "config": {"Labels": {"of": content}}}).encode()
     described = {"mediaType": "application/vnd.oci.image.config.v1+json", "size": len(config)}
     fields = {
@@ -91,7 +91,7 @@ def image(api: Api, host: str, content: str) -> Place:
     }
     manifest = Manifest(MANIFEST_TYPE, json.dumps(fields).encode())
     api.put("team/python", manifest.digest, manifest)
-    return Place(api, host, "team/python", manifest.digest)
+    return ImageByDigest(api, host, "team/python", manifest.digest)
 
 
 def fetch(address: str, path: str) -> bytes:
@@ -100,7 +100,7 @@ def fetch(address: str, path: str) -> bytes:
         return bytes(answer.read())
 
 
-def layers(address: str, place: Place, kind: str = "sig") -> list[dict[str, Any]]:
+def layers(address: str, place: ImageByDigest, kind: str = "sig") -> list[dict[str, Any]]:
     found = json.loads(fetch(address, f"manifests/sha256-{place.digest.removeprefix('sha256:')}.{kind}"))
     return list(found["layers"])
 
@@ -115,7 +115,7 @@ def openssl_takes(data: bytes, signature: bytes, public: Path, folder: Path) -> 
 
 
 def test_what_we_sign_openssl_verifies_where_cosign_keeps_it(
-    address: str, place: Place, ours: SigningKey, keys: list[tuple[Path, Path]], tmp_path: Path
+    address: str, place: ImageByDigest, ours: SigningKey, keys: list[tuple[Path, Path]], tmp_path: Path
 ) -> None:
     sign(place, ours)
     (layer,) = layers(address, place)
@@ -133,7 +133,12 @@ def test_what_we_sign_openssl_verifies_where_cosign_keeps_it(
 
 
 def test_a_statement_is_in_an_envelope_that_openssl_verifies(
-    address: str, place: Place, ours: SigningKey, public: PublicKey, keys: list[tuple[Path, Path]], tmp_path: Path
+    address: str,
+    place: ImageByDigest,
+    ours: SigningKey,
+    public: PublicKey,
+    keys: list[tuple[Path, Path]],
+    tmp_path: Path,
 ) -> None:
     attest(place, STATEMENT, ours)
     attest(place, STATEMENT, ours)
@@ -171,7 +176,7 @@ def test_an_envelope_of_another_key_or_that_was_changed_is_not_opened(
 
 
 def test_who_signs_twice_leaves_one_signature_and_others_stay(
-    address: str, place: Place, ours: SigningKey, others: SigningKey
+    address: str, place: ImageByDigest, ours: SigningKey, others: SigningKey
 ) -> None:
     sign(place, others)
     for _ in range(2):
@@ -182,7 +187,7 @@ def test_who_signs_twice_leaves_one_signature_and_others_stay(
 
 
 def test_what_openssl_signs_as_cosign_does_is_taken(
-    place: Place, public: PublicKey, keys: list[tuple[Path, Path]]
+    place: ImageByDigest, public: PublicKey, keys: list[tuple[Path, Path]]
 ) -> None:
     """With another order, spaces and remarks of its own: what is signed are bytes."""
     fields = json.loads(signed_text("another.example/name", place.digest))
@@ -192,7 +197,7 @@ def test_what_openssl_signs_as_cosign_does_is_taken(
     require_signed(place, public)
 
 
-def store(place: Place, signed: list[tuple[bytes, str]]) -> None:
+def store(place: ImageByDigest, signed: list[tuple[bytes, str]]) -> None:
     """Put texts with these annotations where an image's signatures are."""
     made = [
         {
@@ -209,7 +214,7 @@ def store(place: Place, signed: list[tuple[bytes, str]]) -> None:
     place.api.put(place.repository, f"sha256-{place.digest.removeprefix('sha256:')}.sig", manifest)
 
 
-def test_an_image_without_a_signature_is_refused(place: Place, public: PublicKey) -> None:
+def test_an_image_without_a_signature_is_refused(place: ImageByDigest, public: PublicKey) -> None:
     with pytest.raises(SignatureError) as caught:
         require_signed(place, public)
     assert caught.value.key == f"{place.name}@{place.digest}"
@@ -217,13 +222,13 @@ def test_an_image_without_a_signature_is_refused(place: Place, public: PublicKey
     assert not is_signed(place, public)
 
 
-def test_a_signature_of_another_key_is_refused(place: Place, public: PublicKey, others: SigningKey) -> None:
+def test_a_signature_of_another_key_is_refused(place: ImageByDigest, public: PublicKey, others: SigningKey) -> None:
     sign(place, others)
     with pytest.raises(SignatureError, match=r"ours\.pub"):
         require_signed(place, public)
 
 
-def test_a_signature_of_another_image_is_refused(place: Place, public: PublicKey, ours: SigningKey) -> None:
+def test_a_signature_of_another_image_is_refused(place: ImageByDigest, public: PublicKey, ours: SigningKey) -> None:
     other = image(place.api, place.host, "another one")
     sign(other, ours)
     copied = place.api.manifest(other.repository, other.tag("sig"))
@@ -234,7 +239,7 @@ def test_a_signature_of_another_image_is_refused(place: Place, public: PublicKey
     require_signed(other, public)
 
 
-def test_what_only_looks_like_a_signature_is_refused(place: Place, public: PublicKey, ours: SigningKey) -> None:
+def test_what_only_looks_like_a_signature_is_refused(place: ImageByDigest, public: PublicKey, ours: SigningKey) -> None:
     text = signed_text(place.name, place.digest)
     of_no_image = b'{"critical": {"type": "cosign container image signature"}}'
     attestation = text.replace(b"cosign container image signature", b"a holiday greeting")
@@ -256,13 +261,13 @@ def test_what_only_looks_like_a_signature_is_refused(place: Place, public: Publi
     require_signed(place, public)
 
 
-def test_more_signatures_than_anybody_needs_are_not_read(place: Place, public: PublicKey) -> None:
+def test_more_signatures_than_anybody_needs_are_not_read(place: ImageByDigest, public: PublicKey) -> None:
     store(place, [(b"{}", "")] * (MOST_LAYERS + 1))
     with pytest.raises(RegistryError, match=place.host):
         require_signed(place, public)
 
 
-def test_an_index_is_signed_like_an_image(place: Place, ours: SigningKey) -> None:
+def test_an_index_is_signed_like_an_image(place: ImageByDigest, ours: SigningKey) -> None:
     entry = {"mediaType": MANIFEST_TYPE, "digest": place.digest, "size": 1, "platform": {"os": "linux"}}
     whole = replace(place, digest=index_of([entry]).digest)
     sign(whole, ours)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.client import Address
 from interlock.engine.run import trials
-from interlock.engine.run.trials import CLASSIC, Recipe, Workshop, find_builder, last_words
+from interlock.engine.run.trials import CLASSIC, BuildSetup, Recipe, find_builder, last_words
 from interlock.errors import BuildError, EngineError
 from tests.builders import extract
 
@@ -235,11 +235,11 @@ exit 1
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
+def workshop(tmp_path: Path) -> BuildSetup:
     """A workshop whose engine has no images but the one that a build is said to make."""
     image = SimpleNamespace(attrs={"Size": 1})
     client = SimpleNamespace(api=SimpleNamespace(images=lambda **_: []), images=SimpleNamespace(get=lambda _: image))
-    return Workshop(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path, CLASSIC)
+    return BuildSetup(cast("DockerClient", client), Address(""), "trial-1", tmp_path / "work", tmp_path, CLASSIC)
 
 
 def put_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, said: str, code: int) -> None:
@@ -250,7 +250,7 @@ def put_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, said: str, co
 
 
 def test_a_step_that_somebody_removed_meanwhile_is_built_again(
-    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_docker(tmp_path, monkeypatch, said=REMOVED, code=0)
     (tmp_path / "work").mkdir()
@@ -260,7 +260,7 @@ def test_a_step_that_somebody_removed_meanwhile_is_built_again(
 
 @pytest.mark.parametrize(("said", "code"), [(REMOVED, 1), ("no such file", 0)])
 def test_what_fails_again_or_otherwise_is_a_failed_build(
-    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int
+    workshop: BuildSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int
 ) -> None:
     put_docker(tmp_path, monkeypatch, said=said, code=code)
     (tmp_path / "work").mkdir()

@@ -27,7 +27,7 @@ from docker.errors import APIError, DockerException
 
 from interlock import __version__
 from interlock.catalog import project, rendering
-from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_pulled, pull
@@ -253,7 +253,7 @@ class ImageBuilder:
     on_step: OnStep
 
     @cached_property
-    def texts(self) -> Texts:
+    def texts(self) -> FileTexts:
         """What the build contexts are rendered from."""
         return project.read_texts(self.options.root)
 

@@ -25,7 +25,7 @@ from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 
 from interlock import __version__
-from interlock.catalog.project import Texts
+from interlock.catalog.project import FileTexts
 from interlock.catalog.variants import Download, Source, SourceKind, Variant
 from interlock.engine.build import bundled
 from interlock.engine.build.bundled import SHARED, Bundled
@@ -226,7 +226,7 @@ class Piece:
     relations: tuple[tuple[str, str, str], ...] = ()
 
 
-def document(variant: Variant, texts: Texts, contents: Contents) -> dict[str, Any]:
+def document(variant: Variant, texts: FileTexts, contents: Contents) -> dict[str, Any]:
     """Return an SPDX document, ready for JSON. The same image gives the same text: date and name come from the image.
 
     `variant` and `texts` must be what the image was built from.
@@ -252,7 +252,7 @@ def document(variant: Variant, texts: Texts, contents: Contents) -> dict[str, An
     return made | {"documentNamespace": f"{NAMESPACE}-{variant.name}-{identity}"}
 
 
-def _pieces(variant: Variant, texts: Texts, contents: Contents) -> Iterator[Piece]:
+def _pieces(variant: Variant, texts: FileTexts, contents: Contents) -> Iterator[Piece]:
     yield _image(variant, contents)
     yield from _base(contents)
     if variant.kind is not SourceKind.PACKAGES:
@@ -358,7 +358,7 @@ def _library(name: str, source: Source) -> Piece:
     return Piece(described, ((IMAGE, "CONTAINS", identity), (INTERPRETER, "DEPENDS_ON", identity)))
 
 
-def _source(source: Source, built: str, texts: Texts) -> Iterator[Piece]:
+def _source(source: Source, built: str, texts: FileTexts) -> Iterator[Piece]:
     """Yield an archive that `built` was built from, its patches, and the scripts that changed it."""
     archive = _download(source, built)
     yield archive
@@ -385,7 +385,7 @@ def _download(download: Download, generated: str) -> Piece:
     return Piece(described, ((generated, "GENERATED_FROM", identity),))
 
 
-def _scripts(names: Iterable[str], texts: Texts, built: str) -> Iterator[Piece]:
+def _scripts(names: Iterable[str], texts: FileTexts, built: str) -> Iterator[Piece]:
     """Yield scripts that took part in building `built`."""
     for name in names:
         yield _text(f"variants/steps/{name}", texts.steps[name], "BUILD_TOOL_OF", built)

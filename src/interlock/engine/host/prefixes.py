@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from interlock.catalog import project, rendering
-from interlock.catalog.project import Catalog, Texts
+from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import Data
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.builds import ended
@@ -81,7 +81,7 @@ class PrefixBuilder:
     on_step: OnStep
 
     @cached_property
-    def texts(self) -> Texts:
+    def texts(self) -> FileTexts:
         """What the build's files are rendered from."""
         return project.read_texts(self.options.root)
 
@@ -130,7 +130,7 @@ def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[
     return [_expected(known, known.variants[name], options.profile, texts) for name in names]
 
 
-def _expected(known: Catalog, variant: Variant, profile: str, texts: Texts) -> Built:
+def _expected(known: Catalog, variant: Variant, profile: str, texts: FileTexts) -> Built:
     if profile not in variant.profiles:
         return ended(variant, profile, State.UNSUPPORTED, f"no profile '{profile}'")
     try:
@@ -141,7 +141,7 @@ def _expected(known: Catalog, variant: Variant, profile: str, texts: Texts) -> B
     return Built(variant=variant.name, profile=profile, outcome=Outcome(state=State.OK), content_hash=content)
 
 
-def build_files(variant: Variant, known: Catalog, texts: Texts) -> dict[str, bytes]:
+def build_files(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str, bytes]:
     """Return all that a build on this machine reads but the sources."""
     if variant.kind is not SourceKind.SOURCE:
         raise SourceUnavailableError(

@@ -26,7 +26,7 @@ from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
-from interlock.engine.packages.pip_output import Blame, explain_failure, last_words, pip_version, requirements_file
+from interlock.engine.packages.pip_output import PipFailure, explain_failure, last_words, pip_version, requirements_file
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import cells, leftovers
 from interlock.errors import BuildError, EngineError
@@ -182,7 +182,7 @@ def _fetch_wheels(inside: PipContainer, lines: Sequence[str], pip: tuple[int, in
     return sorted(_must(inside, ["find", WHEELS, "-name", "*.whl"]).split())
 
 
-def _reason(found: Blame, lines: Sequence[str]) -> str:
+def _reason(found: PipFailure, lines: Sequence[str]) -> str:
     version = "" if found.made_up else f" {found.version}"
     subject = f"{found.name}{version}".strip() if found.name else ", ".join(lines)
     return f"{subject} cannot be installed: {found.words}"

@@ -72,7 +72,7 @@ NOISE = re.compile(
 
 
 @dataclass(frozen=True)
-class Blame:
+class PipFailure:
     """Why pip stopped, and at which package (`name` or `place`) if its output tells."""
 
     words: str
@@ -91,7 +91,7 @@ def pip_version(said: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def blame(output: str, log: str = "") -> Blame:
+def blame(output: str, log: str = "") -> PipFailure:
     """Return the package that stopped pip, from its output, and from its log for a package that no index has."""
     none_fits = NO_VERSION.findall(output)
     wrong_hash = HASH.search(output)
@@ -102,45 +102,45 @@ def blame(output: str, log: str = "") -> Blame:
         return _build_failed(output)
     if wrong_hash:
         words = f"its archive's hash differs from the requirements file: expected {wrong_hash[2]}, got {wrong_hash[3]}"
-        return Blame(words, canonicalize_name(wrong_hash[1]))
+        return PipFailure(words, canonicalize_name(wrong_hash[1]))
     if unhashed:
-        return Blame("the requirements file has hashes, but none for this package", canonicalize_name(unhashed[1]))
+        return PipFailure("the requirements file has hashes, but none for this package", canonicalize_name(unhashed[1]))
     if conflict := CONFLICT.search(output):
         lines = [line.strip() for line in conflict[1].splitlines()]
         suspects = frozenset(canonicalize_name(found[1]) for line in lines if (found := SUSPECT.match(line)))
-        return Blame(f"conflict: {'; '.join(lines)}", suspects=suspects)
-    return Blame(last_words(output))
+        return PipFailure(f"conflict: {'; '.join(lines)}", suspects=suspects)
+    return PipFailure(last_words(output))
 
 
-def blame_deadline(output: str, deadline_s: float) -> Blame:
+def blame_deadline(output: str, deadline_s: float) -> PipFailure:
     """Return the package whose build backend ran when the deadline passed."""
     asked = list(ASKS_BACKEND.finditer(output))
     words = f"did not end within {deadline_s:g} s"
-    return _at(output[: asked[-1].start()], words) if asked else Blame(words)
+    return _at(output[: asked[-1].start()], words) if asked else PipFailure(words)
 
 
-def _build_failed(output: str) -> Blame:
+def _build_failed(output: str) -> PipFailure:
     wheel = WHEEL_FAILED.search(output)
     if wheel:
         collected = re.search(rf"^Collecting {re.escape(wheel[1])}\b", output, re.MULTILINE | re.IGNORECASE)
         fetched = FETCHED.search(output, collected.end()) if collected else None
-        return Blame(last_words(output), canonicalize_name(wheel[1]), _version_of(fetched[1]) if fetched else "")
+        return PipFailure(last_words(output), canonicalize_name(wheel[1]), _version_of(fetched[1]) if fetched else "")
     failed = BUILD_FAILED.search(output)
     return _at(output[: failed.start()] if failed else output, last_words(output))
 
 
-def _at(before: str, words: str) -> Blame:
+def _at(before: str, words: str) -> PipFailure:
     """Return the package that pip worked on last."""
     started = list(STARTED.finditer(before))
     if not started:
-        return Blame(words)
+        return PipFailure(words)
     last = started[-1]
     if last[0].startswith(("Processing", "Obtaining")):
-        return Blame(words, place=last[1])
+        return PipFailure(words, place=last[1])
     named = COLLECTING.match(last[0])
     fetched = FETCHED.findall(before[last.start() :])
     version = _version_of(fetched[-1]) if fetched else ""
-    return Blame(words, canonicalize_name(named[1]) if named and "://" not in last[1] else "", version, last[1])
+    return PipFailure(words, canonicalize_name(named[1]) if named and "://" not in last[1] else "", version, last[1])
 
 
 def _version_of(file: str) -> str:
@@ -149,12 +149,12 @@ def _version_of(file: str) -> str:
     return stem.rpartition("-")[2] if not file.endswith(".whl") else stem.split("-")[1]
 
 
-def _no_version(output: str, log: str, wanted: str, versions: str) -> Blame:
+def _no_version(output: str, log: str, wanted: str, versions: str) -> PipFailure:
     name = COLLECTING.match(f"Collecting {wanted}")
     canonical = canonicalize_name(name[1]) if name else ""
     refusal, is_unreachable = _not_fetched(log) if versions == NO_VERSIONS else ("", False)
     if is_unreachable:
-        return Blame(refusal, canonical, unreachable=True)
+        return PipFailure(refusal, canonical, unreachable=True)
     if versions == NO_VERSIONS:
         words = "pip finds neither a wheel for this interpreter nor a source archive"
     else:
@@ -162,7 +162,7 @@ def _no_version(output: str, log: str, wanted: str, versions: str) -> Blame:
     others = OTHER_PYTHON.findall(output)
     if refusal or others:
         words += f" ({refusal or 'others: ' + others[-1].split('; ')[-1]})"
-    return Blame(words, canonical, fitting_version(wanted), made_up=True, nowhere=versions == NO_VERSIONS)
+    return PipFailure(words, canonical, fitting_version(wanted), made_up=True, nowhere=versions == NO_VERSIONS)
 
 
 def _not_fetched(log: str) -> tuple[str, bool]:
@@ -346,7 +346,7 @@ ASKED, LOG, NOWHERE = f"{AUDIT}/asked-again.txt", f"{AUDIT}/pip.log", f"{AUDIT}/
 READ_S = 60
 
 
-def explain_failure(inside: PipContainer, said: CommandResult, deadline_s: float, options: Sequence[str]) -> Blame:
+def explain_failure(inside: PipContainer, said: CommandResult, deadline_s: float, options: Sequence[str]) -> PipFailure:
     """Return the package that stopped pip, which ran with these options; EngineError if its index does not answer."""
     found = blame_deadline(said.output, deadline_s) if said.late else blame(said.output)
     if found.nowhere:

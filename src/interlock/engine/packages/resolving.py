@@ -14,7 +14,7 @@ from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_o
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
 from interlock.engine.packages.pip_output import (
     READ_S,
-    Blame,
+    PipFailure,
     Resolved,
     explain_failure,
     last_words,
@@ -55,7 +55,9 @@ class Resolver:
     def __init__(self, inside: PipContainer, wanted: Requirements, on_step: Callable[[str], None]) -> None:
         self._inside, self._wanted, self._on_step = inside, wanted, on_step
         self._places = local_places(wanted, LOCAL)
-        self._stubs: dict[str, tuple[Blame, str]] = {}  # by package: the cause, and the line that asks for the stub
+        self._stubs: dict[
+            str, tuple[PipFailure, str]
+        ] = {}  # by package: the cause, and the line that asks for the stub
         self._given_up: list[Failure] = []
 
     def resolve(self) -> Resolution:
@@ -72,7 +74,7 @@ class Resolver:
         while todo:
             group = todo.pop()
             found = self._ask([*accepted, *group])
-            if not isinstance(found, Blame):
+            if not isinstance(found, PipFailure):
                 accepted, packages = [*accepted, *group], found
             elif self._replaced(found):
                 todo.append(group)
@@ -92,7 +94,7 @@ class Resolver:
         kept = [option for option in self._wanted.options if option != "--require-hashes"]
         return [*kept, *(f"--find-links {LINKS}/{number}" for number, _ in enumerate(self._wanted.links))]
 
-    def _ask(self, lines: list[Line]) -> list[Resolved] | Blame:
+    def _ask(self, lines: list[Line]) -> list[Resolved] | PipFailure:
         without = f", without {', '.join(self._stubs)}" if self._stubs else ""
         self._on_step(f"resolving {len(lines)} requirements{without}")
         self._write(lines)
@@ -110,7 +112,7 @@ class Resolver:
         files = {REQUIREMENTS: wanted, CONSTRAINTS: pip_lines(constraints, self._places)}
         self._inside.put({place: requirements_file(lines) for place, lines in files.items()})
 
-    def _replaced(self, found: Blame) -> bool:
+    def _replaced(self, found: PipFailure) -> bool:
         """Replace the package that failed by a stub wheel; return False if there is none, or it is replaced already."""
         if not found.name or found.name in self._stubs:
             return False
@@ -121,7 +123,7 @@ class Resolver:
         self._stubs[found.name] = (found, f"{found.name} @ file://{place}{checked}")
         return True
 
-    def _give_up(self, line: Line, found: Blame) -> None:
+    def _give_up(self, line: Line, found: PipFailure) -> None:
         name = line.name or (line.path.name if line.path else line.text)
         self._given_up.append(Failure(name, found.words, line=line))
 
@@ -138,7 +140,7 @@ class Resolver:
         return line_for(self._wanted, name, place, self._places)
 
 
-def _split(lines: list[Line], found: Blame) -> tuple[list[Line], list[Line]]:
+def _split(lines: list[Line], found: PipFailure) -> tuple[list[Line], list[Line]]:
     """Split lines into those without a conflict and those that pip names in one; without names, into halves."""
     suspects = [line for line in lines if line.name in found.suspects]
     others = [line for line in lines if line.name not in found.suspects]
@@ -146,7 +148,7 @@ def _split(lines: list[Line], found: Blame) -> tuple[list[Line], list[Line]]:
     return (others, suspects) if others and suspects else (lines[:middle], lines[middle:])
 
 
-def _known(found: Blame) -> str:
+def _known(found: PipFailure) -> str:
     """Return the version that failed; empty for an invented one."""
     return "" if found.made_up else found.version
 

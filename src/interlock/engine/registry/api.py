@@ -48,11 +48,11 @@ MANIFESTS = (
 )
 
 
-class Sent(BaseModel):
+class RegistryAnswer(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class Platform(Sent):
+class Platform(RegistryAnswer):
     """platform"""
 
     os: str = ""
@@ -60,7 +60,7 @@ class Platform(Sent):
     variant: str = ""
 
 
-class Descriptor(Sent):
+class Descriptor(RegistryAnswer):
     """descriptor"""
 
     digest: Annotated[str, StringConstraints(pattern=rf"^(?:{DIGEST.pattern})$")]
@@ -73,19 +73,19 @@ class IndexEntry(Descriptor):
     platform: Platform | None = None
 
 
-class ImageIndex(Sent):
+class ImageIndex(RegistryAnswer):
     """index"""
 
     manifests: Annotated[list[IndexEntry], Field(max_length=MOST_ENTRIES)]
 
 
-class ImageManifest(Sent):
+class ImageManifest(RegistryAnswer):
     """image's manifest"""
 
     config: Descriptor
 
 
-class Settings(Sent):
+class Settings(RegistryAnswer):
     """settings"""
 
     Labels: dict[str, str] | None = None
@@ -97,27 +97,27 @@ class ImageConfig(Platform):
     config: Settings | None = None
 
 
-class Granted(Sent):
+class LoginToken(RegistryAnswer):
     """answer of a login service"""
 
     token: str = ""
     access_token: str = ""
 
 
-class Error(Sent):
+class Error(RegistryAnswer):
     """error"""
 
     code: str
     message: str = ""
 
 
-class Errors(Sent):
+class Errors(RegistryAnswer):
     """list of errors"""
 
     errors: list[Error]
 
 
-Read = TypeVar("Read", bound=Sent)
+Read = TypeVar("Read", bound=RegistryAnswer)
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Api:
             raise failure_of(self._registry.host, error) from None
         if not reply.ok:
             raise explain(self._registry.host, _answer_text(reply))
-        granted = self.read(Granted, reply.content)
+        granted = self.read(LoginToken, reply.content)
         token = granted.token or granted.access_token
         if not TOKEN.fullmatch(token):
             raise strange(self._registry.host, "its login service gives no token")

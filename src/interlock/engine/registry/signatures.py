@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from interlock.engine.registry.api import Api, Descriptor, Manifest, Sent
+from interlock.engine.registry.api import Api, Descriptor, Manifest, RegistryAnswer
 from interlock.engine.registry.keys import PublicKey, SigningKey
 from interlock.errors import SignatureError
 
@@ -39,32 +39,32 @@ class Layer(Descriptor):
     annotations: Annotated[dict[str, str], Field(default_factory=dict)]
 
 
-class Layers(Sent):
+class Layers(RegistryAnswer):
     """list of signatures"""
 
     layers: Annotated[list[Layer], Field(max_length=MOST_LAYERS)]
 
 
-class _Image(Sent):
+class _Image(RegistryAnswer):
     digest: Annotated[str, Field(alias="docker-manifest-digest")]
 
 
-class _Critical(Sent):
+class _Critical(RegistryAnswer):
     image: _Image
     type: str
 
 
-class SignedText(Sent):
+class SignedText(RegistryAnswer):
     """signed text"""
 
     critical: _Critical
 
 
-class _Signed(Sent):
+class _Signed(RegistryAnswer):
     sig: str
 
 
-class Envelope(Sent):
+class Envelope(RegistryAnswer):
     """envelope"""
 
     payloadType: str  # noqa: N815  the specification's name
@@ -73,7 +73,7 @@ class Envelope(Sent):
 
 
 @dataclass(frozen=True)
-class Place:
+class ImageByDigest:
     """An image in a registry, by its digest."""
 
     api: Api
@@ -89,7 +89,7 @@ class Place:
         return f"{self.digest.replace(':', '-')}.{kind}"
 
 
-def sign(place: Place, key: SigningKey) -> None:
+def sign(place: ImageByDigest, key: SigningKey) -> None:
     """Add a signature of this image, unless this key's is there; those of others stay."""
     layers = _layers(place, SIGNATURES)
     if any(_names(text, place.digest) for text in _texts_signed_by(place, layers, key.public)):
@@ -99,7 +99,7 @@ def sign(place: Place, key: SigningKey) -> None:
     _put(place, SIGNATURES, [*layers, _stored(place, TEXT_TYPE, text, {ANNOTATION: signature})])
 
 
-def attest(place: Place, statement: Mapping[str, Any], key: SigningKey) -> None:
+def attest(place: ImageByDigest, statement: Mapping[str, Any], key: SigningKey) -> None:
     """Add a statement about this image in an envelope, unless this very one is there, signed with this key."""
     payload = json.dumps(statement, sort_keys=True).encode()
     layers = _layers(place, STATEMENTS)
@@ -110,12 +110,12 @@ def attest(place: Place, statement: Mapping[str, Any], key: SigningKey) -> None:
     _put(place, STATEMENTS, [*layers, _stored(place, ENVELOPE_TYPE, sealed(payload, key), annotations)])
 
 
-def is_signed(place: Place, key: PublicKey) -> bool:
+def is_signed(place: ImageByDigest, key: PublicKey) -> bool:
     """Return whether this key has signed this image."""
     return not _why_not_signed(place, key)
 
 
-def require_signed(place: Place, key: PublicKey) -> None:
+def require_signed(place: ImageByDigest, key: PublicKey) -> None:
     """Raise SignatureError unless this key has signed this image."""
     found = _why_not_signed(place, key)
     if found:
@@ -126,7 +126,7 @@ def require_signed(place: Place, key: PublicKey) -> None:
         )
 
 
-def _why_not_signed(place: Place, key: PublicKey) -> str:
+def _why_not_signed(place: ImageByDigest, key: PublicKey) -> str:
     layers = _layers(place, SIGNATURES)
     if not layers:
         return "it has no signature"
@@ -184,23 +184,23 @@ def decoded(text: str | bytes) -> bytes:
         return b""
 
 
-def _layers(place: Place, kind: str) -> list[Layer]:
+def _layers(place: ImageByDigest, kind: str) -> list[Layer]:
     manifest = place.api.manifest(place.repository, place.tag(kind))
     return place.api.read(Layers, manifest.content).layers if manifest else []
 
 
-def _blob(place: Place, layer: Layer) -> bytes | None:
+def _blob(place: ImageByDigest, layer: Layer) -> bytes | None:
     return place.api.blob(place.repository, layer.digest) if layer.size <= MOST_TEXT_BYTES else None
 
 
-def _texts_signed_by(place: Place, layers: Sequence[Layer], key: PublicKey) -> Iterator[bytes]:
+def _texts_signed_by(place: ImageByDigest, layers: Sequence[Layer], key: PublicKey) -> Iterator[bytes]:
     for one in layers:
         text = _blob(place, one) if one.mediaType == TEXT_TYPE else None
         if text is not None and key.has_signed(text, decoded(one.annotations.get(ANNOTATION, ""))):
             yield text
 
 
-def _put(place: Place, kind: str, layers: Sequence[Layer]) -> None:
+def _put(place: ImageByDigest, kind: str, layers: Sequence[Layer]) -> None:
     """Make these the layers of the image's tag for this kind."""
     diffs = {"type": "layers", "diff_ids": [one.digest for one in layers]}
     config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": diffs}, sort_keys=True).encode()
@@ -213,6 +213,6 @@ def _put(place: Place, kind: str, layers: Sequence[Layer]) -> None:
     place.api.put(place.repository, place.tag(kind), Manifest(MANIFEST_TYPE, json.dumps(fields).encode()))
 
 
-def _stored(place: Place, media_type: str, content: bytes, annotations: Mapping[str, str]) -> Layer:
+def _stored(place: ImageByDigest, media_type: str, content: bytes, annotations: Mapping[str, str]) -> Layer:
     digest = place.api.put_blob(place.repository, content)
     return Layer(mediaType=media_type, size=len(content), digest=digest, annotations=dict(annotations))

@@ -42,7 +42,7 @@ from interlock.engine.registry.api import (
 from interlock.engine.registry.keys import PublicKey, SigningKey
 from interlock.engine.registry.names import Registry, known_digest, known_digests
 from interlock.engine.registry.refusals import explain, registry_errors
-from interlock.engine.registry.signatures import Place, is_signed, require_signed
+from interlock.engine.registry.signatures import ImageByDigest, is_signed, require_signed
 from interlock.errors import BuildError, TagError
 from interlock.results.experiments import BaseImage, Built
 
@@ -143,8 +143,8 @@ class _Push:
     def platform(self) -> dict[str, str]:
         return platform_of(self.image.attrs)
 
-    def place(self, digest: str) -> Place:
-        return Place(self.api, self.registry.host, self.repository, digest)
+    def place(self, digest: str) -> ImageByDigest:
+        return ImageByDigest(self.api, self.registry.host, self.repository, digest)
 
 
 def push(
@@ -456,7 +456,7 @@ def _signed_digest(client: DockerClient, repository: str, tag: str, registry: Re
     manifest = api.manifest(path, tag)
     if manifest is None:
         return None
-    require_signed(Place(api, registry.host, path, manifest.digest), key)
+    require_signed(ImageByDigest(api, registry.host, path, manifest.digest), key)
     return manifest.digest
 
 

@@ -274,11 +274,11 @@ def run_process(
     try:
         done = execute(client, container.id, argv, environment)
     except FloodError:
-        done, flooded = Done(None, "", ""), True
+        done, flooded = ProcessResult(None, "", ""), True
     except DockerException as error:
         if not late.is_set():
             raise EngineError(found=f"a process could not be started: {error}", todo=SEE_LOG) from None
-        done = Done(None, "", "")
+        done = ProcessResult(None, "", "")
     finally:
         timer.cancel()
     starved = not late.is_set() and not flooded and done.exit_code != 0 and ran_out_of_memory(container)
@@ -317,7 +317,7 @@ def remove_network(client: DockerClient, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Done:
+class ProcessResult:
     """A process that has ended; what it printed is text, whatever its bytes."""
 
     exit_code: int | None
@@ -331,20 +331,20 @@ def execute(
     argv: Sequence[str],
     environment: Mapping[str, str] | None = None,
     user: str = "",
-) -> Done:
+) -> ProcessResult:
     """Run argv in a container to its end; errors are docker's own, or FloodError."""
     execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}), user=user)["Id"]
     stdout, stderr = run_to_end(client, execution)
     code = client.api.exec_inspect(execution)["ExitCode"]
-    return Done(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    return ProcessResult(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
 
-def run_in(container: Container, argv: Sequence[str]) -> Done:
+def run_in(container: Container, argv: Sequence[str]) -> ProcessResult:
     """Run argv in a container to its end, by the client that the container came from."""
     return execute(container.client, container.id, argv)
 
 
-def run_in_workload(container: Container, argv: Sequence[str]) -> Done:
+def run_in_workload(container: Container, argv: Sequence[str]) -> ProcessResult:
     """Run argv in a container to its end; WorkloadError if the container is gone, killed at a deadline for instance."""
     try:
         return run_in(container, argv)

@@ -26,7 +26,7 @@ _state = {"ended": False}
 
 
 @dataclass(frozen=True)
-class Said:
+class ProofOutput:
     """What a proof's program printed, and its exit code: None at the deadline."""
 
     exit_code: int | None
@@ -39,7 +39,7 @@ def owner() -> str:
     return f"proof-{os.getpid()}-{TOKEN}"
 
 
-def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float, **options: Any) -> Said:
+def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float, **options: Any) -> ProofOutput:
     """Run a program in a new container of the image without a network; errors are docker's own."""
     container = _start(client, image_id, argv, options)
     try:
@@ -48,7 +48,7 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
             code = int(container.wait(timeout=limit_s)["StatusCode"])
         logs = [container.logs(stdout=out, stderr=not out, stream=True, follow=False) for out in (True, False)]
         stdout, stderr = map(untrusted.joined, logs)
-        return Said(code, stdout, stderr)
+        return ProofOutput(code, stdout, stderr)
     finally:
         cells.remove(container)
 

@@ -287,8 +287,8 @@ class UserImage:
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """Where images of a trial are built, and who owns them."""
+class BuildSetup:
+    """What builds the images of a trial: client, address, builder, folders of copies and logs, and the owner."""
 
     client: DockerClient
     address: Address
@@ -313,7 +313,7 @@ def find_builder() -> str:
 
 
 def build_user_image(
-    workshop: Workshop, recipe: Recipe, name: str, text: str | None, on_step: Callable[[str], None]
+    workshop: BuildSetup, recipe: Recipe, name: str, text: str | None, on_step: Callable[[str], None]
 ) -> UserImage:
     """Build the user's Dockerfile, or `text` in its place; BuildError has the last lines of the log.
 
@@ -329,7 +329,7 @@ def build_user_image(
 
 
 def _build(
-    workshop: Workshop, recipe: Recipe, name: str, log: list[str], on_step: Callable[[str], None]
+    workshop: BuildSetup, recipe: Recipe, name: str, log: list[str], on_step: Callable[[str], None]
 ) -> UserImage | None:
     """Build once and return the image, None if that fails; the output is appended to `log`."""
     started = time.monotonic()
@@ -368,7 +368,7 @@ def _write_copy(folder: Path, recipe: Recipe, text: str) -> Path:
 
 
 @contextmanager
-def _context(workshop: Workshop, recipe: Recipe) -> Iterator[tuple[list[str], IO[bytes] | None]]:
+def _context(workshop: BuildSetup, recipe: Recipe) -> Iterator[tuple[list[str], IO[bytes] | None]]:
     """Yield the last arguments of the command, and its standard input.
 
     The classic builder does not know a Dockerfile's own ignore file: there the context is packed by its rules.

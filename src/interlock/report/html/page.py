@@ -191,7 +191,7 @@ def heat_map(tables: Sequence[Table], frame: Frame) -> HeatMap | None:
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedRows:
     """Rows that changed or are open: some to be seen at once, and the others by what they are."""
 
     title: str
@@ -199,10 +199,10 @@ class Folded:
     folded: dict[str, Section]
 
 
-def _folded(title: str, found: Callable[..., list[Difference]], tables: Sequence[Table], baseline: str) -> Folded:
+def _folded(title: str, found: Callable[..., list[Difference]], tables: Sequence[Table], baseline: str) -> FoldedRows:
     rows, asides = found(tables), found(tables, aside=True)
     rest = {"more": rows[SHOWN_ROWS:], "of modes, studies and versions without support": asides}
-    return Folded(
+    return FoldedRows(
         title,
         differences_section(title, rows[:SHOWN_ROWS], baseline),
         {f"{len(some)} {what}": differences_section(title, some, baseline) for what, some in rest.items() if some},
