@@ -77,12 +77,12 @@ class Address:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that lead a docker command to this engine; a process that gets them has no other of these."""
+        """Return the variables that lead a docker command to this engine; unset all others of them."""
         return {"DOCKER_CONTEXT": self.context} if self.context else {"DOCKER_HOST": self.host}
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the engine is not reached by a socket of this machine."""
+        """Return whether the engine is not reached by a socket of this machine."""
         return "://" in self.host and not self.host.startswith("unix://")
 
 
@@ -271,7 +271,7 @@ def engine_failure(error: BaseException) -> EngineError | None:
 
 
 def no_space(message: str) -> bool:
-    """Whether a message says that the engine's disk is full, in the engine's words or in curl's."""
+    """Return whether a message says that the engine's disk is full, in the engine's words or in curl's."""
     return "no space left on device" in message.lower() or "curl: (23)" in message
 
 
@@ -304,7 +304,7 @@ def known_sockets() -> list[Path]:
 
 
 def answers(path: Path) -> bool:
-    """Whether somebody listens there and lets this user in."""
+    """Return whether somebody listens there and lets this user in."""
     with socket.socket(socket.AF_UNIX) as client:
         try:
             client.connect(str(path))

@@ -125,7 +125,7 @@ class DockerEngine:
         return find_base(self.client, base)
 
     def registry_has(self, reference: str) -> bool:
-        """Whether a registry answers that it has this image."""
+        """Return whether a registry answers that it has this image."""
         try:
             self.client.images.get_registry_data(reference)
         except DockerException:

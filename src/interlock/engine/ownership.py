@@ -86,7 +86,7 @@ def temporary_folder(purpose: str, within: Path | None = None) -> Iterator[Path]
 
 
 def mark(folder: Path, owner: str) -> None:
-    """Say in a folder who made it."""
+    """Write the owner's name into a folder."""
     (folder / MARK).write_text(json.dumps(labels_of(owner)), encoding="utf-8")
 
 

@@ -164,7 +164,7 @@ class Sandbox(Protocol):
         ...
 
     def has_no_memory_left(self) -> bool:
-        """Whether the kernel killed one of its processes for want of memory."""
+        """Return whether the kernel killed one of its processes for want of memory."""
         ...
 
     def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
@@ -193,17 +193,17 @@ class Network(Protocol):
 
     @property
     def url(self) -> str | None:
-        """The server's URL, or the address of the database that services use; None if the workload has neither."""
+        """Return the server's URL, or the address of the services' database; None if the workload has neither."""
         ...
 
     @property
     def helper_ids(self) -> Sequence[str]:
-        """The containers besides sandboxes, whose CPU time is the experiment's too."""
+        """Return the containers besides sandboxes, whose CPU time is the experiment's too."""
         ...
 
     @property
     def can_evict(self) -> bool:
-        """Whether an interpreter's files can be put out of the page cache in a sandbox."""
+        """Return whether an interpreter's files can be put out of the page cache in a sandbox."""
         ...
 
     def open_sandbox(
@@ -233,7 +233,7 @@ class Workspace(Protocol):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether cells run on another machine, whose other processes cannot be seen from here."""
+        """Return whether cells run on another machine, whose other processes cannot be seen from here."""
         ...
 
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> AbstractContextManager[Network]:
@@ -268,7 +268,7 @@ class Engine(Protocol):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is on another machine, which cannot be watched from here."""
+        """Return whether it is on another machine, which cannot be watched from here."""
         ...
 
     def facts(self) -> dict[str, Any]:

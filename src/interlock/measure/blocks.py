@@ -121,7 +121,7 @@ class Worker:
         raise ValueError(f"it answered {(line or '')[:80]!r} to a slice")
 
     def finish(self) -> None:
-        """Let it report and end, unless it has ended."""
+        """Ask the process for its report and wait for its end, unless it has ended."""
         if self.ended is None:
             self._asked(lambda: self.process.end(self.deadline_s))
         if self.ended is None:
@@ -247,7 +247,7 @@ class Turns:
         return None
 
     def do(self, worker: Worker, step: Callable[[], None]) -> None:
-        """Do a step unless the process has ended. If it had to be killed, so have the others of its sandbox."""
+        """Run a step unless the process has ended. If it had to be killed, so have the others of its sandbox."""
         if worker.ended is not None:
             return
         step()
@@ -258,7 +258,7 @@ class Turns:
                     other.ended = worker.ended
 
     def end(self, worker: Worker) -> BlockResult:
-        """Let a process report, and return how it ended."""
+        """Ask a process for its report, and return how it ended."""
         self.do(worker, worker.finish)
         ended = worker.ended or NOTHING_RUN
         outcome, output = judge_process(self.session.workload, self.benchmark, ended)

@@ -68,12 +68,12 @@ class Ending:
 
     @property
     def has_cut(self) -> bool:
-        """Whether something was ended before it was done since the last share was given."""
+        """Return whether some work was ended early since the last share was given."""
         return self._has_cut or bool(self.signals)
 
     @property
     def reason(self) -> str:
-        """What ended something before it was done, in words; empty if nothing has."""
+        """Return what ended the work early, in words; empty if nothing has."""
         if self.signals:
             return SIGNALS[signal.Signals(self.signals[0])]
         return f"the budget of {duration_text(self.budget_s)}" if self.budget_s and self._has_stopped else ""
@@ -103,7 +103,7 @@ class Ending:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let a first signal leave the block at once, wherever it is, and go on after it: what it made is kept."""
+        """Leave the block at once at a first signal, and continue after it: what the block made is kept."""
         self._may_interrupt = True
         try:
             yield
@@ -115,7 +115,7 @@ class Ending:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Let no signal interrupt the block: it writes, or cleans up."""
+        """Hold signals back until the block, which writes or cleans up, has ended."""
         self._is_shielded = True
         try:
             yield

@@ -107,13 +107,13 @@ class Assignment:
 
     @property
     def workloads(self) -> dict[str, Workload]:
-        """The chosen workloads, as they are measured."""
+        """Return the chosen workloads, as they are measured."""
         known, settings = self.catalog.workloads, self.settings
         return {name: known[name].for_experiment(settings.quick) for name in settings.workloads}
 
     @property
     def to_measure(self) -> list[str]:
-        """The workloads that are to be measured: of an experiment that is resumed, those that are not complete."""
+        """Return the workloads to measure: of an experiment that is resumed, those that are not complete."""
         return remaining(self.resumes) if self.resumes else self.settings.workloads
 
     def is_served(self, name: str) -> bool:
@@ -123,7 +123,7 @@ class Assignment:
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """The benchmarks that --quick leaves out, by workload."""
+        """Return the benchmarks that --quick leaves out, by workload."""
         known, taken = self.catalog.workloads, self.workloads
         names = {
             name: [one.name for one in known[name].benchmarks if one not in taken[name].benchmarks] for name in taken
@@ -149,7 +149,7 @@ class Record:
 
     @property
     def has_values(self) -> bool:
-        """Whether something has been measured."""
+        """Return whether something has been measured."""
         return bool(self.measured or (self.journal and self.journal.entries))
 
     @property

@@ -149,7 +149,7 @@ class RoundOrder:
 
     @property
     def rounds(self) -> list[list[str]]:
-        """The labels, a list for each round."""
+        """Return the labels, a list for each round."""
         return [list(labels) for labels in self._rounds.values()]
 
 
@@ -278,7 +278,7 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
 
 @contextmanager
 def failing(cell: Cell, benchmark: Benchmark) -> Iterator[None]:
-    """Let what a process printed, whatever it is, fail its own cell in this benchmark and nothing else."""
+    """Turn an error about what a process printed into a failure of its own cell in this benchmark."""
     try:
         yield
     except (WorkloadError, ValueError, LookupError, TypeError, ArithmeticError) as error:

@@ -206,7 +206,7 @@ class FixedRateRun(Data):
 
     @property
     def problem(self) -> str:
-        """Why these are not latencies of a working service; empty if they are."""
+        """Return why these are not latencies of a working service; empty if they are."""
         if self.bad_answers:
             return f"{self.bad_answers} of {self.requests} answers at the fixed rate were neither 2xx nor 3xx"
         if self.broken:
@@ -275,7 +275,7 @@ class WrkRun:
 
     @property
     def problem(self) -> str:
-        """Why these are not figures of a working service; empty if they are.
+        """Return why these are not figures of a working service; empty if they are.
 
         A late answer (wrk's timeout) is an answer with a high latency.
         """

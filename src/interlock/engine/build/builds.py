@@ -254,7 +254,7 @@ class ImageBuilder:
 
     @cached_property
     def texts(self) -> FileTexts:
-        """What the build contexts are rendered from."""
+        """Return what the build contexts are rendered from."""
         return project.read_texts(self.options.root)
 
     def plan(self, variant: Variant) -> ImagePlan:

@@ -82,7 +82,7 @@ class PrefixBuilder:
 
     @cached_property
     def texts(self) -> FileTexts:
-        """What the build's files are rendered from."""
+        """Return what the build's files are rendered from."""
         return project.read_texts(self.options.root)
 
     def plan(self, variant: Variant) -> PrefixPlan:

@@ -197,7 +197,7 @@ def _addresses(name: str) -> list[Any]:
 
 
 def may_have_password(realm: str, registry: str) -> bool:
-    """Whether a login service may have this registry's password: one of its host or domain, or one that the user names.
+    """Return whether a login service may have the password: one of the registry's host or domain, or one that is named.
 
     Both are hosts without a port. A domain has two parts at least, three where the second is everybody's (co.uk).
     """

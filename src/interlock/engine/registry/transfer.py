@@ -218,7 +218,7 @@ def _sign_index(wanted: _Push, digest: str, others: list[Entry]) -> str:
 def push_base(
     client: DockerClient, built: Built, registry: Registry, on_step: OnStep, key: SigningKey | None = None
 ) -> str:
-    """A base that mmdebstrap made, without which no other machine can tell that it needs to build nothing.
+    """Push a base that mmdebstrap made: without it no other machine can tell that it needs to build nothing.
 
     Why the registry's is another one, if it is; else empty. What its own registry has is not copied.
     """

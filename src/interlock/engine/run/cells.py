@@ -289,7 +289,7 @@ def run_process(
 
 
 def ran_out_of_memory(container: Container) -> bool:
-    """Whether the kernel killed a process of the container for lack of memory; False if the container is gone."""
+    """Return whether the kernel killed a process of the container for lack of memory; False without a container."""
     try:
         counted = run_in(container, ["sh", "-c", OUT_OF_MEMORY])
     except DockerException:

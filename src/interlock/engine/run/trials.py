@@ -271,7 +271,7 @@ class Recipe:
 
     @property
     def ignore_file(self) -> Path | None:
-        """The ignore file of this Dockerfile alone, which is read instead of the folder's .dockerignore."""
+        """Return the ignore file of this Dockerfile alone, which is read instead of the folder's .dockerignore."""
         path = self.dockerfile.with_name(self.dockerfile.name + IGNORE)
         return path if path.is_file() else None
 
