@@ -125,7 +125,7 @@ def test_the_next_command_is_in_one_line_to_be_copied() -> None:
 def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_wherever_its_ratio_stands() -> None:
     """Debian's 3.13 was 'faster' than an -O3 one, with PGO and LTO, and only the table of its benchmark said so."""
     experiment, tables, opening = material()
-    rows = [replace(row, built_otherwise="LTO beside -O3" if row.label == "slow" else "") for row in tables[0].rows]
+    rows = [replace(row, built_otherwise="LTO instead of -O3" if row.label == "slow" else "") for row in tables[0].rows]
     tables = [replace(tables[0], rows=tuple(rows))]
     stream = io.StringIO()
     Console(file=stream, width=80).print(brief(experiment, tables, opening))

@@ -321,7 +321,7 @@ def _judged_count(claim: Claim, count: float) -> _Judgement:
         side = Verdict.SLOWER if count > 1 else Verdict.FASTER
         verdict = Verdict.SAME if 1 / (1 + MARGIN) < count < 1 + MARGIN else side
         said = _ratio_verdict(claim, Interval(count, count, count), verdict)
-    return _Judgement(said, f"{figure_text(count)} beside {_range_text(claim)}")
+    return _Judgement(said, f"{figure_text(count)} compared with {_range_text(claim)}")
 
 
 def _count_verdict(claim: Claim, count: float) -> ClaimVerdict:

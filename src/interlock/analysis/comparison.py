@@ -294,7 +294,7 @@ def built_otherwise(facts: Mapping[str, Facts], images: Sequence[Built], label: 
     """
     mine, theirs = (_build_of(facts, images, one) for one in (label, other))
     same = all(None in pair or pair[0] == pair[1] for pair in zip(mine, theirs, strict=True))
-    return "" if same else f"{_build_text(*mine)} beside {_build_text(*theirs)}"
+    return "" if same else f"{_build_text(*mine)} instead of {_build_text(*theirs)}"
 
 
 def _build_of(

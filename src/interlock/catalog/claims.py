@@ -77,13 +77,13 @@ class Claim(Data):
     tolerance: float = Field(
         ge=0, allow_inf_nan=False, description="How far from the published figure confirms it, as a share of it."
     )
-    bound: Bound = Field(default=Bound.EXACT, description="On which sides the tolerance ends.")
+    bound: Bound = Field(default=Bound.EXACT, description="Sides on which the tolerance applies.")
     needs: Needs | None = Field(default=None, description="What the host must have.")
     substitutes: dict[Label, Label] = Field(
-        default={}, description="What is measured in place of a variant that could not be had."
+        default={}, description="Variant to measure in place of one that is not available."
     )
     required: bool = Field(default=False, description="Whether `interlock claims` fails on no effect or the opposite.")
-    note: str = Field(default="", description="What a reader must know besides.")
+    note: str = Field(default="", description="Note for readers.")
 
     @model_validator(mode="after")
     def _says_what_is_compared(self) -> Claim:

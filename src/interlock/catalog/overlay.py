@@ -29,7 +29,7 @@ class OwnFile:
     @property
     def words(self) -> str:
         if self.name in TABLES:
-            return f"{self.path} is read besides the one that Interlock brings"
+            return f"{self.path} is read in addition to Interlock's own"
         return f"{self.path} is read{' instead of the one that Interlock brings' if self.replaces else ''}"
 
 

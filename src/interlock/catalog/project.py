@@ -120,7 +120,7 @@ def _check_tags(catalog: Catalog) -> None:
                 file=variant.file,
                 key="tag",
                 found=f"variants/{owners[tag]}.toml has the tag '{tag}' too",
-                todo="Give each variant a tag of its own.",
+                todo="Give each variant its own tag.",
             )
         owners[tag] = variant.name
 

@@ -39,7 +39,7 @@ LOCAL_NAME = "localhost/interlock/python"
 class Signature(Data):
     """An OpenPGP signature of a source."""
 
-    places: Locations = Field(description="Where the signature's file may be had, tried in this order.")
+    places: Locations = Field(description="Locations of the signature's file, tried in this order.")
     key: FileName = Field(description="File in variants/keys/ with the key that must have made the signature.")
 
 
@@ -50,10 +50,10 @@ class Download(Data):
     sha256: Sha256 = Field(description="SHA-256 of the file; a file with another one is refused.")
     sum_from: Text | None = Field(default=None, description="Who published the SHA-256.")
     places: Locations = Field(
-        description="Where the file may be had, tried in this order: an https URL, a path below pool/ of apt's mirror, "
+        description="Locations of the file, tried in this order: an https URL, a path below pool/ of apt's mirror, "
         "or pip/NAME==VERSION."
     )
-    signature: Signature | None = Field(default=None, description="Signature to check besides the SHA-256.")
+    signature: Signature | None = Field(default=None, description="Signature to check in addition to the SHA-256.")
     unsigned: Text | None = Field(
         default=None, description="Why no signature is checked: who made one and what is missing, or that none is made."
     )
@@ -214,7 +214,7 @@ class Mode(Data):
     environment: dict[EnvironmentName, str] = Field(default={}, description="Environment variables of the interpreter.")
     options: list[str] = Field(default=[], description="Options of the interpreter, before its arguments.")
     gil: Gil | None = Field(default=None, description="State of the GIL in this mode (default: as without it).")
-    core: bool = Field(default=False, description="Whether the core set has it, which `matrix` takes by default.")
+    core: bool = Field(default=False, description="Whether it is in the core set, which `matrix` uses by default.")
 
 
 class Surroundings(Data):
@@ -263,13 +263,13 @@ class VariantFile(Data):
     Exactly one of interpreter, image, prefix, packages and build_of says where the interpreter comes from.
     """
 
-    summary: Line = Field(description="What this variant is, in one line; the image's label has it.")
+    summary: Line = Field(description="What this variant is, in one line; also the image's label.")
     version: Version = Field(description="Exact version of Python: 3.14.4, 3.15.0rc1.")
     base: Name = Field(description="The parent image: a table of variants/bases.toml.")
     tag: Name = Field(description="First part of the image's tag, which ends in the base: 3.14t -> 3.14t-trixie.")
     family: Name = Field(description="The section of docs/variants.md: a table of variants/families.toml.")
     core: bool = Field(
-        default=False, description="Whether the core set has it, without its modes, which `matrix` takes by default."
+        default=False, description="Whether it is in the core set, which `matrix` uses by default; its modes are not."
     )
     control: Name | None = Field(
         default=None, description="The variant that differs from this one only in the thing under study."
@@ -286,9 +286,9 @@ class VariantFile(Data):
     packages: Packages | None = Field(default=None, description="Debian packages of an interpreter.")
     libraries: list[Library] = Field(default=[], description="Libraries to build before the interpreter, in order.")
     build_packages: list[PackageName] = Field(
-        default=[], description="Debian packages that this build needs besides the base's."
+        default=[], description="Debian packages that this build needs in addition to the base's."
     )
-    finish: Finish | None = Field(default=None, description="What is done to the installed interpreter.")
+    finish: Finish | None = Field(default=None, description="Steps that change the installed interpreter.")
     release: ProfileFlags | None = Field(
         default=None, description="What --release adds to this build; without it the variant has no release profile."
     )

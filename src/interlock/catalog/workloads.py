@@ -96,7 +96,9 @@ class Benchmark(Data):
     model_config = ConfigDict(json_schema_extra=_in_files)
 
     name: str = Field(description="Name of the benchmark in results and reports; unique in the workload.")
-    arguments: list[str] = Field(default=[], description="Arguments of the program, besides those of the protocol.")
+    arguments: list[str] = Field(
+        default=[], description="Arguments of the program, in addition to those of the protocol."
+    )
     command: list[str] | None = Field(
         default=None,
         description="Arguments of the interpreter, timed as a whole process; of kind 'command' a whole command line.",
@@ -111,10 +113,11 @@ class Benchmark(Data):
     # Found out before the rounds: the arguments by which an adapted program runs this benchmark alone.
     asked_by: list[str] = []
     requirements: list[RequirementLine] = Field(
-        default=[], description="Packages (PEP 508 lines) to install, besides the workload's."
+        default=[], description="Packages (PEP 508 lines) to install, in addition to the workload's."
     )
     requires_python: PythonVersions = Field(
-        default="", description="Versions of Python (>=3.8) that can run it, besides the workload's requires_python."
+        default="",
+        description="Versions of Python (>=3.8) that can run it, in addition to the workload's requires_python.",
     )
     needs_gil: str = Field(default="", description="Why it cannot run where the GIL is off.")
     cpus: Literal["all", "one"] = Field(default="all", description="CPUs that its processes may use.")
@@ -147,7 +150,7 @@ class Benchmark(Data):
         default=["futex"], description="System calls whose number profile_metric shows; ['futex'] shows the lock cost."
     )
     why: bool = Field(
-        default=False, description="Take stacks of its waits and wakes too, in a pass of its own, where it is profiled."
+        default=False, description="Also record stacks of its waits and wakes, in a separate pass, if it is profiled."
     )
     parallel: int = Field(
         default=1, ge=1, description="Processes of a command that start at once; each is a unit of work."
@@ -277,7 +280,7 @@ class WorkloadFile(Data):
     """One file workloads/NAME.toml; its JSON Schema is workloads/workload.schema.json."""
 
     summary: str = Field(description="What is measured, in one line.")
-    core: bool = Field(default=False, description="Whether the core set has it, which `matrix` takes by default.")
+    core: bool = Field(default=False, description="Whether it is in the core set, which `matrix` uses by default.")
     kind: Kind = Field(
         default="program",
         description="program: speaks Interlock's protocol (docs/workloads.md); command: whole command lines; service: "
@@ -295,20 +298,22 @@ class WorkloadFile(Data):
     )
     unit: str = Field(description="Unit of work, in the singular: lock, start, MiB.")
     deadline_s: float = Field(gt=0, description="Seconds for a run; after it the cell's container is killed.")
-    quick: Repetition = Field(description="How much is measured with --quick.")
-    full: Repetition = Field(description="How much is measured otherwise.")
+    quick: Repetition = Field(description="Timings and rounds with --quick.")
+    full: Repetition = Field(description="Timings and rounds without --quick.")
     margin: float = Field(
         default=0.05, gt=0, lt=1, description="Two that differ by less than this share are the same (default: 0.05)."
     )
-    server: Server | None = Field(default=None, description="Start the server for this workload; empty is enough.")
+    server: Server | None = Field(
+        default=None, description="Start the server for this workload; an empty table is enough."
+    )
     load: Load | None = Field(default=None, description="Load on the services of kind 'service'.")
     rights: list[Right] = Field(
         default=[],
-        description="What its cells have beyond others: root (the owner of the image's files, without any capability), "
+        description="Additional rights of its cells: root (the owner of the image's files, without any capability), "
         "writable-root (files of the image can be changed), disk ({disk}, without a limit in total). Reports show it.",
     )
     metric: Metric | None = Field(
-        default=None, description="How figures are shown of benchmarks that an adapted program has and no table names."
+        default=None, description="How to show figures of an adapted program's benchmarks that no table names."
     )
     details: list[Detail] = Field(default=[], description="Second figures of every benchmark, before its own.")
     benchmarks: list[Benchmark] = Field(default=[], description="The measured programs or commands.")
@@ -333,11 +338,13 @@ class WorkloadFile(Data):
                     f"benchmark '{benchmark.name}' needs either its own command or the workload's program, not both"
                 )
             if benchmark.expected and benchmark.command is None and self.kind != "service":
-                raise ValueError(f"benchmark '{benchmark.name}' has 'expected', but no command that prints something")
+                raise ValueError(
+                    f"benchmark '{benchmark.name}' has 'expected', which needs a command or kind 'service'"
+                )
             if benchmark.clock == "cpu" and benchmark.threads != "one":
                 raise ValueError(f"benchmark '{benchmark.name}' has clock = 'cpu', which needs threads = 'one'")
             if benchmark.parallel > 1 and benchmark.command is None:
-                raise ValueError(f"benchmark '{benchmark.name}' has no command that could start in parallel")
+                raise ValueError(f"benchmark '{benchmark.name}' has 'parallel', which needs a command of its own")
         return self
 
     @model_validator(mode="after")
@@ -360,11 +367,11 @@ class WorkloadFile(Data):
     def _a_service_has_its_load(self) -> WorkloadFile:
         is_service = self.kind == "service"
         if is_service != (self.load is not None):
-            raise ValueError("a [load] is what kind 'service' needs, and no other kind has")
+            raise ValueError("kind 'service' needs a [load], and no other kind may have one")
         for benchmark in self.benchmarks:
             if is_service != (benchmark.rate_per_s is not None):
                 raise ValueError(
-                    f"benchmark '{benchmark.name}': a rate_per_s is what a service needs, and nothing else has"
+                    f"benchmark '{benchmark.name}': a service needs rate_per_s, and no other kind may have it"
                 )
             if is_service and (benchmark.command is not None or not benchmark.expected):
                 raise ValueError(
@@ -391,7 +398,9 @@ class WorkloadFile(Data):
         for limit in self.limits:
             for name in limit.benchmarks:
                 if name not in names:
-                    raise ValueError(f"limit '{limit.name}' is of '{name}', but the benchmarks are {', '.join(names)}")
+                    raise ValueError(
+                        f"limit '{limit.name}' names the benchmark '{name}'; the benchmarks are {', '.join(names)}"
+                    )
         return self
 
     @model_validator(mode="after")

@@ -116,7 +116,7 @@ def fleet_command(
     each: Annotated[
         bool, typer.Option("--each", help="Measure every workload on every host (default: hosts of a kind share them).")
     ] = False,
-    forks: Annotated[int, typer.Option(min=1, metavar="N", help="Number of hosts at work at the same time.")] = 20,
+    forks: Annotated[int, typer.Option(min=1, metavar="N", help="Number of hosts that work in parallel.")] = 20,
     deadline: Annotated[
         float, typer.Option(min=1, metavar="S", help="Time limit of each step on a host, in seconds.")
     ] = 7200,

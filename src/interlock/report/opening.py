@@ -266,7 +266,7 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [one for table in tables for one in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{experiment.ended_by} ended the experiment. `interlock matrix --resume {experiment.name}` goes on.",
+        f"{experiment.ended_by} ended the experiment. `interlock matrix --resume {experiment.name}` continues it.",
         *(f"undecided: {one}" for one in open_rows),
         *(f"not measured: {one}" for one in unreached),
     ]

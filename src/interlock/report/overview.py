@@ -146,7 +146,7 @@ def _spoken(found: Sequence[tuple[Question, Sequence[Mark]]]) -> str:
 
 
 def _legend(colours: Mapping[str, str], theme: Theme) -> Iterator[str]:
-    yield _text(16, 30, f"Throughput beside {BASELINE} (more is better)", theme.ink, size=16)
+    yield _text(16, 30, f"Throughput relative to {BASELINE} (more is better)", theme.ink, size=16)
     for number, (variant, colour) in enumerate(colours.items()):
         x = LEFT + 150 * number
         yield f'<circle cx="{x + 6}" cy="52" r="5" fill="{colour}"/>'

@@ -152,7 +152,7 @@ def _new_image_caveats(to: NewImage) -> Iterator[str]:
 def _old_image_caveats(old: ImageLine, to: NewImage) -> Iterator[str]:
     """Yield the caveats of replacing an old image."""
     if old.python is None:
-        yield f"{old.image} does not look like a Python image: whatever else it contains is lost"
+        yield f"{old.image} does not look like a Python image: everything else in it is lost"
         return
     if old.python.maker is Maker.OTHER:
         yield f"{old.image} is not python:X: what its publisher added, and its paths and users, are lost"

@@ -225,7 +225,7 @@ def _problem(image: str, expected: str | None, digests: dict[str, str | None], s
         return f"names {image}, not {expected or 'an image of Interlock'}"
     pinned, now = parse_name(image).digest, digests[name_with_tag(image)]
     if not pinned and parse_name(image).untagged == ANYBODYS_NAME:
-        return f"names {image}, which is whatever the owner of {ANYBODYS_NAME} on a public registry puts there"
+        return f"names {image}, which the owner of {ANYBODYS_NAME} on a public registry can replace"
     if pinned == (now or ""):
         return ""
     if not pinned:

@@ -107,7 +107,7 @@ def _other_pythons(use: Use, to: NewImage) -> Iterator[Caveat]:
     if found := OTHERS_RUN.search(use.text) if use.runs else None:
         yield Caveat(use.line, f"{_words(found[1])}: its Python runs, not the image's {to.command}", Weight.BREAKS)
     if found := OTHERS_ASK.search(use.text) if use.runs else None:
-        said = f"{_words(found[1])}: takes or fetches the Python that it is told, not the image's {to.command}"
+        said = f"{_words(found[1])}: uses or downloads the Python that it names, not the image's {to.command}"
         yield Caveat(use.line, said)
 
 

@@ -402,7 +402,7 @@ def why_missing(client: DockerClient, plan: ImagePlan, registry: Registry) -> Ta
     if now is None:
         return None
     before = [one.partition("@")[2] for one in _known_here(client, name)]
-    moved = f"; this engine knows {before[0]}, so somebody moved it" if before and now not in before else ""
+    moved = f"; this engine last saw {before[0]}, so the tag has moved" if before and now not in before else ""
     return TagError(
         key=plan.variant.name,
         found=f"{name} is {now}, built from other files or on another base than here{moved}",
@@ -472,7 +472,7 @@ def _require_content(plan: ImagePlan, image: Image, hashed: str) -> None:
         if found != value:
             raise BuildError(
                 key=hashed,
-                found=f"the registry's image has label {label} '{found}', expected '{value}': somebody moved the tag",
+                found=f"the registry's image has label {label} '{found}', expected '{value}': the tag has moved",
                 todo="Push the image again with --force from the machine that built it.",
             )
 

@@ -304,7 +304,7 @@ def find_builder() -> str:
         found = subprocess.run([DOCKER, "buildx", "version"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise EngineError(
-            found="there is no `docker` command, and a user's Dockerfile is built with it",
+            found="the command `docker`, which builds your Dockerfile, is not installed",
             todo="Install it: apt-get install docker-cli (docker.io before Debian 13).",
         ) from None
     if found.returncode != 0 or os.environ.get("DOCKER_BUILDKIT") == "0":
