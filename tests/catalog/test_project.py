@@ -666,3 +666,10 @@ def test_a_variant_that_keeps_what_its_kind_of_source_lacks_declares_no_differen
     edit(project, "variants/cpython-3.13-shared.toml", 'keeps = ["libpython"]', 'keeps = ["libpyton"]')
     with pytest.raises(CatalogError, match=r"cpython-3.13-shared.toml, key 'keeps': .*'libpyton'.*'libpython'"):
         catalogs.load(project)
+
+
+def test_a_name_that_is_too_long_for_a_file_is_refused(project: Path) -> None:
+    edit(project, "variants/cpython-2.7.toml", 'patches = ["', f'patches = ["{"9" * 300}')
+    error = refused(project)
+    assert error.file == "variants/cpython-2.7.toml"
+    assert "patches" in error.key

@@ -42,10 +42,10 @@ def test_a_service_has_a_load_a_rate_and_an_expected_answer() -> None:
 @pytest.mark.parametrize(
     ("changes", "found"),
     [
-        ({"load": None}, r"\[load\].*'service'"),
+        ({"load": None}, r"'service'.*\[load\]"),
         (
             {"kind": "program", "benchmark": {"expected": [], "rate_per_s": None}},
-            r"\[load\].*'service'",
+            r"'service'.*\[load\]",
         ),
         ({"benchmark": {"rate_per_s": None}}, "rate_per_s"),
         ({"benchmark": {"expected": []}}, "'expected'"),
