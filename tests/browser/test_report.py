@@ -201,6 +201,19 @@ def test_rows_can_stand_by_their_time(shared: Open) -> None:
     assert window.names_in("heat-map")[0] == "cpython-3.14"
 
 
+# What a browser does for a page that is out of sight: it calls back when the time is up, and not before.
+NEVER_IDLE = (
+    "window.requestIdleCallback = (done, options) => { if (options?.timeout) setTimeout(done, options.timeout); }"
+)
+
+
+def test_charts_of_a_page_that_is_never_idle_are_drawn_all_the_same(opened: Open) -> None:
+    window = opened("5 rows")
+    window.page.evaluate(NEVER_IDLE)
+    window.order("least time first")
+    assert window.names_in("heat-map")[0] == "cpython-3.14"
+
+
 def test_a_mark_that_is_pointed_at_says_its_figures(shared: Open) -> None:
     window = shared("5 rows")
     dot = window.page.locator('[data-chart="ratio-locks-uncontended"] svg .mark-symbol.role-mark path').nth(1)

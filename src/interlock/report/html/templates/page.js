@@ -77,6 +77,8 @@ async function draw(chart) {
 /** Draws stale charts one after the other, those near the window first; the page stays responsive. */
 const stale = new Set();
 let drawing = false;
+// A page that is out of sight may never be idle: its charts are drawn all the same.
+const whenIdle = (done) => (window.requestIdleCallback ? requestIdleCallback(done, { timeout: 100 }) : setTimeout(done));
 const isFolded = (chart) => chart.place.closest("details:not([open])") !== null;
 async function redraw(which) {
   for (const chart of which) {
@@ -93,7 +95,7 @@ async function redraw(which) {
       console.error(`${chart.name}: ${error}`);
       noteOf(chart).textContent = `This chart could not be drawn: ${error.message}`;
     });
-    await new Promise((done) => { if (near.has(chart)) setTimeout(done); else (window.requestIdleCallback ?? setTimeout)(done); });
+    await new Promise((done) => { if (near.has(chart)) setTimeout(done); else whenIdle(done); });
   }
   drawing = false;
   document.documentElement.dataset.drawn = charts.length;
