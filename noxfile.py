@@ -47,7 +47,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def unit(session: nox.Session) -> None:
-    """Lint, types and all tests that need no engine: two minutes, in a random order."""
+    """Lint, types and all tests that need no engine: two and a half minutes, in a random order."""
     install(session, "test")
     lint(session)
     with types_checked(session):
