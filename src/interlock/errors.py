@@ -218,8 +218,12 @@ class FleetError(InterlockError):
     """A machine could not be made ready, or no host of a fleet measured a workload."""
 
 
+# What ends a command before it is done: Ctrl-C, `kill`, and a terminal that goes.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Interrupted(BaseException):
-    """Ctrl-C or SIGTERM. Not a KeyboardInterrupt, which the command-line library turns into an exit of its own."""
+    """One of these signals. Not a KeyboardInterrupt, which the command-line library turns into an exit of its own."""
 
     def __init__(self, number: int = signal.SIGINT) -> None:
         self.exit_code = 128 + number

@@ -31,7 +31,7 @@ from interlock.engine.client import (
     silence_limit_s,
 )
 from interlock.engine.docker import connect
-from interlock.errors import EngineError, Interrupted
+from interlock.errors import ENDING_SIGNALS, EngineError, Interrupted
 from interlock.results.experiments import EngineName
 from tests.fakes import Answer, Asked, as_json, serving
 
@@ -301,7 +301,7 @@ def test_what_is_neither_the_engines_nor_the_networks_is_not_taken_for_theirs() 
         assert engine_failure(other) is not None
 
 
-@pytest.mark.parametrize("number", client.ENDING_SIGNALS)
+@pytest.mark.parametrize("number", ENDING_SIGNALS)
 @pytest.mark.parametrize("kind", ["containers", "networks", "volumes"])
 def test_an_interrupt_waits_until_the_engine_has_made_what_it_was_asked_for(
     monkeypatch: pytest.MonkeyPatch, kind: str, number: int

@@ -22,13 +22,16 @@ def heavy(file: str, text: str, to: NewImage = PLAIN) -> list[tuple[int, Weight]
 
 def of_line(line: str, to: NewImage = PLAIN) -> list[Weight]:
     """The weights of what is said of one line below the FROM of the same Python."""
-    image = f"{to.implementation}:{to.python.rstrip('t')}-slim-trixie"
-    return [weight for number, weight in heavy("Dockerfile", f"FROM {image}\n{line}\n", to) if number == 2]
+    return below(f"{to.implementation}:{to.python.rstrip('t')}-slim-trixie", line, to)
 
 
 def of_swap(line: str, to: NewImage = PLAIN) -> list[Weight]:
     """The same where the Python becomes another one."""
-    return [weight for number, weight in heavy("Dockerfile", f"FROM python:3.12-slim\n{line}\n", to) if number == 2]
+    return below("python:3.12-slim", line, to)
+
+
+def below(image: str, line: str, to: NewImage) -> list[Weight]:
+    return [weight for number, weight in heavy("Dockerfile", f"FROM {image}\n{line}\n", to) if number == 2]
 
 
 JOB = "on: push\njobs:\n  a:\n    container: python:3.13-slim\n    steps:\n    - uses: {}\n"

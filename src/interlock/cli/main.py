@@ -20,7 +20,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from interlock import __version__
-from interlock.errors import InterlockError, Interrupted, require
+from interlock.errors import ENDING_SIGNALS, InterlockError, Interrupted, require
 from interlock.untrusted import forget_terminal
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run the command line. An error is one line on standard error, or JSON with --json; only this function exits."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING_SIGNALS:
         # What `nohup` keeps away stays away.
         if (number, signal.getsignal(number)) != (signal.SIGHUP, signal.SIG_IGN):
             signal.signal(number, _interrupt)

@@ -32,7 +32,7 @@ from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
 from interlock.engine.ownership import PREFIX, mark
-from interlock.errors import EngineError, last_line
+from interlock.errors import ENDING_SIGNALS, EngineError, last_line
 from interlock.results.experiments import EngineName
 
 # How long the engine may be silent within a call before it counts as gone. What only asks or sets is quick even on a
@@ -45,7 +45,6 @@ LONG_CALLS = re.compile(
 )
 # What these make has an owner and is found by who cleans up, once it is there.
 CREATING_CALLS = re.compile(r"/(containers|networks|volumes)/create(\?|$)")
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DEFAULT_HOST, DEFAULT_CONTEXT = "unix:///var/run/docker.sock", "default"
 # Podman's service ends by itself when nobody has asked it anything for this long: a killed run leaves nothing behind.
 IDLE_S = 600

@@ -14,7 +14,6 @@ from interlock.untrusted import printable
 
 SHOWN, IN_REPORT = 10, 3
 COST_COLUMNS = ("calls", "ms", "longest ms", "woke nobody")
-OF_THE_RUN = "of the run"
 
 
 def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
@@ -28,20 +27,19 @@ def _cost_cells(cost: Cost | None) -> tuple[str, ...]:
     )
 
 
-def _share_text(cost: Cost, found: LockSites) -> str:
-    """Return the time of all threads in the calls as a share of the work's: of one thread at most 100 %."""
-    return f"{cost.ns * found.units / found.ns:.0%}" if found.ns else "-"
+def _times_of(found: LockSites) -> dict[str, int]:
+    """Return the times in ns that locks have shares of, by column: the run's, and that of all threads that worked.
+
+    The second is missing where nobody counted the threads.
+    """
+    return {"of the run": found.ns} | (
+        {f"of {found.threads} threads": found.ns * found.threads} if found.threads else {}
+    )
 
 
-def _thread_columns(found: LockSites) -> tuple[str, ...]:
-    """Return the name of the column of `_thread_cells`; none where nobody counted the threads."""
-    return (f"of {found.threads} threads",) if found.threads else ()
-
-
-def _thread_cells(cost: Cost, found: LockSites) -> tuple[str, ...]:
-    """Return the time in the calls as a share of what the threads that worked had: of all of them at most 100 %."""
-    had = found.ns * found.threads
-    return (f"{cost.ns * found.units / had:.0%}",) if had else ("-",) * bool(found.threads)
+def _share_cells(cost: Cost, found: LockSites) -> tuple[str, ...]:
+    """Return the time of all threads in the calls as a share of each of these times."""
+    return tuple(f"{cost.ns * found.units / ns:.0%}" if ns else "-" for ns in _times_of(found).values())
 
 
 def _waiting_text(found: LockSites) -> str:
@@ -97,11 +95,8 @@ def sections_of(label: str, found: LockSites, unit: str) -> list[Section]:
     tables = [
         Section(
             f"{label}: locks, per {unit}",
-            ("lock", *COST_COLUMNS, OF_THE_RUN, *_thread_columns(found)),
-            tuple(
-                (name, *_cost_cells(cost), _share_text(cost, found), *_thread_cells(cost, found))
-                for name, cost in list(locks.items())[:SHOWN]
-            ),
+            ("lock", *COST_COLUMNS, *_times_of(found)),
+            tuple((name, *_cost_cells(cost), *_share_cells(cost, found)) for name, cost in list(locks.items())[:SHOWN]),
         ),
         Section(f"{label}: sites, per {unit}", ("lock", "call", *COST_COLUMNS, "caller", "through"), rows),
     ]

@@ -40,8 +40,10 @@ PROJECTS_CHOICE = {
     "tox": "ends or skips where tox.ini's environments name another Python (py312, basepython): name {0} there",
     "nox": "ends or skips where the noxfile's sessions name another Python: name {0} there",
 }
+# Where a program of Python's is called: by its name, as a module, or by uvx.
+CALLED = rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+|\buvx\s+(?:--\S+\s+)*)"
 INSTALLER = re.compile(
-    rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+|\buvx\s+(?:--\S+\s+)*)(?:(tox|nox)(?![\w.=/-])|(pdm|pipenv|hatch)"
+    rf"{CALLED}(?:(tox|nox)(?![\w.=/-])|(pdm|pipenv|hatch)"
     r"\s+(?:-\S+\s+)*(?:install|sync|update|add|lock|run|build|env|venv|test|shell|export)\b)",
     re.MULTILINE,
 )
@@ -63,8 +65,7 @@ FETCH_FOR = re.compile(r"(?<!\S)--(python-version|abi|platform|python-platform)[
 NOT_FOR_DEBIAN = re.compile(r"musllinux|macosx|win|.*-(?:musl|darwin|windows)|macos")
 # tox and nox, told an environment that is named after a Python.
 NAMED_ENVIRONMENT = re.compile(
-    rf"(?:{AT_COMMAND}(?:\S*/)?|\s-m\s+|\buvx\s+(?:--\S+\s+)*)"
-    r"((?:tox|nox)\b[^;&|\n]*?(?:(?:[\s,=]|-e)py(?P<digits>[23]\d{1,2}t?)\b|-(?P<dotted>[23]\.\d+t?)\b"
+    CALLED + r"((?:tox|nox)\b[^;&|\n]*?(?:(?:[\s,=]|-e)py(?P<digits>[23]\d{1,2}t?)\b|-(?P<dotted>[23]\.\d+t?)\b"
     r"|\s(?:-p|--pythons?|--force-pythons?|-P)[=\s](?P<option>[23]\.\d+t?)\b))",
     re.MULTILINE,
 )
@@ -172,7 +173,7 @@ def _fetched_for_another(use: Use, to: NewImage) -> Iterator[Caveat]:
     pypy = to.implementation != "python"
     tag = f"cp{to.python.replace('.', '')}"
     for found in FETCH.finditer(use.text):
-        told = [(name, value) for name, value in FETCH_FOR.findall(found[2])]
+        told = FETCH_FOR.findall(found[2])
         versions = [value for name, value in told if name == "python-version"]
         abis = [value for name, value in told if name == "abi"]
         by_pip = not found[1].startswith("uv")

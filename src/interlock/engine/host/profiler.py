@@ -41,9 +41,14 @@ def require_bpf() -> None:
         )
 
 
+def _hierarchy() -> Path | None:
+    """Return where cgroups of version 2 are mounted."""
+    return next((one for one in HIERARCHIES if (one / "cgroup.controllers").is_file()), None)
+
+
 def _own_cgroup() -> Path | None:
     """Return the folder of this process's own cgroup of version 2, whose limits hold for what is made below it."""
-    root = next((one for one in HIERARCHIES if (one / "cgroup.controllers").is_file()), None)
+    root = _hierarchy()
     if root is None:
         return None
     lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
@@ -54,7 +59,7 @@ def _own_cgroup() -> Path | None:
 
 def remove_cgroups(beginning: str) -> None:
     """Remove the cgroups that killed experiments left, whose names begin so; processes are not in them any more."""
-    root = next((one for one in HIERARCHIES if (one / "cgroup.controllers").is_file()), None)
+    root = _hierarchy()
     for folder in root.rglob(f"{beginning}*") if root else ():
         with suppress(OSError):
             folder.rmdir()
