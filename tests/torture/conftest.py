@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+import docker
 import pytest
+
+from interlock.catalog import project as catalogs
+from interlock.engine.build.helper_images import ensure_helper
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions
+from tests.builders import ROOT
+from tests.integration.images import QUICK, Images
+from tests.integration.toys import make_toy_base
 
 COUNTS = ("tried", "survived", "lost")
 PROMISED = pytest.StashKey[dict[str, list[int]]]()
@@ -25,6 +33,16 @@ def pytest_runtest_makereport(
     if call.when == "call":
         item.stash[ENDED] = True
     return (yield)
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """What the commands use that are ended: made before, so that it is a command's own work that is ended."""
+    client, options = docker.from_env(), BuildOptions(ROOT, catalogs.cache_folder())
+    make_toy_base(client)
+    base = Images(client, catalogs.load(ROOT), options)[QUICK].base
+    assert base is not None
+    ensure_helper(client, ROOT, INSTRUMENTS, base)
 
 
 @pytest.fixture(autouse=True)

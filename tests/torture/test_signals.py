@@ -35,6 +35,7 @@ from tests.simulated import make_project
 from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, count, values_of
 from tests.torture.test_two_at_once import forget
 
+pytestmark = pytest.mark.usefixtures("built")
 TIMES = int(os.environ.get("INTERLOCK_TORTURE_SIGNALS", "10"))
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 PROMISE = "a command that a signal ends leaves nothing, and works again: {}"

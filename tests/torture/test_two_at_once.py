@@ -37,6 +37,7 @@ from tests.torture.experiments import (
     values_of,
 )
 
+pytestmark = pytest.mark.usefixtures("built")
 TWO = "two of a command at the same moment"
 CLOCK = "a clock that is moved changes no experiment"
 TRIES = max(1, int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12")) // 4)
