@@ -241,3 +241,19 @@ def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path
     with pytest.raises(StoreError, match="journal"):
         store.read_experiment(folder)
     assert path.is_file()
+
+
+@pytest.mark.parametrize("place", ["cells", "limits"])
+def test_a_journal_with_cells_of_another_workload_is_refused_and_nothing_is_written(tmp_path: Path, place: str) -> None:
+    folder = make_folder(tmp_path / "x")
+    write_blocks(folder, 2)
+    path = folder / store.JOURNAL_FILE
+    *lines, last, end = path.read_text().split("\n")
+    entry = json.loads(last)
+    entry[place] = [entry["cells"][0] | {"workload": "x"}]
+    path.write_text("\n".join([*lines, json.dumps(entry), end]))
+    before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    with pytest.raises(StoreError) as raised:
+        store.read_experiment(folder)
+    assert raised.value.file == str(path)
+    assert {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()} == before

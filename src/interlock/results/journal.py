@@ -188,6 +188,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
     # The last line is whole or empty: where the end came while it was written, its block was not complete.
     entries = [entry for line in lines[1:-1] if (entry := _parsed(line, Entry)) is not None]
     if begun is not None and entries and begun.experiment == sum_of(folder):
+        _check_workloads(folder, now, begun, entries)
         try:
             _write_cells(folder, now.host["folder"], begun.workload.name, entries)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # pyperf's, of a run
@@ -201,6 +202,19 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
         now = now.model_copy(update={"ended_by": ended_by})
     if now != before:
         store.write_json(folder / store.EXPERIMENT_FILE, now)
+
+
+def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[Entry]) -> None:
+    """StoreError, before anything is written, if cells are of another workload than the journal."""
+    name = begun.workload.name
+    named = {name, *(one.workload for entry in entries for one in (*entry.cells, *entry.limits))}
+    strange = named - {name} or named - {*before.settings.workloads}
+    if strange:
+        raise StoreError(
+            file=str(folder / store.JOURNAL_FILE),
+            found=f"has a cell of {min(strange)!r}, which is not the workload that it is of",
+            todo=REMOVE,
+        )
 
 
 def _parsed(line: bytes, model: type[Line]) -> Line | None:
