@@ -31,3 +31,14 @@ def test_each_decision_has_a_number_of_its_own() -> None:
     titles = {path.name: path.read_text().split(".")[0] for path in sorted((ROOT / "docs/decisions").glob("*.md"))}
     assert titles == {name: f"# {number}" for number, name in enumerate(titles, 1)}
     assert [name[:4] for name in titles] == [f"{number:04}" for number in range(1, len(titles) + 1)]
+
+
+def test_each_word_of_the_glossary_stands_once() -> None:
+    words = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    assert [word for word in words if words.count(word) > 1] == []
+
+
+def test_no_module_is_longer_than_the_rule_of_contributing() -> None:
+    (limit,) = re.findall(r"a module has one subject and at most (\d+) lines", (ROOT / "CONTRIBUTING.md").read_text())
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.glob("src/**/*.py")}
+    assert {name: count for name, count in lines.items() if count > int(limit)} == {}

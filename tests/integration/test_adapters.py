@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 
 import pyperf
@@ -44,7 +45,7 @@ def test_a_suite_s_tests_are_benchmarks_and_the_one_that_fails_says_why(measured
         found = measured.cell(variant, "suite")
         assert found.benchmarks["test_sum"].state is State.OK, found
         assert found.benchmarks["test_wrong"].state is State.FAILED
-        assert found.benchmarks["test_wrong"].reason == "'test_wrong' ended with exit code 1: assert 1 == 2"
+        assert re.search(r"'test_wrong'.*\b1: assert 1 == 2$", found.benchmarks["test_wrong"].reason)
         assert set(values(measured, variant, "suite")) == {"suite test_sum"}
 
 
@@ -52,7 +53,7 @@ def test_a_variant_without_pip_is_unsupported_where_packages_are_needed(measured
     for workload in ("perf-startup", "suite"):
         outcome = measured.cell(NO_THREADS, workload).outcome
         assert outcome.state is State.UNSUPPORTED
-        assert outcome.reason == f"{NO_THREADS} has no pip to install packages with"
+        assert re.search(rf"{re.escape(NO_THREADS)}.*\bpip\b", outcome.reason)
 
 
 def test_a_command_line_is_timed_after_its_set_up(measured: Measured) -> None:
@@ -63,14 +64,14 @@ def test_a_command_line_is_timed_after_its_set_up(measured: Measured) -> None:
 def test_output_that_is_cut_short_fails_with_what_is_missing(measured: Measured) -> None:
     outcome = measured.cell(PTH, "lines").benchmarks["cut-short"]
     assert outcome.state is State.FAILED
-    assert outcome.reason == "'cut-short' did not print 'half of it': its last line is 'half of'"
+    assert re.search("'cut-short'.*'half of it'.*'half of'$", outcome.reason)
 
 
 def test_a_program_that_is_not_there_fails_its_own_cells(measured: Measured) -> None:
     for variant in VARIANTS:
         outcome = measured.cell(variant, "absent").outcome
         assert outcome.state is State.FAILED
-        assert outcome.reason == "workloads/absent.toml, key 'program': workloads/absent.py does not exist"
+        assert re.search(r"^workloads/absent\.toml, key 'program': .*workloads/absent\.py\b", outcome.reason)
 
 
 def test_a_requirement_that_does_not_resolve_fails_its_benchmark_alone(measured: Measured) -> None:

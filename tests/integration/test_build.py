@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -184,7 +185,7 @@ def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project
     mirror = {"INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")}
     done = interlock(project, "build", "toy-liar", environment=mirror)
     assert done.returncode == 5
-    assert "variants/toy-liar.toml, key 'proof.gil': declared 'on', but the built image shows 'off'" in done.stderr
+    assert re.search(r"variants/toy-liar\.toml, key 'proof\.gil': .*'on'.*'off'", done.stderr)
     assert client.images.list(filters={"reference": "localhost/interlock/python:toy-liar-toys"}) == []
 
 

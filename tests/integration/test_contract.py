@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,11 +90,11 @@ def test_each_broken_promise_is_named_with_what_was_found_unless_it_is_declared(
     found = failed(findings)
     nobody = "as user 1000 on a read-only root"
     assert found.pop("headers").startswith(f"{nobody}: no /usr/local/include/python2.7/Python.h")
-    assert found.pop("ca-certificates").startswith("none where OpenSSL looks: ")
+    assert "/" in found.pop("ca-certificates"), "the places where OpenSSL looks"
+    assert re.search(r"\bAsia/Tokyo\b.*\b0\b.*\b9\b", found.pop("time-zones"))
     assert found == {
         "command-python": "no /usr/local/bin/python",
         "zlib": "ImportError: No module named zlib",
-        "time-zones": "with TZ=Asia/Tokyo the epoch is at 0 o'clock, not at 9",
         "no-build-tree": "1 found: /interlock",
         "no-static-libraries": "1 found: /usr/local/lib/engine/left.a",
         "no-compiler": "1 found: /usr/local/bin/x86_64-linux-gnu-gcc-14",

@@ -146,10 +146,8 @@ def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installe
 def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: packages.Installer) -> None:
     found = installer.ensure(built[NO_THREADS], ["six"])
     forget(client, found)
-    assert (found.outcome.state, found.outcome.reason) == (
-        State.UNSUPPORTED,
-        f"{NO_THREADS} has no pip to install packages with",
-    )
+    assert found.outcome.state is State.UNSUPPORTED
+    assert re.search(rf"{re.escape(NO_THREADS)}.*\bpip\b", found.outcome.reason)
 
 
 def test_a_volume_that_never_became_whole_is_filled(

@@ -286,7 +286,7 @@ def test_beside_a_tracer_that_uses_perfs_events_it_refuses_by_name(
     ) as tracer:
         assert tracer.stdout is not None
         assert tracer.stdout.readline() == "holding\n"
-        with pytest.raises(TracerError, match=rf"\(pid {tracer.pid}\) is tracing on this machine"):
+        with pytest.raises(TracerError, match=rf"\(pid {tracer.pid}\)"):
             count(client, instruments_image, cell, Method.BPF, "true")
         tracer.communicate("")
 

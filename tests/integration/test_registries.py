@@ -449,7 +449,7 @@ def test_an_image_that_is_not_what_the_variant_declares_is_refused(team: Team) -
     team.replace_there(tag, f"FROM {team.tag}\n")
     team.forget()
     said = team.fails(BUILD_FAILED, "pull", team.variant, "--registry", team.place)
-    assert "key 'proof.gil': declared 'on', but the built image shows 'off'" in said
+    assert re.search(r"key 'proof\.gil': .*'on'.*'off'", said)
     assert team.local_names() == set()
 
 
@@ -615,7 +615,7 @@ def test_a_base_that_was_made_here_goes_along_so_that_others_find_the_same_hashe
     assert client.images.get(local_tag(made_base)).tags == [local_tag(made_base)]
     other = f"FROM scratch\nLABEL {LABEL}={made_base.reference} other=1\n"
     client.images.build(fileobj=io.BytesIO(other.encode()), tag=local_tag(made_base), rm=True)
-    assert "is another machine's base" in push_base(client, built, place, lambda *_: None)
+    assert made_base.reference in push_base(client, built, place, lambda *_: None)
 
 
 def test_debians_registry_works_as_the_documentation_configures_it(team: Team, root: Path, tmp_path: Path) -> None:

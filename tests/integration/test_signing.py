@@ -19,7 +19,7 @@ from interlock.engine.registry.keys import read_public_key, read_signing_key
 from interlock.engine.registry.names import Registry as Named
 from interlock.engine.registry.provenance import BUILD_TYPE
 from interlock.engine.registry.signatures import ImageByDigest, is_signed, opened, sign
-from interlock.engine.registry.transfer import pull_base, push_base
+from interlock.engine.registry.transfer import UNSIGNED, pull_base, push_base
 from interlock.errors import SignatureError
 from interlock.results.experiments import BaseImage
 from tests.builders import make_built
@@ -128,7 +128,7 @@ def test_a_check_of_a_name_that_no_registry_has_finds_no_signature(
     team.must("swap", str(file), "--check")
     done = team.run("swap", str(file), "--check", "--key", ours[1])
     assert done.code == NOT_SIGNED
-    assert f"{team.tag} is in no registry" in done.err
+    assert f"{file}:1: {team.tag} " in done.err
 
 
 def test_an_index_is_signed_only_if_all_in_it_are(team: Team, ours: tuple[str, str]) -> None:
@@ -143,7 +143,7 @@ def test_an_index_is_signed_only_if_all_in_it_are(team: Team, ours: tuple[str, s
     index = index_of([mine, entry])
     team.api.put("team/python", f"{team.variant}-toys", index)
     public = read_public_key(Path(ours[1]))
-    assert "unchanged (a/b in it is not signed" in team.push("--key", ours[0])
+    assert UNSIGNED.format("a/b") in team.push("--key", ours[0])
     assert is_signed(place_of(team, mine["digest"]), public)
     assert not is_signed(place_of(team, index.digest), public)
     sign(place_of(team, other.digest), read_signing_key(Path(ours[0])))

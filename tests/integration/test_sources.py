@@ -153,7 +153,7 @@ def test_the_system_is_not_packed_and_the_row_says_so(client: Any, project: Path
     add(project, "toy-system", '[prefix]\nplaces = ["/usr"]\n')
     (image,) = build(client, project, "toy-system")
     assert image.outcome.state is State.UNAVAILABLE
-    assert "/usr is the system's own folder" in image.outcome.reason
+    assert image.outcome.reason.startswith("/usr ")
 
 
 def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_another(
@@ -164,7 +164,7 @@ def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_a
     add(project, "toy-present", source("toy.tgz", toy(tmp_path / "mirror")), base=TOYS)
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
-    assert absent.outcome.reason == "not installed on this machine: $NOWHERE/x, ~/no/such/folder"
+    assert absent.outcome.reason.endswith(": $NOWHERE/x, ~/no/such/folder")
     assert present.outcome.state is State.OK, present.outcome.reason
 
 
@@ -348,8 +348,8 @@ def test_debians_own_sqv_takes_the_authors_signature_of_the_very_file_and_no_oth
         "unsigned author: 0",
     ], output
     assert lines[0] == f"interlock: signature of good.tgz by {fingerprint} from file:///signed/good.tgz.asc"
-    assert lines[2].startswith("interlock: tried file:///signed/good.tgz.asc: the signature is not by stranger.asc: ")
-    assert "interlock: signature of unsigned.tgz not checked: no place has it" in lines
+    assert re.match(r"interlock: tried file:///signed/good\.tgz\.asc: .*\bstranger\.asc: ", lines[2])
+    assert [line for line in lines if line.startswith("interlock: signature of unsigned.tgz ") and " by " not in line]
 
 
 def run_with(client: Any, image_id: str, files: dict[str, bytes], script: str) -> str:

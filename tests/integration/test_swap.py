@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -126,7 +127,7 @@ def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, im
     assert file.read_text() == DOCKERFILE
     code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write", "--local", "--try")
     assert code == 0
-    assert f"{image.tag} is in no registry" in err
+    assert re.search(rf":\d+: {re.escape(image.tag)} ", err)
     assert "ended with 0: its last lines: (42, (2, 7))" in err
     assert output_of(client, tmp_path) == "(42, (2, 7))"
     assert run(file, "--check", "--to", NO_THREADS)[0] == 0
@@ -198,7 +199,7 @@ def test_without_paths_the_swapped_file_builds_and_does_not_run(
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE.replace('"python2.6"', '"python"'))
     _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
-    assert "python2.6 -> python2.7 (stays without --paths)" in err
+    assert re.search(r"python2\.6 -> python2\.7 .*--paths", err)
     with pytest.raises(Exception, match="No module named mod"):
         output_of(client, tmp_path)
 
@@ -268,7 +269,7 @@ def test_a_digest_that_no_registry_answers_for_is_told(
         registry.stop()
         _, out, err = run(file, "--to", NO_THREADS)
         assert f"+FROM {name}@sha256:" in out
-        assert f"builds on other machines may not find {name.rsplit(':', 1)[0]}@sha256:" in err
+        assert f"{name.rsplit(':', 1)[0]}@sha256:" in err
     finally:
         remove(client, [name, *digests_below(client, registry.address, image)])
 

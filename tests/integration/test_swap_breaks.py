@@ -59,13 +59,13 @@ def test_what_is_compiled_for_one_python_does_not_load_in_another(
     before = file.read_text()
     code, _, err = run(file, "--to", FREE_THREADED, "--write", "--local")
     assert code == 0
-    assert "does not load in python3.13" in warned(err, line)
+    assert "python3.13" in warned(err, line)
     assert f"--stage {both}" in warned(err, line)
     with pytest.raises(Exception, match=r"cannot import name .*_lsprof"):
         output_of(client, tmp_path, image.tag, *STAYING)
     code, _, err = run(file, "--to", FREE_THREADED, "--stage", both, "--write", "--local")
     assert code == 0
-    assert "does not load in python3.13" not in err
+    assert not [said for said in err.splitlines() if said.startswith("breaks")]
     assert "/app/fast/_lsprof.cpython-313t" in output_of(client, tmp_path, image.tag, *STAYING)
     assert run(file, "--revert", "--write")[0] == 0
     assert file.read_text() == before

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
-from interlock.engine.build.builds import verify
+from interlock.engine.build.builds import AGAIN, verify
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State
@@ -27,7 +27,7 @@ def test_a_build_that_depends_on_the_time_is_named_with_its_file(
     with pytest.raises(BuildError, match=r" local/share/mood\. ") as caught:
         verify(client, known, "toy-moody", options, lambda _, step: said.append(step))
     assert caught.value.file.endswith("toy-moody.toml")
-    assert "compiling the interpreter" in said, "it was not taken from the engine's cache"
+    assert "compiling the interpreter" in said[said.index(AGAIN) :], "it was not taken from the engine's cache"
     client.images.remove(known.variants["toy-moody"].image_tag("standard"), force=True)
 
 
@@ -37,7 +37,7 @@ def test_what_is_not_compiled_here_is_not_built_twice(client: Any, project: Path
     options = BuildOptions(project, tmp_path / "cache")
     image = verify(client, catalogs.load(project), "toy-nowhere", options, lambda _, step: said.append(step))
     assert image.outcome.state is State.UNAVAILABLE
-    assert "building it again from nothing" not in said
+    assert AGAIN not in said
 
 
 def test_what_is_not_built_from_source_is_not_verified_and_is_said_to_be(
@@ -47,4 +47,4 @@ def test_what_is_not_built_from_source_is_not_verified_and_is_said_to_be(
     image = verify(client, catalog, "debian-3.13", options, lambda _, step: said.append(step))
     assert image.outcome.state is State.OK
     assert said[-1].startswith("not verified: ")
-    assert "building it again from nothing" not in said
+    assert AGAIN not in said

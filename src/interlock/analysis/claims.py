@@ -48,7 +48,7 @@ class ClaimVerdict(StrEnum):
 
     @property
     def contradicts(self) -> bool:
-        """Whether the experiment shows something else than the published effect, stronger or weaker."""
+        """Return whether the experiment shows something else than the published effect, stronger or weaker."""
         return self in {ClaimVerdict.NO_EFFECT, ClaimVerdict.OPPOSITE}
 
 

@@ -45,7 +45,7 @@ class DetailFigure:
 
     @property
     def error(self) -> float | None:
-        """The standard error of the figure, as a share of it; None of one process."""
+        """Return the standard error of the figure as a share of it; None if there is one process."""
         return relative_error(self.processes)
 
     @property

@@ -140,7 +140,7 @@ class Levels:
 
     @cached_property
     def _inverse(self) -> Floats:
-        """The pseudo-inverse of the normal equations of rows and rounds."""
+        """Return the pseudo-inverse of the normal equations of rows and rounds."""
         rows, rounds = self.weight.shape
         normal = np.zeros((rows + rounds, rows + rounds))
         normal[:rows, :rows], normal[rows:, rows:] = np.diag(self.weight.sum(1)), np.diag(self.weight.sum(0))

@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 
     @property
     def differs(self) -> bool:
-        """Whether a difference is shown."""
+        """Return whether a difference is shown."""
         return self in {Verdict.SLOWER, Verdict.FASTER}
 
 
@@ -178,7 +178,7 @@ def open_labels(
 
 
 def _is_near(found: Comparison, reach: float) -> bool:
-    """Whether it may be decided within the reach; after few rounds the estimate itself may be off by its error."""
+    """Return whether it may be decided within the reach; after few rounds the estimate may be off by its error."""
     return found.verdict is Verdict.UNDECIDED and (found.fewest_more_rounds or 0) <= reach
 
 

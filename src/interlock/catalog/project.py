@@ -55,7 +55,7 @@ def check_consistency(catalog: Catalog) -> None:
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
-    """Limits and twins are stored under these names, where variants and their modes are."""
+    """Raise CatalogError for a variant or a condition with the name under which limits or twins are stored."""
     if LIMIT in catalog.variants:
         raise CatalogError(
             file=f"variants/{LIMIT}.toml", key="name", found=f"'{LIMIT}' is reserved", todo="Rename the file."
@@ -126,7 +126,7 @@ def _check_tags(catalog: Catalog) -> None:
 
 
 def _check_sums(catalog: Catalog) -> None:
-    """A file name has one SHA-256, whichever variants use it: a slip in one of several copies is caught."""
+    """Require one SHA-256 for each file name, whichever variants use it: a slip in one of several copies is caught."""
     seen: dict[str, tuple[str, str]] = {}
     for variant in catalog.variants.values():
         for part in variant.downloads:
@@ -141,7 +141,7 @@ def _check_sums(catalog: Catalog) -> None:
 
 
 def _check_modes(catalog: Catalog) -> None:
-    """The name after a variant's name and a plus means one thing: a mode, a condition or the twin."""
+    """Require that the name after a variant's name and a plus means one thing: a mode, a condition or the twin."""
     for variant in catalog.variants.values():
         for mode in variant.modes:
             if mode.name in (TWIN, *catalog.conditions):
@@ -438,7 +438,7 @@ class ProjectPaths:
 
     @property
     def is_clone(self) -> bool:
-        """Whether the project's files are the user's to change."""
+        """Return whether the project's files are the user's to change."""
         return self.home is None
 
     @property

@@ -421,7 +421,7 @@ class WorkloadFile(Data):
 
     @property
     def is_adapted(self) -> bool:
-        """Whether its program is a user's own, which speaks another tool's protocol."""
+        """Return whether its program is a user's own, which speaks another tool's protocol."""
         return self.kind in ADAPTED
 
     def program_of(self, benchmark: Benchmark) -> str | None:
@@ -438,7 +438,7 @@ class WorkloadFile(Data):
 
     @property
     def curves(self) -> dict[str, list[tuple[int, Benchmark]]]:
-        """The benchmarks that are one curve each, by its name: number of workers and benchmark, fewest first."""
+        """Return the benchmarks of each curve by its name: number of workers and benchmark, fewest first."""
         found: dict[str, list[tuple[int, Benchmark]]] = {}
         for benchmark in self.benchmarks:
             if benchmark.scaling:

@@ -183,7 +183,7 @@ class BuildProgress:
             self._show(now)
 
     def _is_news(self, step: str, now: float) -> bool:
-        """How far a download is, is told now and then."""
+        """Return whether a step is printed now: how far a download is, is printed now and then only."""
         if not AMOUNT.search(step):
             return True
         if now - self._amount_s < LOG_EVERY_S:

@@ -6,26 +6,21 @@ import difflib
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from interlock.catalog import project
-from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.types import MOUNT, split_label
-from interlock.catalog.variants import Mode
-from interlock.cli.images import build_line, build_options
+from interlock.catalog.project import ProjectPaths
 from interlock.cli.options import Json, Key, PlainConsole, Profile
+from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
+from interlock.engine.registry.api import Api, registry_digest
 from interlock.engine.registry.keys import PublicKey, read_public_key
 from interlock.engine.registry.names import HUB, Registry, find_tagged
 from interlock.engine.registry.signatures import ImageByDigest, require_signed
 from interlock.errors import (
-    BuildError,
     EngineError,
     RegistryError,
     SignatureError,
@@ -33,7 +28,6 @@ from interlock.errors import (
     SwapError,
     UsageError,
     missing_option,
-    nearest,
 )
 from interlock.results.experiments import Built, Outcome, State
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
@@ -41,7 +35,7 @@ from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import Plan, PlannedFile, plan, remove_temporaries
-from interlock.swap.image_names import ImageLine, NewImage, is_local, new_image, parse_name
+from interlock.swap.image_names import ImageLine, NewImage, is_local, parse_name
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
 from interlock.untrusted import printable, printable_name
@@ -109,7 +103,7 @@ def swap_command(
     elif check_only:
         _check(place, to, stage, profile, read_public_key(key) if key else None)
     else:
-        image, caveats = _resolve(str(to), profile)
+        image, caveats = resolve(str(to), profile)
 
         def swapped(path: Path, text: str) -> PlannedFile:
             made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)
@@ -295,114 +289,9 @@ def _print_caveat(one: Caveat, where: str) -> None:
     notes.print(said, soft_wrap=not notes.is_terminal)
 
 
-@dataclass(frozen=True)
-class _Target:
-    """The variant, mode and profile that --to and --profile name."""
-
-    known: Catalog
-    project_paths: ProjectPaths
-    name: str
-    mode: Mode | None
-    profile: str
-
-    @property
-    def tag(self) -> str:
-        return self.known.variants[self.name].image_tag(self.profile)
-
-
-def _target(to: str, wanted: str | None) -> _Target:
-    project_paths = ProjectPaths.find()
-    known = project.load(project_paths.root)
-    name, mode_name = split_label(to)
-    if name not in known.variants:
-        raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))
-    variant = known.variants[name]
-    profile = variant.profile_for(wanted)
-    modes = {mode.name: mode for mode in variant.modes}
-    if mode_name is not None and mode_name not in modes:
-        raise UsageError(key="--to", found=f"{name} has no mode '{mode_name}'", todo=nearest(mode_name, modes))
-    if profile not in variant.profiles:
-        raise BuildError(key=name, found=f"has no profile '{profile}'", todo=f"Leave out --profile {profile}.")
-    return _Target(known, project_paths, name, modes.get(mode_name or ""), profile)
-
-
-def _resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
-    """Return the image to swap in, with its digest where it is known, and caveats."""
-    target = _target(to, profile)
-    built, caveats = _built(target)
-    reference = built.reference if built else target.tag
-    mode = [Caveat(0, text) for text in _of_mode(target.mode)]
-    variants = target.known.variants
-    platforms = _platforms(built) if built else []
-    image = new_image(variants[target.name], target.profile, reference, variants.values(), platforms)
-    return image, [*mode, *caveats]
-
-
-def _platforms(built: Built) -> list[str]:
-    """Return what the image is for, as linux/arm64: all of a registry's index, or what this engine has."""
-    client = connect().client
-    if not built.digest:
-        return [_platform_name(client.images.get(built.tag).attrs)]
-    name = parse_name(built.digest)
-    try:
-        found = read_tag(Api(client, Registry(name.registry or HUB[0], "")), name.repository, name.digest)
-    except RegistryError:  # said elsewhere
-        return []
-    return [_platform_name(one["platform"]) for one in found.entries if one.get("platform")] if found else []
-
-
-def _platform_name(attributes: Mapping[str, Any]) -> str:
-    return platform_text(platform_of(attributes)).removesuffix("/v8")
-
-
-def _of_mode(mode: Mode | None) -> list[str]:
-    """Return what the user has to set for a mode, which no image contains."""
-    if mode is None:
-        return []
-    if any(MOUNT in value for value in mode.environment.values()):
-        return [f"mode {mode.name} needs a library that only the measuring instruments have"]
-    environment = [f"ENV {name}={value}" for name, value in mode.environment.items()]
-    options = [f"the interpreter started with {' '.join(mode.options)}"] if mode.options else []
-    return [f"the image does not set mode {mode.name}: add {' and '.join([*environment, *options])}"]
-
-
-def _built(target: _Target) -> tuple[Built | None, list[Caveat]]:
-    """Return the variant's image in this engine, or None and why its digest is unknown."""
-    try:
-        containers = connect()
-    except EngineError as error:
-        return None, [
-            Caveat(0, f"{error.found}: whether {target.tag} is built, and its digest, are unknown", Weight.KNOW)
-        ]
-    outcome = Outcome(state=State.OK)
-    named = Built(variant=target.name, profile=target.profile, outcome=outcome, tag=target.tag)
-    here = find_tagged(containers.client, named)
-    release = target.profile == "release"
-    if here is None:
-        standard = target.known.variants[target.name].image_tag("standard")
-        studied = named.model_copy(update={"profile": "standard", "tag": standard})
-        other = "; its standard build is here: --profile standard" if find_tagged(containers.client, studied) else ""
-        return None, [Caveat(0, f"the image is not built here: `{build_line(named)}`{other}", Weight.KNOW)]
-    (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
-    caveats = []
-    if current.outcome.state is not State.OK:
-        caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `{build_line(named)}`")
-    if here.digest is not None:
-        caveats += _why_others_may_not_find(containers, here.digest)
-    return here, [Caveat(0, text) for text in caveats]
-
-
-def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]:
-    try:
-        found = registry_digest(containers.client, digest)
-    except RegistryError as error:
-        return [f"{error.found}: builds on other machines may not find {digest}"]
-    return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
-
-
 def _check(place: Path, to: str | None, stage: str | None, profile: str | None, key: PublicKey | None) -> None:
     """Print every line whose image is not the expected one, or not signed by the key; SwapError if there is one."""
-    expected = _target(to, profile).tag if to else None
+    expected = target_of(to, profile).tag if to else None
     found: dict[Path, Sequence[ImageLine]] = {}
     swapped: dict[Path, set[int]] = {}
 

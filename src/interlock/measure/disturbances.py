@@ -109,7 +109,7 @@ def _pairs(text: str) -> dict[str, int]:
 
 
 def _is_number(word: str) -> bool:
-    """Whether it is a number as kernels print them; what is another one is unknown, and ends no experiment."""
+    """Return whether it is a number as kernels print them; anything else counts as unknown and ends no experiment."""
     return word.isascii() and word.isdecimal() and len(word) <= 20
 
 
@@ -252,7 +252,7 @@ def _stolen(before: Sample, after: Sample) -> str:
 
 
 def _throttled(before: Sample, after: Sample) -> str:
-    """Each CPU of a package counts the package's events: the highest count is the true one."""
+    """Return the warning if a package throttled itself: each of its CPUs counts all events, so the highest counts."""
     then, now = before.throttles or {}, after.throttles or {}
     events = max((now[path] - then[path] for path in then.keys() & now.keys()), default=0)
     if events <= 0:

@@ -51,7 +51,7 @@ def count_instructions(session: Session, benchmark: Benchmark, cell: Cell, probe
 
 
 def _by_counter(session: Session, benchmark: Benchmark, cell: Cell) -> Instructions:
-    """The container has no seccomp profile, because the engine's default one blocks perf_event_open."""
+    """Count in a container without a seccomp profile, because the engine's default one blocks perf_event_open."""
     surroundings = cell.subject.surroundings.model_copy(update={"seccomp": "unconfined"})
     unconfined = cell.subject.model_copy(update={"surroundings": surroundings})
     counting = Cell(unconfined, open_sandbox(session, unconfined))

@@ -42,6 +42,7 @@ MAX_BLOCKS = 40
 # A line of blocks spans at least this, so that noise does not look like a change.
 MIN_SPAN = math.log(1.2)
 RATIOS_ONLY = "compared are ratios to each experiment's own baseline, never times"
+TOO_FEW = "too few to tell"  # experiments in a series
 LEGENDS = {
     "changes": (
         "before, after: time per unit of work divided by the baseline's in the same experiment [95 % interval]; "
@@ -247,7 +248,7 @@ def _series_section(table: HistoryTable, found: History) -> Section:
             ratio_text(series.points[0].ratio),
             ratio_text(series.points[-1].ratio),
             ", ".join(f"{change.ratio:.3f}x since {series.experiments[change.at].name}" for change in series.changes)
-            or ("no change" if len(series.points) >= SHORTEST_INTERVAL else "too few to tell"),
+            or ("no change" if len(series.points) >= SHORTEST_INTERVAL else TOO_FEW),
         )
         for series in table.series
     ]

@@ -320,7 +320,7 @@ class TrialSettings(Data):
 
     @property
     def looks(self) -> bool:
-        """Whether the rounds of a candidate went on until it was decided."""
+        """Return whether the rounds of a candidate went on until it was decided."""
         return self.rounds_limit is not None and self.half_width is None
 
 

@@ -224,7 +224,7 @@ class Settings(Data):
 
     @property
     def looks(self) -> bool:
-        """Whether the rounds of a row went on until it was decided."""
+        """Return whether the rounds of a row went on until it was decided."""
         return self.rounds_limit is not None and self.half_width is None
 
 
@@ -313,7 +313,7 @@ class ProgramOutput(Data):
 
     @model_validator(mode="after")
     def _work_takes_time(self) -> ProgramOutput:
-        """Without loops (a traced set-up) nothing is timed; with loops a value of 0 s is a broken clock."""
+        """Require a time above 0 s, unless there are no loops (a traced set-up): 0 s is a broken clock."""
         if self.unsupported is None and self.loops > 0:
             if not self.calibration and not self.values:
                 raise ValueError("neither values nor a calibration")

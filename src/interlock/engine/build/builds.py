@@ -60,6 +60,7 @@ from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome
 # Two stages that all variants share: built once before the variants are built side by side.
 SHARED_STAGES = ("toolchain", "runtime")
 NOT_BUILT = "not built, or built from an older file"
+AGAIN = "building it again from nothing"
 Planned = TypeVar("Planned", bound=Plan)
 
 
@@ -395,7 +396,7 @@ def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOpti
         on_step(name, "not verified: not built from source")
         return built
     again = replace(options, rebuild=str(time.time_ns()))
-    on_step(name, "building it again from nothing")
+    on_step(name, AGAIN)
     plan = ImageBuilder(client, catalog, again, on_step).plan(variant)
     _compare(client, plan, built.image_id, build_image(client, plan, again, make_jobs(), on_step), INTERPRETER)
     kept = id_of_tag(client, symbols_tag(name, plan.profile))

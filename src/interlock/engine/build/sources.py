@@ -233,7 +233,7 @@ def _add_file(tar: tarfile.TarFile, prefix: Path, path: Path) -> None:
 
 
 def _moved(data: bytes, prefix: Path) -> bytes:
-    """A script's first line names its interpreter where the image has it."""
+    """Return a script whose first line names the interpreter where the image has it."""
     if not data.startswith(SCRIPT):
         return data
     line, newline, rest = data.partition(b"\n")

@@ -196,7 +196,7 @@ def _name_of(words: list[str]) -> str:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except GONE:

@@ -29,7 +29,7 @@ SWITCHED = "(GIL) has been enabled to load module '"
 
 
 def gil():
-    """None where the interpreter has no such question."""
+    """Return `on` or `off`; None where the interpreter cannot be asked."""
     ask = getattr(sys, "_is_gil_enabled", None)
     if ask is not None:
         return "on" if ask() else "off"
@@ -38,7 +38,7 @@ def gil():
 
 
 def watch(switchers):
-    """Appends each extension module that switches the GIL on: as CPython names it, or by looking before and after.
+    """Append each extension module that switches the GIL on: as CPython names it, or by looking before and after.
 
     A package may silence warnings; and while a module of the old kind is being made, the GIL is on for a moment, so that
     a look after each of those that it imports meanwhile tells nothing. Neither of the two would do alone.
@@ -66,7 +66,7 @@ def watch(switchers):
 
 
 def import_here(names):
-    """Prints what happens to each module, before and after; the process may not survive it."""
+    """Import each module and print a JSON line about it at once, because the process may not survive the next one."""
     report = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     here = os.path.dirname(os.path.abspath(__file__))
@@ -92,13 +92,14 @@ def import_here(names):
 
 
 def become(user):
+    """Give up root for good: take this number as group and user id."""
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)
 
 
 def run(names, deadline_s, user):
-    """What the process told of its modules, and how it ended: empty if as it should."""
+    """Import the modules in a process of their own as this user; return its lines, and how it failed (empty if it did not)."""
     environment = dict(os.environ, HOME="/tmp", PYTHONDONTWRITEBYTECODE="1")
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -127,16 +128,18 @@ def run(names, deadline_s, user):
 
 
 def lines_of(file):
+    """Return the lines of an open file from its beginning, each with its end."""
     file.seek(0)
     return file.read().decode("utf-8", "replace").splitlines(True)
 
 
 def how(code):
+    """Return how a process ended that did not end with 0, from its exit code (negative for a signal)."""
     return "ended with exit code %d" % code if code > 0 else "ended by %s" % signal.Signals(-code).name
 
 
 def do(job, user):
-    """One line for each module of the job, in its order."""
+    """Print one line for each module of the job, in its order, within its deadline (in seconds)."""
     left, end = list(job["modules"]), time.time() + job["deadline_s"]
     while left and (left == job["modules"] or time.time() < end):
         answers, ended = run(left, max(end - time.time(), 1), user)
@@ -149,7 +152,7 @@ def do(job, user):
 
 
 def read(folder, name):
-    """Empty if there is no such file."""
+    """Return the text of a file; empty if it cannot be read."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -158,6 +161,7 @@ def read(folder, name):
 
 
 def list_packages():
+    """Print a JSON line for each package that has a dist-info folder on sys.path."""
     # Not above: a module that is imported here is not new to the modules that are tried.
     import csv
     import email.parser

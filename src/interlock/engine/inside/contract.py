@@ -23,7 +23,7 @@ BUILD_TREES = ("/build", "/stage", "/interlock", "/usr/src/python")
 
 
 def say(name, found):
-    """Unbuffered: what was said stays said if a later check takes the interpreter down."""
+    """Print one line without buffering, so that it is out if a later check crashes the interpreter."""
     line = "%s=%s\n" % (name, " ".join(found.split()))
     if not isinstance(line, type(DATA)):
         line = line.encode("utf-8", "backslashreplace")
@@ -31,7 +31,10 @@ def say(name, found):
 
 
 def module(*names):
-    """The first of these that there is, or why not the first. No import statements: a name may come after 2.5."""
+    """Import and return the first of these modules that exists; raise the first one's ImportError if none does.
+
+    Import statements would not do, because a name may be newer than 2.5.
+    """
     errors = []
     for name in names:
         try:
@@ -43,12 +46,13 @@ def module(*names):
 
 
 def need(condition, otherwise):
+    """Raise AssertionError with what was found, unless the condition holds."""
     if not condition:
         raise AssertionError(otherwise)
 
 
 def run(*argv):
-    """What the program printed; an error unless it ended well."""
+    """Run a program and return what it printed; AssertionError if its exit code is not 0."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.communicate()[0].decode("utf-8", "replace").strip()
     last = (output.splitlines() or ["no output"])[-1]
@@ -58,7 +62,7 @@ def run(*argv):
 
 
 def script(*lines):
-    """What these lines print in an interpreter of their own."""
+    """Run these lines in an interpreter of their own and return what they printed."""
     return run(sys.executable, "-c", "\n".join(lines))
 
 
@@ -69,20 +73,23 @@ def write(path, text):
 
 
 def none_of(paths):
-    """Nothing may be there; the first three that are."""
+    """Require that none of these paths exists; the error names the first three."""
     paths = sorted(paths)
     need(not paths, "%d found: %s" % (len(paths), " ".join(paths[:3])))
 
 
 def none_missing(paths):
+    """Require that this list of missing paths is empty."""
     need(not paths, "no %s" % ", no ".join(paths))
 
 
 def files_below(*folders):
+    """Return the paths of all files below these folders."""
     return [os.path.join(place, file) for folder in folders for place, _, files in os.walk(folder) for file in files]
 
 
 def compresses(name):
+    """Return a check that this module restores what it compressed."""
     def check():
         codec = module(name)
         need(codec.decompress(codec.compress(DATA)) == DATA, "other data come back")
@@ -106,7 +113,7 @@ def secure_sockets():
 
 
 def ca_certificates():
-    """OpenSSL looks into its folder only when it meets a certificate, so its files are loaded here one by one."""
+    """Load authorities from where OpenSSL looks, file by file: it opens its folder only when it meets a certificate."""
     tls = module("ssl")
     paths = tls.get_default_verify_paths()
     context = tls.create_default_context()
@@ -119,7 +126,7 @@ def ca_certificates():
 
 
 def ctypes():
-    """A call of the C library, and one that it makes back, for which libffi needs memory that it may execute."""
+    """Call the C library, and let it call back, for which libffi needs memory that it may execute."""
     types = module("ctypes")
     libc = types.CDLL(None)
     need(libc.getpid() == os.getpid(), "getpid() answers otherwise")
@@ -143,6 +150,7 @@ def curses():
 
 
 def database(*names):
+    """Return a check that the first of these dbm modules stores a key."""
     def check():
         library = module(*names)
         folder = tempfile.mkdtemp()
@@ -158,7 +166,7 @@ def database(*names):
 
 
 def hashlib():
-    """By OpenSSL: without it the standard library's own, slower code answers for the common names and nobody notices."""
+    """Hash by OpenSSL itself: without it the standard library's slower code serves the common names, and nobody notices."""
     digest = module("_hashlib").openssl_sha256("abc".encode("ascii")).hexdigest()
     need(digest.startswith("ba7816bf"), "another digest: %s" % digest)
 
@@ -220,7 +228,7 @@ def site_packages():
 
 
 def headers():
-    """Where the interpreter tells compilers to look."""
+    """Require the headers where the interpreter tells compilers to look."""
     folder = module("sysconfig", "distutils.sysconfig").get_config_var("INCLUDEPY")
     paths = ["%s/%s" % (folder, name) for name in ("Python.h", "pyconfig.h")]
     none_missing([path for path in paths if not os.path.isfile(path)])
@@ -232,7 +240,7 @@ def libpython():
 
 
 def command(arguments, answer, *names):
-    """Each of these is in /usr/local/bin and answers."""
+    """Return a check that each of these programs is in /usr/local/bin and prints the answer."""
 
     def check():
         paths = ["%s/bin/%s" % (PREFIX, name) for name in names]
@@ -245,7 +253,7 @@ def command(arguments, answer, *names):
 
 
 def pip():
-    """Installs a wheel of its own making, so that it needs no network."""
+    """Install a wheel that is made here, so that no network is needed."""
     folder = tempfile.mkdtemp()
     try:
         wheel, target = os.path.join(folder, "agreed-1.0-py2.py3-none-any.whl"), os.path.join(folder, "target")
@@ -278,7 +286,7 @@ def venv():
 
 
 def byte_code():
-    """Written beside the source, as Dockerfiles have it done after an installation."""
+    """Compile a module beside its source, as Dockerfiles do after an installation."""
     folder = tempfile.mkdtemp()
     try:
         write(os.path.join(folder, "agreed.py"), "ANSWER = 42\n")
@@ -289,6 +297,7 @@ def byte_code():
 
 
 def importable(name):
+    """Return a check that a fresh interpreter imports this module."""
     def check():
         script("import %s" % name)
 

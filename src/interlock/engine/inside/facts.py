@@ -13,11 +13,12 @@ except ImportError:  # before 2.7
 
 
 def say(key, value):
+    """Print one line for the reader."""
     sys.stdout.write("%s=%s\n" % (key, str(value).replace("\n", " ")))
 
 
 def thread_error():
-    """Empty if a thread really ran; otherwise what the interpreter answered."""
+    """Return an empty string if a thread really ran, otherwise the interpreter's error."""
     ran = []
     try:
         import threading
@@ -34,7 +35,7 @@ def thread_error():
 
 
 def has_pth():
-    """From pyconfig.h, which Debian's interpreter and PyPy do not bring along."""
+    """Return whether pyconfig.h says that threads are GNU pth's; False without one, as in Debian and PyPy."""
     try:
         header = open(get_config_h_filename())
     except OSError:
@@ -46,13 +47,14 @@ def has_pth():
 
 
 def gil():
-    """PEP 703's own question first; the nogil-3.9 fork answers by a flag."""
+    """Return `on` or `off`: by PEP 703's own function, or by the flag of the nogil-3.9 fork."""
     if hasattr(sys, "_is_gil_enabled"):
         return (sys._is_gil_enabled() and "on") or "off"
     return (getattr(sys.flags, "nogil", 0) and "off") or "on"
 
 
 def thread_flavour(error):
+    """Return the kind of threads of this interpreter; `error` is what thread_error() returned."""
     if error:
         return "none"
     if get_config_var("Py_GIL_DISABLED") or hasattr(sys.flags, "nogil"):
@@ -61,7 +63,7 @@ def thread_flavour(error):
 
 
 def loaded_libraries():
-    """The libraries that `ldd` names for the interpreter's binary."""
+    """Return the file names of the libraries that `ldd` prints for the interpreter's binary."""
     pipe = os.popen("ldd '%s'" % os.path.realpath(sys.executable))
     try:
         return [os.path.basename(line.split()[0]) for line in pipe if line.split()]
@@ -70,7 +72,7 @@ def loaded_libraries():
 
 
 def optimisation():
-    """The -O level that counts: the last one on the compiler's command line."""
+    """Return the -O option that takes effect, the last one among CC and CFLAGS; `unknown` if there is none."""
     words = ("%s %s" % (get_config_var("CC"), get_config_var("CFLAGS"))).split()
     levels = [word for word in words if word.startswith("-O")]
     return (levels and levels[-1]) or "unknown"

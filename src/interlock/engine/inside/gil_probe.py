@@ -13,6 +13,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def watch(is_enabled):
+    """Write this process's line now, and again after each audit event that shows a change; errors are swallowed."""
     state = {"pid": 0, "start": is_enabled(), "now": is_enabled(), "module": "", "busy": False}
 
     def write():
@@ -43,7 +44,7 @@ def watch(is_enabled):
 
 
 def run_the_images_own():
-    """The sitecustomize that this one stands before, if there is one."""
+    """Run the image's own sitecustomize, which this one hides, if there is one."""
     for folder in sys.path:
         path = os.path.join(folder, "sitecustomize.py")
         if os.path.isfile(path) and os.path.realpath(path) != os.path.realpath(__file__):

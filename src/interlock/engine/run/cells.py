@@ -121,7 +121,7 @@ def start_server(
 
 
 def _serves(container: Container) -> bool:
-    """Whether the server's files are ready; False too if its container has ended."""
+    """Return whether the server's files are ready; False too if its container has ended."""
     try:
         return bool(container.exec_run(["test", "-f", f"{SERVER_FILES}/manifest"]).exit_code == 0)
     except APIError:

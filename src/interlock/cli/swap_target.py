@@ -1,0 +1,126 @@
+"""The image that `swap` puts in: the variant, mode and profile that are meant, and what the engine has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.catalog import project
+from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.types import MOUNT, split_label
+from interlock.catalog.variants import Mode
+from interlock.cli.images import build_line, build_options
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
+from interlock.engine.registry.names import HUB, Registry, find_tagged
+from interlock.errors import BuildError, EngineError, RegistryError, UsageError, nearest
+from interlock.results.experiments import Built, Outcome, State
+from interlock.swap.caveats import Caveat, Weight
+from interlock.swap.image_names import NewImage, new_image, parse_name
+
+
+@dataclass(frozen=True)
+class Target:
+    """The variant, mode and profile that --to and --profile name."""
+
+    known: Catalog
+    project_paths: ProjectPaths
+    name: str
+    mode: Mode | None
+    profile: str
+
+    @property
+    def tag(self) -> str:
+        return self.known.variants[self.name].image_tag(self.profile)
+
+
+def target_of(to: str, wanted: str | None) -> Target:
+    """Return the variant of --to in the profile of --profile; UsageError or BuildError for one that there is not."""
+    project_paths = ProjectPaths.find()
+    known = project.load(project_paths.root)
+    name, mode_name = split_label(to)
+    if name not in known.variants:
+        raise UsageError(key="--to", found=f"there is no variant '{name}'", todo=nearest(name, known.variants))
+    variant = known.variants[name]
+    profile = variant.profile_for(wanted)
+    modes = {mode.name: mode for mode in variant.modes}
+    if mode_name is not None and mode_name not in modes:
+        raise UsageError(key="--to", found=f"{name} has no mode '{mode_name}'", todo=nearest(mode_name, modes))
+    if profile not in variant.profiles:
+        raise BuildError(key=name, found=f"has no profile '{profile}'", todo=f"Leave out --profile {profile}.")
+    return Target(known, project_paths, name, modes.get(mode_name or ""), profile)
+
+
+def resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
+    """Return the image to swap in, with its digest where it is known, and caveats."""
+    target = target_of(to, profile)
+    built, caveats = _built(target)
+    reference = built.reference if built else target.tag
+    mode = [Caveat(0, text) for text in _of_mode(target.mode)]
+    variants = target.known.variants
+    platforms = _platforms(built) if built else []
+    image = new_image(variants[target.name], target.profile, reference, variants.values(), platforms)
+    return image, [*mode, *caveats]
+
+
+def _platforms(built: Built) -> list[str]:
+    """Return what the image is for, as linux/arm64: all of a registry's index, or what this engine has."""
+    client = connect().client
+    if not built.digest:
+        return [_platform_name(client.images.get(built.tag).attrs)]
+    name = parse_name(built.digest)
+    try:
+        found = read_tag(Api(client, Registry(name.registry or HUB[0], "")), name.repository, name.digest)
+    except RegistryError:  # said elsewhere
+        return []
+    return [_platform_name(one["platform"]) for one in found.entries if one.get("platform")] if found else []
+
+
+def _platform_name(attributes: Mapping[str, Any]) -> str:
+    return platform_text(platform_of(attributes)).removesuffix("/v8")
+
+
+def _of_mode(mode: Mode | None) -> list[str]:
+    """Return what the user has to set for a mode, which no image contains."""
+    if mode is None:
+        return []
+    if any(MOUNT in value for value in mode.environment.values()):
+        return [f"mode {mode.name} needs a library that only the measuring instruments have"]
+    environment = [f"ENV {name}={value}" for name, value in mode.environment.items()]
+    options = [f"the interpreter started with {' '.join(mode.options)}"] if mode.options else []
+    return [f"the image does not set mode {mode.name}: add {' and '.join([*environment, *options])}"]
+
+
+def _built(target: Target) -> tuple[Built | None, list[Caveat]]:
+    """Return the variant's image in this engine, or None and why its digest is unknown."""
+    try:
+        containers = connect()
+    except EngineError as error:
+        return None, [
+            Caveat(0, f"{error.found}: whether {target.tag} is built, and its digest, are unknown", Weight.KNOW)
+        ]
+    outcome = Outcome(state=State.OK)
+    named = Built(variant=target.name, profile=target.profile, outcome=outcome, tag=target.tag)
+    here = find_tagged(containers.client, named)
+    release = target.profile == "release"
+    if here is None:
+        standard = target.known.variants[target.name].image_tag("standard")
+        studied = named.model_copy(update={"profile": "standard", "tag": standard})
+        other = "; its standard build is here: --profile standard" if find_tagged(containers.client, studied) else ""
+        return None, [Caveat(0, f"the image is not built here: `{build_line(named)}`{other}", Weight.KNOW)]
+    (current,) = containers.look_up(target.known, [target.name], build_options(target.project_paths, release))
+    caveats = []
+    if current.outcome.state is not State.OK:
+        caveats.append(f"{target.tag} here is older than variants/{target.name}.toml: `{build_line(named)}`")
+    if here.digest is not None:
+        caveats += _why_others_may_not_find(containers, here.digest)
+    return here, [Caveat(0, text) for text in caveats]
+
+
+def _why_others_may_not_find(containers: DockerEngine, digest: str) -> list[str]:
+    try:
+        found = registry_digest(containers.client, digest)
+    except RegistryError as error:
+        return [f"{error.found}: builds on other machines may not find {digest}"]
+    return [] if found else [f"its registry does not have {digest}: builds on other machines will not find it"]
