@@ -16,9 +16,12 @@ from interlock.cli.main import EXTRA_OF, app
 from interlock.errors import (
     EXTRAS,
     CatalogError,
+    ClaimError,
     InterlockError,
     LazyModule,
     MissingExtraError,
+    RegistryError,
+    RequirementsError,
     StoreError,
     UsageError,
     did_you_mean,
@@ -70,6 +73,9 @@ def test_a_name_that_is_like_none_gets_no_question() -> None:
     [
         (CatalogError(file="variants/a.toml", key="tag", found="x", todo="y"), "variants/a.toml, key 'tag': "),
         (StoreError(file="a.json", found="x", todo="y"), "a.json: "),
+        (RequirementsError(file="r.txt", key="line 3", found="x", todo="y"), "r.txt, line 3: "),
+        (ClaimError(file="results/a", key="no-calls", found="x", todo="y"), "results/a, no-calls: "),
+        (RegistryError(key="example.org:5000", found="x", todo="y"), "example.org:5000: "),
         (UsageError(key="--to", found="x", todo="y"), "--to: "),
         (missing_option("--to", "y"), ""),
         (UsageError(found="x", todo="y"), ""),

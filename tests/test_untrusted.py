@@ -135,7 +135,7 @@ def test_a_console_prints_no_escape_and_reads_no_markup(terminal: bool) -> None:
 
 def test_an_error_has_no_control_character_wherever_it_is_written() -> None:
     error = WorkloadError(key="a\x1b[31m", found="it said \x1b]0;x\x07no", todo="Look.\r\n")
-    assert [error.key, error.found, str(error)] == ["a", "it said no", "key 'a': it said no. Look.\n"]
+    assert [error.key, error.found, str(error)] == ["a", "it said no", "a: it said no. Look.\n"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 20_000, '{"a":' * 20_000, "9" * 5000, b"\xff"])

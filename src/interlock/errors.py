@@ -17,6 +17,8 @@ FEW = 12
 LONGEST_QUOTE = 1000
 # Of each part of an error: what was found may be a name of 80,000 characters.
 LONGEST_PART = 6000
+# Files whose entries are keys. What stands in a folder, or is about no file, is named as it is.
+WITH_KEYS = (".toml", ".yml", ".yaml", ".json")
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
@@ -65,7 +67,7 @@ def shortened(text: str, longest: int = LONGEST_PART) -> str:
 
 
 class InterlockError(Exception):
-    """Something that the user can fix: the file and the key or option, what was found there, and what to do."""
+    """Something that the user can fix: the file and its key, or the option or name, what was found, and what to do."""
 
     exit_code = 1
 
@@ -75,10 +77,15 @@ class InterlockError(Exception):
         super().__init__(f"{where + ': ' if where else ''}{self.found.rstrip('.')}.{self.todo and ' '}{self.todo}")
 
     def _key_in_words(self) -> str:
-        """Return "key 'tag'" or '--to'; nothing where `found` names the option: 'missing option --to'."""
+        """Return "key 'tag'" or 'line 3' of a file, else the option or the name of what the error is about.
+
+        Nothing where there is none, or where `found` names the option: 'missing option --to'.
+        """
+        if not self.key:
+            return ""
         if self.key.startswith("-"):
             return "" if self.found.startswith(f"missing option {self.key}") else self.key
-        return f"key '{self.key}'" if self.key else ""
+        return f"key '{self.key}'" if self.file.endswith(WITH_KEYS) and not self.key.startswith("line ") else self.key
 
     def with_todo(self, more: str) -> Self:
         """Return the same error with a further sentence of what to do."""

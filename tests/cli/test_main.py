@@ -116,6 +116,30 @@ def test_a_shell_completes_commands_and_the_options_of_one() -> None:
 
     assert complete("interlock com").split() == ["compare"]
     assert "--times" in complete("interlock compare --t").split()
+    assert complete("interlock build --engine p").split() == ["podman"]
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "meant"),
+    [
+        (["doctor", "--engine", "dokcer"], "--engine", "'docker'?"),
+        (["pick", "--profile", "releas"], "--profile", "'release'?"),
+    ],
+)
+def test_a_slip_in_an_option_of_few_words_is_answered_with_the_one_that_was_meant(
+    run: Run, words: list[str], option: str, meant: str
+) -> None:
+    code, said = run(*words)
+    assert code == 2
+    assert said.startswith(f"error: {option}: ")
+    assert meant in said
+
+
+def test_a_wrong_engine_in_the_environment_names_the_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_ENGINE", "dokcer")
+    code, said = run("doctor")
+    assert code == 2
+    assert "INTERLOCK_ENGINE" in said
 
 
 @pytest.mark.parametrize(
@@ -127,6 +151,7 @@ def test_a_shell_completes_commands_and_the_options_of_one() -> None:
         (["audit", "--json"], "UsageError", 2),
         (["compare", "--json"], "UsageError", 2),
         (["history", "--no-such-option", "--json"], "UsageError", 2),
+        (["doctor", "--engine", "dokcer", "--json"], "UsageError", 2),
     ],
 )
 def test_with_json_an_error_is_json_on_standard_error(run: Run, words: list[str], kind: str, exit_code: int) -> None:
@@ -323,7 +348,7 @@ def test_the_reason_why_no_engine_answers_is_the_systems_own_words(run: Run) -> 
 
 def test_a_matrix_without_an_engine_ends_as_a_build_without_one_does(run: Run) -> None:
     code, said = run("matrix", "--variants", "cpython-3.13")
-    assert said.startswith("error: key 'engine': ")
+    assert said.startswith("error: engine: ")
     assert code == 4
 
 
@@ -404,7 +429,7 @@ def test_a_gate_that_is_contradicted_ends_with_1_and_its_name_also_outside_a_pro
     monkeypatch.chdir("/")
     code, said = run("claims", str(folder), "--claims", str(gate))
     assert code == 1
-    assert said.startswith(f"error: {folder}, key 'no-calls': ")
+    assert said.startswith(f"error: {folder}, no-calls: ")
     assert "opposite" in said
 
 

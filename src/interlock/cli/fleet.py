@@ -229,8 +229,7 @@ def _no_host(hosts: Inventory, run: Run, orphans: Sequence[Shard]) -> FleetError
     ]
     return FleetError(
         file=str(hosts.path),
-        key=", ".join(shard.title for shard in orphans),
-        found=f"no host can measure it ({'; '.join(reasons)})",
+        found=f"no host can measure {', '.join(shard.title for shard in orphans)} ({'; '.join(reasons)})",
         todo="Make the hosts reachable or correct their kind, then run the command again.",
     )  # fmt: skip
 

@@ -37,10 +37,31 @@ class ProfileName(StrEnum):
     STANDARD = "standard"
 
 
+def _one_of(kind: type[StrEnum], noun: str, variable: str = "") -> Callable[[str], StrEnum]:
+    """Return the parser of an option that takes one of few names; UsageError has the nearest one."""
+
+    def parse(text: str) -> StrEnum:
+        if text not in list(kind):
+            source = f" (set by {variable})" if variable and os.environ.get(variable) == text else ""
+            raise UsageError(key=f"--{noun}", found=f"there is no {noun} '{text}'{source}", todo=nearest(text, kind))
+        return kind(text)
+
+    return parse
+
+
+def _metavar(kind: type[StrEnum]) -> str:
+    return f"<{'|'.join(kind)}>"
+
+
+ENGINE = "INTERLOCK_ENGINE"
 Engine = Annotated[
     EngineName | None,
     typer.Option(
-        envvar="INTERLOCK_ENGINE",
+        "--engine",
+        parser=_one_of(EngineName, "engine", ENGINE),
+        metavar=_metavar(EngineName),
+        autocompletion=lambda: list(EngineName),
+        envvar=ENGINE,
         help="Engine to build and measure with (default: Docker, else Podman, else host: no containers).",
     ),
 ]
@@ -65,6 +86,9 @@ Profile = Annotated[
     ProfileName | None,
     typer.Option(
         "--profile",
+        parser=_one_of(ProfileName, "profile"),
+        metavar=_metavar(ProfileName),
+        autocompletion=lambda: list(ProfileName),
         help="Builds to use: release (PGO and LTO; the default where a variant has it) or standard, for studying.",
     ),
 ]

@@ -388,7 +388,7 @@ def experiments_in(folder: Path) -> list[Path]:
         raise StoreError(
             file=str(folder),
             found="no experiment is recorded here" if folder.is_dir() else "there is no such folder",
-            todo="Name a folder with an experiment.json, or a folder of such folders.",
+            todo="Name a folder with an experiment.json, or a folder of such folders; `interlock matrix` makes one.",
         )
     return found
 
