@@ -25,7 +25,7 @@ from interlock.fleet.record import (
     read_record,
     take_in_results,
 )
-from interlock.fleet.running import Limits, Run, RunSettings
+from interlock.fleet.running import FleetRun, Limits, RunSettings
 from interlock.measure import experiment
 from tests.builders import ROOT, make_experiment, make_settings, make_workload
 
@@ -67,7 +67,7 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
-def run_of(project: Path, folder: Path, size: int) -> Run:
+def run_of(project: Path, folder: Path, size: int) -> FleetRun:
     """Return a fleet of so many hosts, each with one workload, as its folder has it, or a new one."""
     listed = _inventory(project, folder, size)
     names = [f"workload-{number}" for number in range(size)]
@@ -112,7 +112,7 @@ def run_of(project: Path, folder: Path, size: int) -> Run:
         take_in=take_in,
         print_line=lambda _: None,
     )
-    return Run(settings, record)
+    return FleetRun(settings, record)
 
 
 def _inventory(project: Path, folder: Path, size: int) -> ansible.Inventory:

@@ -54,10 +54,10 @@ def test_a_workload_takes_what_its_cells_took_in_the_latest_experiment_that_reco
 
 
 def test_a_budget_ends_what_would_take_longer_or_is_unknown() -> None:
-    known = durations.Estimate("measuring", 900, ("a",))
+    known = durations.DurationEstimate("measuring", 900, ("a",))
     assert known.within(720).words == "measuring at most 12 min"
     assert known.within(None) == known.within(1000) == known
-    assert durations.Estimate("measuring", 0, (), ("locks",)).within(720).words == "measuring at most 12 min"
+    assert durations.DurationEstimate("measuring", 0, (), ("locks",)).within(720).words == "measuring at most 12 min"
 
 
 def test_an_experiment_from_before_times_were_recorded_says_nothing() -> None:

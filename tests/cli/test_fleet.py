@@ -17,7 +17,7 @@ from interlock.engine.registry import archives
 from interlock.fleet import ansible
 from interlock.fleet.ansible import Call, Inventory, PlaybookResult
 from interlock.fleet.record import Ending, FleetRecord, Kind, read_record, write_record
-from interlock.fleet.running import Run
+from interlock.fleet.running import FleetRun
 from interlock.measure import experiment
 from interlock.results.experiments import Built, EngineName, Outcome, State
 from tests.builders import make_settings
@@ -65,11 +65,11 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 @pytest.fixture
 def ordered(
     monkeypatch: pytest.MonkeyPatch, project: Path, tmp_path: Path, registry: list[str | None]
-) -> list[tuple[Run, fleet.FleetBuilds]]:
+) -> list[tuple[FleetRun, fleet.FleetBuilds]]:
     """The runs that would have been carried out, whose records are written."""
-    found: list[tuple[Run, fleet.FleetBuilds]] = []
+    found: list[tuple[FleetRun, fleet.FleetBuilds]] = []
 
-    def measure(run: Run, supplied: fleet.FleetBuilds) -> None:
+    def measure(run: FleetRun, supplied: fleet.FleetBuilds) -> None:
         write_record(run.settings.folder, run.record)
         found.append((run, supplied))
 
@@ -91,7 +91,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 def test_without_containers_the_controller_builds_nothing_and_asks_no_engine(
-    monkeypatch: pytest.MonkeyPatch, engines: Asked, ordered: list[tuple[Run, fleet.FleetBuilds]]
+    monkeypatch: pytest.MonkeyPatch, engines: Asked, ordered: list[tuple[FleetRun, fleet.FleetBuilds]]
 ) -> None:
     assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS, "--engine", "host", "--release") == 0
     ((run, supplied),) = ordered
@@ -107,7 +107,7 @@ def test_without_containers_the_controller_builds_nothing_and_asks_no_engine(
 def test_without_containers_no_registry_is_asked(
     monkeypatch: pytest.MonkeyPatch,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     registry: list[str | None],
 ) -> None:
     registry[0] = "registry.example.org/team"
@@ -117,7 +117,7 @@ def test_without_containers_no_registry_is_asked(
 
 
 def test_what_needs_containers_is_not_built_on_the_hosts_but_still_measured_as_unavailable(
-    monkeypatch: pytest.MonkeyPatch, engines: Asked, ordered: list[tuple[Run, fleet.FleetBuilds]]
+    monkeypatch: pytest.MonkeyPatch, engines: Asked, ordered: list[tuple[FleetRun, fleet.FleetBuilds]]
 ) -> None:
     assert call(monkeypatch, "--variants", f"official-3.13,{QUICKEST}", *OPTIONS, "--engine", "host") == 0
     ((run, supplied),) = ordered
@@ -132,7 +132,7 @@ def test_conditions_are_of_containers(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
 ) -> None:
     words = ["--variants", QUICKEST, *OPTIONS, "--conditions", "seccomp-unconfined", "--engine", "host"]
     assert call(monkeypatch, *words) == 2
@@ -152,7 +152,7 @@ def test_conditions_are_of_containers(
 def test_images_are_built_and_packed_by_the_engine_that_was_named_and_the_hosts_are_told(
     monkeypatch: pytest.MonkeyPatch,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     options: list[str],
     client: str,
     variable: str,
@@ -180,7 +180,7 @@ def test_images_are_built_and_packed_by_the_engine_that_was_named_and_the_hosts_
 def test_images_of_a_registry_are_pulled_by_the_engine_that_was_named(
     monkeypatch: pytest.MonkeyPatch,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     registry: list[str | None],
 ) -> None:
     registry[0] = "registry.example.org/team"
@@ -201,7 +201,7 @@ def key(tmp_path: Path) -> Path:
 def test_the_hosts_pull_what_the_key_has_signed(
     monkeypatch: pytest.MonkeyPatch,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     registry: list[str | None],
     key: Path,
 ) -> None:
@@ -223,7 +223,7 @@ def test_the_hosts_pull_what_the_key_has_signed(
 def test_a_key_that_nothing_is_held_to_or_that_is_none_is_refused_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     registry: list[str | None],
     key: Path,
     place: str | None,
@@ -241,7 +241,7 @@ def test_a_key_that_nothing_is_held_to_or_that_is_none_is_refused_before_anythin
 def test_the_command_that_repeats_a_fleet_names_the_engine_if_one_was_named(
     monkeypatch: pytest.MonkeyPatch,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     options: list[str],
     named: bool,
 ) -> None:
@@ -280,7 +280,7 @@ def test_a_resumed_fleet_goes_on_with_the_engine_with_which_it_began(
     monkeypatch: pytest.MonkeyPatch,
     project: Path,
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     again: list[str],
 ) -> None:
     begun(EngineName.HOST, project)
@@ -301,7 +301,7 @@ def test_another_engine_than_the_fleet_began_with_is_refused(
     project: Path,
     capfd: pytest.CaptureFixture[str],
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
     engine: EngineName | None,
     wanted: str,
     began: str,
@@ -314,7 +314,7 @@ def test_another_engine_than_the_fleet_began_with_is_refused(
 
 
 def test_a_record_of_before_there_were_engines_to_choose_means_docker(
-    monkeypatch: pytest.MonkeyPatch, project: Path, engines: Asked, ordered: list[tuple[Run, fleet.FleetBuilds]]
+    monkeypatch: pytest.MonkeyPatch, project: Path, engines: Asked, ordered: list[tuple[FleetRun, fleet.FleetBuilds]]
 ) -> None:
     begun(None, project)
     path = project / "results/2026-11-21-a/fleet.json"
@@ -332,7 +332,7 @@ def test_a_fleet_without_containers_is_not_resumed_on_another_build(
     project: Path,
     capfd: pytest.CaptureFixture[str],
     engines: Asked,
-    ordered: list[tuple[Run, fleet.FleetBuilds]],
+    ordered: list[tuple[FleetRun, fleet.FleetBuilds]],
 ) -> None:
     begun(EngineName.HOST, project, images={QUICKEST: "another hash"})
     assert call(monkeypatch, "--resume", "2026-11-21-a") == 2

@@ -17,7 +17,7 @@ from interlock.fleet.record import FleetRecord, HostRecord, Kind
 from interlock.results import journal, packed, store
 from interlock.results.answers import Candidate
 from interlock.results.experiments import CellResult, Experiment
-from interlock.results.journal import Entry, JournalHeader
+from interlock.results.journal import JournalEntry, JournalHeader
 from tests.builders import make_cell, make_experiment, make_profile, make_workload
 from tests.fleet.test_record import record
 from tests.results.writer import begun, entry_of, run_of
@@ -69,7 +69,7 @@ def test_a_label_of_a_journal_names_no_file_elsewhere(name: str, key: str, folde
         make_cell,
         lambda name: make_cell("a", mode=name),
         lambda name: make_cell("a", name),
-        lambda name: Entry.model_validate({**entry_of(1, 1).model_dump(), "runs": {name: {}}}),
+        lambda name: JournalEntry.model_validate({**entry_of(1, 1).model_dump(), "runs": {name: {}}}),
         make_candidate,
         lambda name: record(name, 1, started="2026-11-21T06:00:00+00:00"),
         lambda name: record("a", 1, hosts={name: HostRecord(kind=Kind(name="k", cpu="", cores=1, kernel=""))}),
@@ -79,7 +79,7 @@ def test_a_label_of_a_journal_names_no_file_elsewhere(name: str, key: str, folde
     ids=["experiment", "variant", "mode", "workload", "journal", "candidate", "fleet", "host", "shard", "its host"],
 )
 def test_a_name_that_a_path_is_made_of_is_one_name(
-    name: str, make: Callable[[str], Experiment | CellResult | Entry | Candidate | FleetRecord]
+    name: str, make: Callable[[str], Experiment | CellResult | JournalEntry | Candidate | FleetRecord]
 ) -> None:
     with pytest.raises(ValidationError):
         make(name)

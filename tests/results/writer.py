@@ -10,7 +10,7 @@ from pathlib import Path
 
 from interlock.results import store
 from interlock.results.experiments import Experiment, Outcome, State, Times
-from interlock.results.journal import KILLED, Entry, Journal, RunData
+from interlock.results.journal import KILLED, Journal, JournalEntry, RunData
 from interlock.results.store import read_runs
 from tests.builders import OK, make_cell, make_experiment, make_settings, make_workload
 
@@ -40,8 +40,8 @@ def run_of(block: int, label: str, workload: str = "locks") -> RunData:
     return RunData(values=[value_of(block, label)], metadata=metadata)
 
 
-def entry_of(first: int, block: int) -> Entry:
-    return Entry(
+def entry_of(first: int, block: int) -> JournalEntry:
+    return JournalEntry(
         runs={label: {"uncontended": [run_of(block, label)]} for label in LABELS},
         cells=[make_cell(label, "locks", OK, benchmarks={"uncontended": OK}) for label in LABELS],
         order=[list(LABELS)] * (block - first + 1),

@@ -12,7 +12,7 @@ import pytest
 from interlock.measure.ending import Ending, exit_code_of
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure
 from interlock.trial import rounds
-from interlock.trial.rounds import CandidateRuns, Checks, Entry, TrialResources, python_path
+from interlock.trial.rounds import CandidateRuns, Checks, TrialResources, TriedCandidate, python_path
 from tests.trials import make_candidate, make_trial_settings
 
 
@@ -28,11 +28,11 @@ def run_rounds(monkeypatch: pytest.MonkeyPatch, labels: list[str], ending: Endin
     """The candidates after their rounds, each run of which takes its seconds, give or take a tenth."""
     rng = random.Random(7)
 
-    def measure(_: CandidateRuns, entry: Entry) -> None:
+    def measure(_: CandidateRuns, entry: TriedCandidate) -> None:
         entry.add({Figure.LOAD_S: SECONDS[entry.label] * rng.gauss(1, 0.1)})
 
     monkeypatch.setattr(CandidateRuns, "measure", measure)
-    entries = [Entry(make_candidate(label)) for label in (OWN, OWN_TWIN, *labels)]
+    entries = [TriedCandidate(make_candidate(label)) for label in (OWN, OWN_TWIN, *labels)]
     nothing: Any = None
     settings = make_trial_settings(rounds=3, rounds_limit=20)
     resources = TrialResources(nothing, Checks(), settings, lambda _: None, ending=ending)
@@ -62,7 +62,7 @@ def test_a_signal_ends_the_rounds_with_the_figures_until_then(
     rng = random.Random(7)
     runs = 0
 
-    def measure(_: CandidateRuns, entry: Entry) -> None:
+    def measure(_: CandidateRuns, entry: TriedCandidate) -> None:
         nonlocal runs
         runs += 1
         if runs == 8:
@@ -70,7 +70,7 @@ def test_a_signal_ends_the_rounds_with_the_figures_until_then(
         entry.add({Figure.LOAD_S: rng.gauss(1, 0.1)})
 
     monkeypatch.setattr(CandidateRuns, "measure", measure)
-    entries = [Entry(make_candidate(label)) for label in (OWN, OWN_TWIN, "near")]
+    entries = [TriedCandidate(make_candidate(label)) for label in (OWN, OWN_TWIN, "near")]
     nothing: Any = None
     ending = Ending()
     settings = make_trial_settings(rounds=3, rounds_limit=20)

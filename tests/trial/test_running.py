@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from interlock.results.answers import OWN, OWN_TWIN, Figure
 from interlock.trial import rounds
-from interlock.trial.rounds import CandidateRuns, Checks, Entry, TrialResources
+from interlock.trial.rounds import CandidateRuns, Checks, TriedCandidate, TrialResources
 from tests.trial.test_running import journal_in
 from tests.trials import make_candidate, make_trial_settings
 
@@ -49,7 +49,7 @@ from types import SimpleNamespace
 services = SimpleNamespace(workspace=SimpleNamespace(is_elsewhere=False), loader=SimpleNamespace(id=""))
 settings = make_trial_settings(rounds=10_000, profiled=False)
 resources = TrialResources(services, Checks(), settings, lambda _: None, on_block=journal_in(Path(sys.argv[1])).add)
-rounds.measure_rounds(resources, [Entry(make_candidate(label)) for label in (OWN, OWN_TWIN, "cpython-3.14")])
+rounds.measure_rounds(resources, [TriedCandidate(make_candidate(label)) for label in (OWN, OWN_TWIN, "cpython-3.14")])
 """
 
 

@@ -9,7 +9,7 @@ from interlock.results.experiments import BuildRecord, Experiment, duration_text
 
 
 @dataclass(frozen=True)
-class Estimate:
+class DurationEstimate:
     """Seconds that something takes in all, the records that say so, and the names that no record has."""
 
     what: str
@@ -18,7 +18,7 @@ class Estimate:
     unknown: tuple[str, ...] = ()
     budget_s: float | None = None  # which it does not exceed
 
-    def within(self, budget_s: float | None) -> Estimate:
+    def within(self, budget_s: float | None) -> DurationEstimate:
         """Return what it takes where a budget ends it."""
         ends_it = budget_s is not None and (self.unknown or self.seconds > budget_s)
         return replace(self, budget_s=budget_s if ends_it else None)
@@ -34,7 +34,7 @@ class Estimate:
         return f"{self.what}{known}{unknown}" if known or unknown else f"{self.what} nothing"
 
 
-def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: BuildRecord | None) -> Estimate:
+def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: BuildRecord | None) -> DurationEstimate:
     """Return how long these variants take to build, side by side as in the record.
 
     A variant takes what its last build on this machine did (`usual_s`), else what the record says.
@@ -47,10 +47,12 @@ def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: Bui
         sources.append(record.name)
     total_s = factor * sum(seconds for seconds in known_s.values() if seconds is not None)
     unknown = tuple(name for name, seconds in known_s.items() if seconds is None)
-    return Estimate("building", total_s, tuple(sources), unknown)
+    return DurationEstimate("building", total_s, tuple(sources), unknown)
 
 
-def of_measuring(workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool) -> Estimate:
+def of_measuring(
+    workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool
+) -> DurationEstimate:
     """Return how long these workloads take with this many cells each, with profiles and all that comes before.
 
     A workload's cell takes what it did in the latest experiment that recorded it and was as quick. Experiments from
@@ -63,7 +65,9 @@ def of_measuring(workloads: Sequence[str], cells: int, experiments: Sequence[Exp
     taken = {name: latest[name] for name in workloads if name in latest}
     total_s = sum(cells * _cell_s(one, name) for name, one in taken.items())
     sources = dict.fromkeys(one.name for one in taken.values())
-    return Estimate("measuring", total_s, tuple(sources), tuple(name for name in workloads if name not in taken))
+    return DurationEstimate(
+        "measuring", total_s, tuple(sources), tuple(name for name in workloads if name not in taken)
+    )
 
 
 def _cell_s(experiment: Experiment, workload: str) -> float:

@@ -68,7 +68,7 @@ def place_of(site: Site, *, qualified: bool = True) -> str:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ComparedSite:
     """A place in two interpreters; a cost is None where it has no calls."""
 
     place: str
@@ -88,11 +88,11 @@ class Difference:
         return abs((self.after.ns if self.after else 0) - (self.before.ns if self.before else 0))
 
 
-def differences(before: LockSites, after: LockSites) -> list[Difference]:
+def differences(before: LockSites, after: LockSites) -> list[ComparedSite]:
     """Return all places of both, those whose time changed most first."""
     qualified = has_qualified_names(before) and has_qualified_names(after)
     first, second = (costs_by(found, lambda site: place_of(site, qualified=qualified)) for found in (before, after))
-    found = [Difference(place, first.get(place), second.get(place)) for place in {**first, **second}]
+    found = [ComparedSite(place, first.get(place), second.get(place)) for place in {**first, **second}]
     return sorted(found, key=lambda one: -one.changed_ns)
 
 

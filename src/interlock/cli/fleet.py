@@ -41,7 +41,7 @@ from interlock.fleet.record import (
     read_record,
     take_in_results,
 )
-from interlock.fleet.running import Limits, Run, RunSettings
+from interlock.fleet.running import FleetRun, Limits, RunSettings
 from interlock.measure import experiment
 from interlock.report import comparisons
 from interlock.report import experiment as report
@@ -163,7 +163,7 @@ def fleet_command(
     folder = into / (resume or before.name) if before else store.new_experiment(into, datetime.date.today().isoformat())
     record = _record(before, folder.name, into, request, builds, hosts, known, each)
     variables = _variables(paths, record, hosts, limits, builds)
-    _measure(Run(_run_settings(paths, folder, hosts, record, limits, variables), record), builds)
+    _measure(FleetRun(_run_settings(paths, folder, hosts, record, limits, variables), record), builds)
 
 
 def _require_pulled(hosts: Inventory, engine: EngineName | None) -> None:
@@ -207,7 +207,7 @@ def _show_plan(
     with tempfile.TemporaryDirectory(prefix="interlock-plan-") as folder:
         record = _record(before, "plan", results, request, builds, hosts, known, each)
         variables = {"interlock_version": "plan", **builds.engine_variable()}
-        run = Run(_run_settings(paths, Path(folder), hosts, record, limits, variables), record)
+        run = FleetRun(_run_settings(paths, Path(folder), hosts, record, limits, variables), record)
         run.examine_hosts()
         _print_plan(run)
         orphans = run.unplanned()
@@ -215,12 +215,12 @@ def _show_plan(
             raise _no_host(hosts, run, orphans)
 
 
-def _print_plan(run: Run) -> None:
+def _print_plan(run: FleetRun) -> None:
     for line in dispatch.plan_lines(run.plan(), run.kinds):
         console.print(Text(f"plan    {line}"), soft_wrap=True)
 
 
-def _no_host(hosts: Inventory, run: Run, orphans: Sequence[Shard]) -> FleetError:
+def _no_host(hosts: Inventory, run: FleetRun, orphans: Sequence[Shard]) -> FleetError:
     """Return the error for workloads that no host can measure, with the reason of each host that is left out."""
     reasons = [
         f"{name}: {host.refused or host.given_up}"
@@ -336,7 +336,7 @@ def _matrix_options(settings: Settings, workload: str, repeat: Callable[[Setting
     return words[words.index("--") + 1 :]
 
 
-def _measure(run: Run, builds: FleetBuilds) -> None:
+def _measure(run: FleetRun, builds: FleetBuilds) -> None:
     """Examine the hosts, send them what they measure, let them measure, and report; FleetError if none takes part."""
     run.examine_hosts()
     _print_plan(run)

@@ -34,7 +34,7 @@ from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, S
 from interlock.swap import files
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SWAP_COMMENT
-from interlock.swap.files import Plan, PlannedFile, plan, remove_temporaries
+from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
 from interlock.swap.image_names import ImageLine, NewImage, is_local, parse_name
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
@@ -109,7 +109,7 @@ def swap_command(
             made = files.swapped_file(printable_name(path), text, image, stage, paths=paths)
             return PlannedFile(path, text, made.text, made.warnings, made.paths)
 
-        def ready(made: Plan) -> list[Caveat]:
+        def ready(made: SwapPlan) -> list[Caveat]:
             of_all = _caveats_of_all(made, caveats)
             _print_caveats(made, of_all)
             if write and not local and not image.pinned:
@@ -175,7 +175,9 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
         )
 
 
-def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], Sequence[Caveat]], then: str = "") -> None:
+def _apply(
+    place: Path, made: SwapPlan, write: bool, ready: Callable[[SwapPlan], Sequence[Caveat]], then: str = ""
+) -> None:
     """Show the diff of all files, then what `ready` says, and write them with --write; `then` is how it goes on.
 
     `ready` returns what is to know of the change as a whole.
@@ -204,7 +206,7 @@ def _apply(place: Path, made: Plan, write: bool, ready: Callable[[Plan], Sequenc
         notes.print(Text(f"{printable_name(place)}: {what}."), soft_wrap=True)
 
 
-def _try(made: Plan) -> None:
+def _try(made: SwapPlan) -> None:
     """Build and start each Dockerfile as it would be written; an InterlockError ends the command before it is."""
     containers = connect()
     cache = ProjectPaths.find().cache
@@ -266,12 +268,12 @@ def _caveat_data(one: Caveat) -> SwapCaveat:
     return SwapCaveat(line=one.line, weight=one.weight, text=one.text)
 
 
-def _caveats_of_all(made: Plan, caveats: Sequence[Caveat]) -> list[Caveat]:
+def _caveats_of_all(made: SwapPlan, caveats: Sequence[Caveat]) -> list[Caveat]:
     """Return what is to know of the swap as a whole, the heaviest first."""
     return list(by_weight([*caveats, *(one for file in made.files for one in file.warnings if not one.line)]))
 
 
-def _print_caveats(made: Plan, of_all: Sequence[Caveat]) -> None:
+def _print_caveats(made: SwapPlan, of_all: Sequence[Caveat]) -> None:
     """Print what each file's change may break, and then once what is to know of all of them."""
     for file in made.files:
         for one in by_weight(one for one in file.warnings if one.line):

@@ -55,7 +55,7 @@ class RunSettings:
 
 
 @dataclass
-class Run:
+class FleetRun:
     """One execution of a fleet: its settings, its record as it grows, and an event that ends it."""
 
     settings: RunSettings

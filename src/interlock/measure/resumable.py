@@ -15,7 +15,7 @@ from interlock.measure.processes import OK, worst_outcome
 from interlock.measure.rounds import RoundOrder, TimeUsed
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State, Subject, Times
-from interlock.results.journal import Entry, Journal, RunData
+from interlock.results.journal import Journal, JournalEntry, RunData
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 from interlock.results.store import read_runs, write_runs
 
@@ -53,7 +53,7 @@ class Recorder:
         if self.journal is None:
             return
         cells, limits = ([result_so_far(self.session, one) for one in some] for some in (self.cells, self.limits))
-        entry = Entry(
+        entry = JournalEntry(
             runs=runs,
             profiles=profiles,
             cells=cells,

@@ -39,7 +39,7 @@ MARK = "*"
 
 
 @dataclass(frozen=True)
-class Difference:
+class ComparedRow:
     """A row of a benchmark and how it compares with the baseline."""
 
     benchmark: str  # workload / benchmark
@@ -63,12 +63,12 @@ class Opening:
     def source(self) -> str:
         return provenance(self.pick, compared=False) if self.pick else ""
 
-    def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[Difference]:
+    def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are faster or slower, the largest change first."""
         found = _rows(tables, self._is_among(aside), lambda verdict: verdict.differs)
         return sorted(found, key=lambda one: -abs(one.comparison.ratio.log))
 
-    def undecided(self, tables: Iterable[Table], *, aside: bool = False) -> list[Difference]:
+    def undecided(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are undecided, those that need the fewest more rounds first."""
         found = _rows(tables, self._is_among(aside), lambda verdict: verdict is Verdict.UNDECIDED)
         return sorted(found, key=lambda one: one.comparison.more_rounds or math.inf)
@@ -80,9 +80,11 @@ class Opening:
 NOT_KNOWN = Opening(None, frozenset())
 
 
-def _rows(tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]) -> list[Difference]:
+def _rows(
+    tables: Iterable[Table], shown: Callable[[str], bool], wanted: Callable[[Verdict], bool]
+) -> list[ComparedRow]:
     return [
-        Difference(
+        ComparedRow(
             f"{table.workload.name} / {table.benchmark.name}", row.label, row.to_baseline, bool(row.built_otherwise)
         )
         for table in tables
@@ -141,7 +143,7 @@ def _pick(experiment: Experiment, values: Values, catalog: Catalog, today: datet
 CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"
 
 
-def differences_section(title: str, rows: Sequence[Difference], baseline: str) -> Section:
+def differences_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
     """Return rows as a table: benchmark, variant, ratio with its interval, and verdict or what it would take."""
     last = "it would take" if title == OPEN else "verdict"
     columns = ("benchmark", "variant", f"time, {baseline} is 1 [95 %]", last)
@@ -152,11 +154,11 @@ def differences_section(title: str, rows: Sequence[Difference], baseline: str) -
     return Section(title, columns, tuple(cells))
 
 
-def _otherwise(one: Difference) -> str:
+def _otherwise(one: ComparedRow) -> str:
     return ", built otherwise" if one.built_otherwise else ""
 
 
-def _brief_section(title: str, rows: Sequence[Difference], baseline: str) -> Section:
+def _brief_section(title: str, rows: Sequence[ComparedRow], baseline: str) -> Section:
     """Return rows as a table that fits 80 columns."""
     last, text = ("more rounds", _rounds_text) if title == OPEN else ("verdict", _verdict_text)
     columns = ("benchmark", "variant", "time [95 %]", last)
@@ -167,12 +169,12 @@ def _brief_section(title: str, rows: Sequence[Difference], baseline: str) -> Sec
     return Section(f"{title} ({baseline}: 1.000x)", columns, tuple(cells))
 
 
-def _rounds_text(one: Difference) -> str:
+def _rounds_text(one: ComparedRow) -> str:
     """Return about how many more rounds decide a row."""
     return f"about {one.comparison.more_rounds}" if one.comparison.more_rounds else "too many"
 
 
-def _verdict_text(one: Difference) -> str:
+def _verdict_text(one: ComparedRow) -> str:
     """Return the verdict; of what is undecided how many more rounds, if so many are in reach."""
     if one.comparison.verdict is not Verdict.UNDECIDED:
         return one.comparison.words

@@ -67,7 +67,7 @@ class RunData(Data):
         return pyperf.Run(self.values, warmups=warmups, metadata=self.metadata, collect_metadata=False)
 
 
-class Entry(Data):
+class JournalEntry(Data):
     """A further line: the runs and profiles since the one before, by label and benchmark, and all else as it is now."""
 
     runs: dict[FileLabel, dict[str, list[RunData]]] = {}
@@ -102,7 +102,7 @@ class Journal:
         begun = JournalHeader(experiment=sum_of(self.folder), workload=workload, facts=dict(facts))
         self._append(begun)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Add a line. Once this returns it survives any end; StoreError if it cannot be written."""
         self._append(entry)
         self.entries += 1
@@ -186,7 +186,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
     before = now = store.read_json(folder / store.EXPERIMENT_FILE, Experiment)
     begun = _parsed(lines[0], JournalHeader)
     # The last line is whole or empty: where the end came while it was written, its block was not complete.
-    entries = [entry for line in lines[1:-1] if (entry := _parsed(line, Entry)) is not None]
+    entries = [entry for line in lines[1:-1] if (entry := _parsed(line, JournalEntry)) is not None]
     if begun is not None and entries and begun.experiment == sum_of(folder):
         _check_workloads(folder, now, begun, entries)
         try:
@@ -204,7 +204,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
         store.write_json(folder / store.EXPERIMENT_FILE, now)
 
 
-def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[Entry]) -> None:
+def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> None:
     """StoreError, before anything is written, if cells are of another workload than the journal."""
     name = begun.workload.name
     named = {name, *(one.workload for entry in entries for one in (*entry.cells, *entry.limits))}
@@ -224,7 +224,7 @@ def _parsed(line: bytes, model: type[Line]) -> Line | None:
         return None
 
 
-def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Entry]) -> None:
+def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[JournalEntry]) -> None:
     """Write the values and profiles of the entries beside those that cells' files have."""
     store.forget_sums(folder)
     for label in dict.fromkeys(label for one in entries for label in (*one.runs, *one.profiles)):
@@ -242,7 +242,7 @@ def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[Entry
             store.write_json(store.profile_path(path), both)
 
 
-def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[Entry]) -> Experiment:
+def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> Experiment:
     """Return the record with the cut workload in it, which `--resume` goes on with."""
     name, last = begun.workload.name, entries[-1]
     names = before.settings.workloads

@@ -259,7 +259,7 @@ class PlannedFile(FileChange):
 
 
 @dataclass
-class Plan:
+class SwapPlan:
     """What is done to one file, or to all of a folder, and why others of it are left."""
 
     files: list[PlannedFile] = field(default_factory=list)
@@ -270,15 +270,15 @@ class Plan:
         return [one for one in self.files if one.before != one.after]
 
 
-def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Pattern[str] = MEANT) -> Plan:
+def plan(place: Path, action: Callable[[Path, str], PlannedFile], meant: re.Pattern[str] = MEANT) -> SwapPlan:
     """Return what an action makes of a file, or of each file below a folder that may name a Python image.
 
     The SwapError of a single file is raised; of a folder's files it is kept if they have what is meant: by default a
     line that names Python.
     """
     if not place.is_dir():
-        return Plan([action(place, read_file(place))])
-    made = Plan()
+        return SwapPlan([action(place, read_file(place))])
+    made = SwapPlan()
     for path in find_files(place):
         try:
             text = read_file(path)

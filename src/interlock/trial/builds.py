@@ -24,7 +24,7 @@ from interlock.results.answers import OWN, OWN_TWIN, Candidate
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import new_image
-from interlock.trial.rounds import Entry
+from interlock.trial.rounds import TriedCandidate
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Builds:
     left: list[UserImage]
     made: dict[str, UserImage | BuildError] = field(default_factory=dict)
 
-    def own(self) -> Entry:
+    def own(self) -> TriedCandidate:
         """Build the user's own Dockerfile; BuildError if that fails."""
         try:
-            return Entry(_candidate(OWN, self._build(OWN, None)))
+            return TriedCandidate(_candidate(OWN, self._build(OWN, None)))
         except BuildError as error:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
 
-    def candidate(self, one: PlannedCandidate) -> Entry:
+    def candidate(self, one: PlannedCandidate) -> TriedCandidate:
         """Build a variant's copy; if that fails the candidate has failed."""
         name = one.variant.name
         if one.copy is not None and name not in self.made:
@@ -80,9 +80,9 @@ class Builds:
         return image
 
 
-def twin_of(own: Entry) -> Entry:
+def twin_of(own: TriedCandidate) -> TriedCandidate:
     """Return the twin: the same image as another candidate, which need not be proved again."""
-    return Entry(own.candidate.model_copy(update={"label": OWN_TWIN, "build_s": 0.0}))
+    return TriedCandidate(own.candidate.model_copy(update={"label": OWN_TWIN, "build_s": 0.0}))
 
 
 def _candidate(label: str, image: UserImage) -> Candidate:
@@ -95,15 +95,15 @@ def _candidate(label: str, image: UserImage) -> Candidate:
     )
 
 
-def _entry(one: PlannedCandidate, image: UserImage | BuildError | None) -> Entry:
+def _entry(one: PlannedCandidate, image: UserImage | BuildError | None) -> TriedCandidate:
     """Return a candidate to try, or one that has failed before, with the reason."""
     mode = one.mode
     copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
     known = {"image": one.built.tag, "declared_gil": _declared(one.variant, mode), **(copied or {})}
     if not isinstance(image, UserImage):
         outcome = one.built.outcome if image is None else Outcome(state=State.FAILED, reason=image.found)
-        return Entry(Candidate(label=one.label, outcome=outcome, **known))
-    entry = Entry(_candidate(one.label, image).model_copy(update=known), mode.environment if mode else {})
+        return TriedCandidate(Candidate(label=one.label, outcome=outcome, **known))
+    entry = TriedCandidate(_candidate(one.label, image).model_copy(update=known), mode.environment if mode else {})
     if mode and mode.options:
         reason = f"its mode is an option of the interpreter ({' '.join(mode.options)}), which your command starts"
         entry.update(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))

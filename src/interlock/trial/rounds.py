@@ -11,7 +11,7 @@ from typing import Any
 from interlock.analysis.verdicts import undecided_labels
 from interlock.engine.run import trials as engine
 from interlock.engine.run.cells import IDLE, last_lines
-from interlock.engine.run.trials import ServiceNetwork, Start
+from interlock.engine.run.trials import ContainerStart, ServiceNetwork
 from interlock.engine.run.workspace import ContainerSandbox, run_load
 from interlock.errors import InterlockError, WorkloadError
 from interlock.measure import disturbances
@@ -65,7 +65,7 @@ class TrialMeasurements:
     ended_by: str = ""
 
 
-def prove(resources: TrialResources, entries: Sequence[Entry]) -> None:
+def prove(resources: TrialResources, entries: Sequence[TriedCandidate]) -> None:
     """Run each candidate once, untimed; WorkloadError if the user's own does not work."""
     tried = [entry for entry in entries if entry.goes_on]
     for number, entry in enumerate(tried):
@@ -73,7 +73,7 @@ def prove(resources: TrialResources, entries: Sequence[Entry]) -> None:
         _attempt(resources, resources.runs.prove, entry, "")
 
 
-def measure_rounds(resources: TrialResources, entries: Sequence[Entry]) -> TrialMeasurements:
+def measure_rounds(resources: TrialResources, entries: Sequence[TriedCandidate]) -> TrialMeasurements:
     """Measure and profile what was proved; WorkloadError if the user's own Dockerfile fails in a round."""
     measured = TrialMeasurements(resources.probe, resources.no_probe)
     watch, loader_s = (
@@ -107,7 +107,9 @@ def _loader_cpu_s(resources: TrialResources) -> float:
     return resources.services.loader.cpu_used().total_s
 
 
-def _attempt(resources: TrialResources, run: Callable[[Entry], None], entry: Entry, when: str) -> None:
+def _attempt(
+    resources: TrialResources, run: Callable[[TriedCandidate], None], entry: TriedCandidate, when: str
+) -> None:
     """Run an entry. A variant's failure is a result; the user's own ends the trial, which has no baseline then.
 
     EngineError if it failed because the engine is gone.
@@ -124,7 +126,9 @@ def _attempt(resources: TrialResources, run: Callable[[Entry], None], entry: Ent
 
 
 def _rounds(
-    resources: TrialResources, entries: Sequence[Entry], on_run: Callable[[list[list[str]]], None] = lambda _: None
+    resources: TrialResources,
+    entries: Sequence[TriedCandidate],
+    on_run: Callable[[list[list[str]]], None] = lambda _: None,
 ) -> list[list[str]]:
     """Run rounds until all is decided, the budget is spent or a signal comes, and return their orders.
 
@@ -147,16 +151,16 @@ def _rounds(
     return order.rounds
 
 
-def _deciding(entries: Sequence[Entry]) -> Figure | None:
+def _deciding(entries: Sequence[TriedCandidate]) -> Figure | None:
     taken = entries[0].candidate.values
     return next((figure for figure in DECIDING if figure in taken), None)
 
 
-def _figures(entries: Sequence[Entry], figure: Figure) -> dict[str, list[float]]:
+def _figures(entries: Sequence[TriedCandidate], figure: Figure) -> dict[str, list[float]]:
     return {entry.label: entry.candidate.values.get(figure, []) for entry in entries if entry.goes_on}
 
 
-def _undecided(entries: Sequence[Entry], going_on: Sequence[Entry]) -> list[Entry]:
+def _undecided(entries: Sequence[TriedCandidate], going_on: Sequence[TriedCandidate]) -> list[TriedCandidate]:
     """Return the candidates that go on: those that are not decided, and the user's own with its twin."""
     figure = _deciding(entries)
     if figure is None:
@@ -168,7 +172,7 @@ def _undecided(entries: Sequence[Entry], going_on: Sequence[Entry]) -> list[Entr
     return [entry for entry in going_on if entry.label in needed | OWN_LABELS]
 
 
-def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:
+def _profile(resources: TrialResources, entries: Sequence[TriedCandidate]) -> None:
     """Profile each candidate, but the twin, in a pass of its own: nothing is timed while it is profiled."""
     if resources.probe is None or resources.ending.signals:
         return
@@ -184,7 +188,9 @@ def _profile(resources: TrialResources, entries: Sequence[Entry]) -> None:
             entry.update(no_profile=error.found)
 
 
-def _with_stacks(resources: TrialResources, entry: Entry, probe: Probe, found: BenchmarkProfile) -> BenchmarkProfile:
+def _with_stacks(
+    resources: TrialResources, entry: TriedCandidate, probe: Probe, found: BenchmarkProfile
+) -> BenchmarkProfile:
     """Add where the candidate waits, from a run of its own, or why that is not known."""
     try:
         require_stacks(probe)
@@ -194,7 +200,7 @@ def _with_stacks(resources: TrialResources, entry: Entry, probe: Probe, found: B
         return found.model_copy(update={"no_why": error.found})
 
 
-def _profiled(resources: TrialResources, entry: Entry, method: Method) -> BenchmarkProfile:
+def _profiled(resources: TrialResources, entry: TriedCandidate, method: Method) -> BenchmarkProfile:
     """Count system calls under the load once the service is warm, per request; or of the tests, per run."""
     require_watching(method)
     with _working(resources, entry) as (sandbox, marked, work):
@@ -203,7 +209,7 @@ def _profiled(resources: TrialResources, entry: Entry, method: Method) -> Benchm
 
 @contextmanager
 def _working(
-    resources: TrialResources, entry: Entry
+    resources: TrialResources, entry: TriedCandidate
 ) -> Iterator[tuple[ContainerSandbox, AbstractContextManager[None], Callable[[], int]]]:
     """Yield a container that is ready, what marks its work, and the work, which returns its units."""
     runs, checks = resources.runs, resources.checks
@@ -245,7 +251,7 @@ class Checks:
 
 
 @dataclass
-class Entry:
+class TriedCandidate:
     """A candidate while it is tried: what is known of it so far."""
 
     candidate: Candidate
@@ -278,7 +284,7 @@ class CandidateRuns:
     services: ServiceNetwork
     checks: Checks
 
-    def prove(self, entry: Entry) -> None:
+    def prove(self, entry: TriedCandidate) -> None:
         """Run the tests and the service with its load once, untimed, and note what the GIL probe reports."""
         if self.checks.test_argv is not None:
             with self.container(entry, self.checks.test_argv, gil_probed=True) as tests:
@@ -293,7 +299,7 @@ class CandidateRuns:
                 finally:
                     self._note_gil(entry, service)
 
-    def measure(self, entry: Entry) -> None:
+    def measure(self, entry: TriedCandidate) -> None:
         """Start a candidate once and add its figures. Tests are timed only if there is no service."""
         if self.checks.address is not None:
             with self.container(entry) as service:
@@ -305,7 +311,7 @@ class CandidateRuns:
                 run = self._passed(tests, engine.wait_for_end(tests, self.checks.deadline_s))
             entry.add({Figure.TEST_S: run.duration_s})
 
-    def _under_load(self, entry: Entry, service: ContainerSandbox, base: str) -> dict[Figure, float]:
+    def _under_load(self, entry: TriedCandidate, service: ContainerSandbox, base: str) -> dict[Figure, float]:
         before_s = service.cpu_used().total_s
         figures, units = self.load(base)
         engine.require_running(service, "under the load")
@@ -352,7 +358,7 @@ class CandidateRuns:
         return address.base(where), start_s
 
     def container(
-        self, entry: Entry, command: Sequence[str] | None = None, *, gil_probed: bool = False
+        self, entry: TriedCandidate, command: Sequence[str] | None = None, *, gil_probed: bool = False
     ) -> AbstractContextManager[ContainerSandbox]:
         """Start an entry's image, with `command` in place of its entrypoint and command if it is given."""
         environment = {**self.checks.environment, **entry.environment}
@@ -360,7 +366,9 @@ class CandidateRuns:
             there = {**engine.image_environment(self.services, entry.candidate.image_id), **environment}
             environment["PYTHONPATH"] = python_path(there, engine.GIL_FOLDER)
         alias = self.checks.address.host if self.checks.address else ""
-        return engine.started(self.services, Start(entry.candidate.image_id, environment, command, alias, gil_probed))
+        return engine.started(
+            self.services, ContainerStart(entry.candidate.image_id, environment, command, alias, gil_probed)
+        )
 
     def _passed(self, tests: ContainerSandbox, ended: tuple[int, float] | None) -> CommandRun:
         if ended is None:
@@ -373,7 +381,7 @@ class CandidateRuns:
         return CommandRun(exit_code=code, duration_s=duration_s)
 
     @staticmethod
-    def _note_gil(entry: Entry, container: ContainerSandbox) -> None:
+    def _note_gil(entry: TriedCandidate, container: ContainerSandbox) -> None:
         states = verdicts.gil_states(engine.read_gil_probe(container), [engine.log_of(container)])
         entry.update(gil=verdicts.joined_gil_states(entry.candidate.gil, states))
 

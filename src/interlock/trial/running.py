@@ -31,7 +31,7 @@ from interlock.results.experiments import BaseImage
 from interlock.results.journal import KILLED
 from interlock.trial.builds import Builds, PlannedCandidate, twin_of
 from interlock.trial.options import exposed_address
-from interlock.trial.rounds import Checks, Entry, TrialMeasurements, TrialResources, measure_rounds, prove
+from interlock.trial.rounds import Checks, TrialMeasurements, TrialResources, TriedCandidate, measure_rounds, prove
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,11 @@ def run_trial(engine: DockerEngine, assignment: Assignment, callbacks: ProgressC
 
 
 def _open_resources(
-    engine: DockerEngine, assignment: Assignment, own: Entry, owner: str, on_progress: Callable[[ProgressUpdate], None]
+    engine: DockerEngine,
+    assignment: Assignment,
+    own: TriedCandidate,
+    owner: str,
+    on_progress: Callable[[ProgressUpdate], None],
 ) -> TrialResources:
     settings, checks = assignment.settings, assignment.checks
     on_progress(ProgressUpdate("preparing", "load and instruments", "", 0, 1))
@@ -133,7 +137,7 @@ def _open_resources(
 
 
 def _measure_under_lock(
-    assignment: Assignment, resources: TrialResources, entries: Sequence[Entry]
+    assignment: Assignment, resources: TrialResources, entries: Sequence[TriedCandidate]
 ) -> TrialMeasurements:
     """Measure while nothing else does on this machine; the probe is tried then too, because it traces."""
     say: Callable[[str], None] = lambda text: resources.on_progress(ProgressUpdate("preparing", text, "", 0, 1))  # noqa: E731

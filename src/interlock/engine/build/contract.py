@@ -295,7 +295,7 @@ DEADLINE_S = 300  # pip and venv without byte code take seconds; minutes where b
 
 
 @dataclass(frozen=True)
-class Run:
+class Invocation:
     """A way in which people start a container of the image."""
 
     name: str
@@ -304,8 +304,8 @@ class Run:
 
 # As it comes, and as a cluster with a strict policy starts it: nobody's user, and nothing to write to but /tmp.
 RUNS = (
-    Run("as the image is"),
-    Run(
+    Invocation("as the image is"),
+    Invocation(
         "as user 1000 on a read-only root",
         {"user": "1000:1000", "read_only": True, "tmpfs": {"/tmp": "exec"}, "environment": {"HOME": "/tmp"}},  # noqa: S108
     ),
@@ -325,7 +325,7 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
     return judge(variant, config, runs)
 
 
-def _answer(client: DockerClient, image_id: str, run: Run) -> str:
+def _answer(client: DockerClient, image_id: str, run: Invocation) -> str:
     """Return what the program printed; less than all of it if the interpreter broke down or was too slow."""
     try:
         said = proofs.ask(client, image_id, ["sh", "-c", START, PROGRAM], DEADLINE_S, entrypoint=[], **run.options)

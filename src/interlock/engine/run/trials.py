@@ -57,7 +57,7 @@ class ServiceNetwork:
 
 
 @dataclass(frozen=True)
-class Start:
+class ContainerStart:
     """What a container is started with."""
 
     image_id: str
@@ -107,7 +107,7 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str, 
 
 
 @contextmanager
-def started(services: ServiceNetwork, start: Start) -> Iterator[ContainerSandbox]:
+def started(services: ServiceNetwork, start: ContainerStart) -> Iterator[ContainerSandbox]:
     """Start a container of a user's image and remove it after the block; WorkloadError if it does not start."""
     container = None
     try:
@@ -129,7 +129,7 @@ def started(services: ServiceNetwork, start: Start) -> Iterator[ContainerSandbox
         cells.remove(container)
 
 
-def _create(services: ServiceNetwork, start: Start) -> Container:
+def _create(services: ServiceNetwork, start: ContainerStart) -> Container:
     client = services.workspace.client
     named = client.api.create_endpoint_config(aliases=[start.alias] if start.alias else [])
     replaced = {} if start.command is None else {"command": list(start.command), "entrypoint": []}

@@ -55,7 +55,7 @@ from interlock.report.opening import (
     CHANGED,
     NOT_KNOWN,
     OPEN,
-    Difference,
+    ComparedRow,
     Opening,
     differences_section,
     ended_lines,
@@ -199,7 +199,7 @@ class FoldedRows:
     folded: dict[str, Section]
 
 
-def _folded(title: str, found: Callable[..., list[Difference]], tables: Sequence[Table], baseline: str) -> FoldedRows:
+def _folded(title: str, found: Callable[..., list[ComparedRow]], tables: Sequence[Table], baseline: str) -> FoldedRows:
     rows, asides = found(tables), found(tables, aside=True)
     rest = {"more": rows[SHOWN_ROWS:], "of modes, studies and versions without support": asides}
     return FoldedRows(
