@@ -164,7 +164,7 @@ def _revert(place: Path, stage: str | None, write: bool) -> None:
         raise SwapError(
             file=printable_name(place),
             found="nothing was swapped here, so there is nothing to take back",
-            todo="Name the file or folder that was swapped.",
+            todo="",
         )
     _apply(place, made, write, lambda _: [])
     if made.left:
