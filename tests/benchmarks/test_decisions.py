@@ -1,12 +1,13 @@
 """How often verdicts of the core workloads are wrong, live: equal images told apart, true slowdowns missed. Prints.
 
 Needs the engine, and `debian-3.13`, which is built in half a minute. An experiment has the twelve minutes that the core
-set has; nothing else may run beside it. `INTERLOCK_EXPERIMENTS=5` repeats each five times, `INTERLOCK_WORKLOADS=locks`
-measures a part. What is known is printed after each experiment.
+set has (`INTERLOCK_BUDGET=30m`: other ones); nothing else may run beside it. `INTERLOCK_EXPERIMENTS=5` repeats each five
+times, `INTERLOCK_WORKLOADS=locks` measures a part. What all experiments so far come to is printed after each.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
@@ -28,7 +29,7 @@ from tests.integration.toys import copy_project, interlock
 ROOT = Path(__file__).parents[2]
 BASELINE = "debian-3.13"
 WORKLOADS = os.environ.get("INTERLOCK_WORKLOADS", "import-loop,locks,startup,download").split(",")
-BUDGET = "12m"  # of the first command (QUICK_CORE_S in cli/matrix.py)
+BUDGET = os.environ.get("INTERLOCK_BUDGET", "12m")  # of the first command (QUICK_CORE_S in cli/matrix.py)
 EXPERIMENTS = int(os.environ.get("INTERLOCK_EXPERIMENTS", "1"))
 EQUALS = [f"same-{number}" for number in range(1, 9)]
 SLOWER = {"slower-3": 0.03, "slower-5": 0.05, "slower-10": 0.10, "slower-20": 0.20, "slower-100": 1.0}
@@ -133,10 +134,12 @@ def judged(tables: list[compare.Table], number: int) -> list[Judged]:
 
 def lines(found: list[Judged]) -> Iterator[str]:
     equals = [one for one in found if one.share == 0]
+    if not equals:
+        yield "| none |"
+        return
     wrong = [one for one in equals if one.comparison.verdict.differs]
-    tables = {one.table for one in equals}
     yield f"| equals called different | {len(wrong)} of {len(equals)} |"
-    yield f"| tables with any | {len({one.table for one in wrong})} of {len(tables)} |"
+    yield f"| tables with any | {len(tables_of(wrong))} of {len(tables_of(equals))} |"
     yield f"| equals whose interval covers 1 | {sum(one.covers for one in equals) / len(equals):.1%} |"
     yield f"| equals called the same | {share_of(equals, Verdict.SAME)} |"
     for share in SLOWER.values():
@@ -163,25 +166,38 @@ def test_verdicts_of_equal_images_and_of_programs_that_are_slower_by_a_known_sha
     found: list[Judged] = []
     start_s = time.monotonic()
     for number in range(EXPERIMENTS):
+        experiment_s = time.monotonic()
         with nullcontext() if noise == "quiet" else neighbour():
             found += judged(experiment(project, number), number)
         with capsys.disabled():
-            print(f"\n{noise}: {number + 1} experiments in {(time.monotonic() - start_s) / 60:.0f} minutes")
-            print(*lines(found), *by_table(found), sep="\n", flush=True)
-            print(f"of tables whose equals differ by {CALM:.0%} or less:", *lines(calm(found)), sep="\n", flush=True)
+            took = f"{minutes(time.monotonic() - start_s)}, the last in {minutes(time.monotonic() - experiment_s)}"
+            print(f"\n{noise}: {number + 1} of {EXPERIMENTS} experiments of {BUDGET} in {took}")
+            print(*lines(found), *by_table(found), sep="\n")
+            some = calm(found)
+            print(f"of the {len(tables_of(some))} tables whose equals differ by {CALM:.0%} or less:")
+            print(*lines(some), sep="\n", flush=True)
+
+
+def minutes(duration_s: float) -> str:
+    return "{}:{:02} min".format(*divmod(round(duration_s), 60))
+
+
+def tables_of(some: list[Judged]) -> set[str]:
+    return {one.table for one in some}
 
 
 def calm(found: list[Judged]) -> list[Judged]:
     """What is of tables that are quiet: the standard deviation of the ratios of equals is at most CALM."""
-    equals: dict[str, list[float]] = {}
-    for one in found:
-        if one.share == 0:
-            equals.setdefault(one.table, []).append(one.comparison.ratio.log)
-    return [one for one in found if statistics.stdev(equals[one.table]) <= CALM]
+    return [one for one in found if spread(found, one.table) <= CALM]
+
+
+def spread(found: list[Judged], table: str) -> float:
+    logs = [one.comparison.ratio.log for one in found if one.table == table and one.share == 0]
+    return statistics.stdev(logs) if len(logs) > 1 else math.inf
 
 
 def by_table(found: list[Judged]) -> Iterator[str]:
-    for table in dict.fromkeys(one.table for one in found):
+    for table in dict.fromkeys(one.table for one in found if one.share == 0):
         here = [one.comparison.ratio for one in found if one.table == table and one.share == 0]
         width = statistics.median((one.high - one.low) / 2 / one.estimate for one in here)
-        yield f"| {table} | {here[0].rounds} blocks | ±{width:.1%} |"
+        yield f"| {table} | {here[0].rounds} blocks | ±{width:.1%} | equals differ by {spread(found, table):.1%} |"
