@@ -128,7 +128,7 @@ def test_a_check_of_a_name_that_no_registry_has_finds_no_signature(
     team.must("swap", str(file), "--check")
     done = team.run("swap", str(file), "--check", "--key", ours[1])
     assert done.code == NOT_SIGNED
-    assert f"{file}:1: {team.tag} " in done.err
+    assert f"{file}:2: {team.tag} " in done.err
 
 
 def test_an_index_is_signed_only_if_all_in_it_are(team: Team, ours: tuple[str, str]) -> None:
