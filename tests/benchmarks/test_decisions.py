@@ -1,8 +1,8 @@
 """How often verdicts of the core workloads are wrong, live: equal images told apart, true slowdowns missed. Prints.
 
 Needs the engine, and `debian-3.13`, which is built in half a minute. An experiment has the twelve minutes that the core
-set has (`INTERLOCK_BUDGET=30m`: other ones); nothing else may run beside it. `INTERLOCK_EXPERIMENTS=5` repeats each five
-times, `INTERLOCK_WORKLOADS=locks` measures a part. What all experiments so far come to is printed after each.
+set has, or what `INTERLOCK_BUDGET=30m` says; nothing else may run beside it. `INTERLOCK_EXPERIMENTS=5` repeats each
+five times, `INTERLOCK_WORKLOADS=locks` measures a part. What all experiments so far come to is printed after each.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_what_was_used_in_between_is_the_difference(user: int, system: int, more
     ],
 )
 def test_a_kernel_that_shows_none_is_an_error(text: str) -> None:
-    with pytest.raises(WorkloadError, match="^CPU time: "):
+    with pytest.raises(WorkloadError, match=r"^CPU time: "):
         parse_cpu_used(text)
 
 
@@ -144,5 +144,5 @@ def test_memory_is_that_of_processes_by_either_version(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "cat: no such file\n", "file 9\n", "anon x\n", "anon ²\n"])
 def test_a_kernel_that_shows_no_memory_is_an_error(text: str) -> None:
-    with pytest.raises(WorkloadError, match="^memory: "):
+    with pytest.raises(WorkloadError, match=r"^memory: "):
         parse_memory_bytes(text)
