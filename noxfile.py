@@ -38,20 +38,21 @@ def fleet(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that CI checks: lint, then types beside all tests on three workers, two of them with an engine."""
+    """Everything that CI checks: types beside lint and all tests, on three workers, two of them with an engine."""
     install(session, "test")
-    lint(session)
     with types_checked(session):
+        lint(session)
         run_pytest(session, "-n3")
 
 
 @nox.session
 def unit(session: nox.Session) -> None:
-    """Lint, types and all tests that need no engine: two and a half minutes, in a random order."""
+    """Lint, types and all tests that need no engine: two minutes, in a random order."""
     install(session, "test")
-    lint(session)
     with types_checked(session):
-        run_pytest(session, "-n2", "-m", "not engine", "--ignore", "tests/integration", "--random-order", QUICK)
+        lint(session)
+        # A test that waits leaves its core to the third worker.
+        run_pytest(session, "-n3", "-m", "not engine", "--ignore", "tests/integration", "--random-order", QUICK)
 
 
 @nox.session
@@ -165,7 +166,7 @@ def install_locked(session: nox.Session, use: str) -> None:
 
 def run_pytest(session: nox.Session, *options: str) -> None:
     """Run the tests (tests/conftest.py says which worker has what); the slowest end the log."""
-    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+    if not any(map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))):
         session.run("playwright", "install", "--with-deps", "chromium")
     FAILED.unlink(missing_ok=True)  # pytest keeps the names of earlier runs
     # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.

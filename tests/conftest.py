@@ -100,10 +100,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place_of(item.nodeid))
 
 
+def pytest_sessionstart() -> None:
+    """Make thousands of tests without the collector of garbage, which would look at them again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Keep the collector of garbage from looking at thousands of tests and modules again and again."""
-    gc.collect()
+    """Keep the collector from looking at what was collected, now that it is wanted again."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

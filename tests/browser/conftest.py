@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, syn
 from interlock.report.html import page as pages
 from tests.reports import ReportInput, example, many_columns, reference, scaled
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"phone": 360, "tablet": 800, "desk": 1400}
 # A busy machine draws slowly; nothing here measures it.
 PATIENCE_MS = 60_000
@@ -203,6 +203,23 @@ def shared(windows: Open) -> Iterator[Open]:
     yield window_of
     for window in used:
         window.put_back()
+
+
+@pytest.fixture(scope="module")
+def folded(chromium: Browser, report_file: ReportFile) -> Iterator[Open]:
+    """Return a report as it is when it has loaded, scrolled to its top; tests look at it and change nothing."""
+    contexts: list[BrowserContext] = []
+    opened = cache(partial(_open(chromium, report_file, contexts), drawn=False))
+
+    def from_the_top(name: str, width: str = "desk") -> Window:
+        window = opened(name, width)
+        window.page.wait_for_selector("html[data-ready]", state="attached")
+        window.page.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
+        return window
+
+    yield from_the_top
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture

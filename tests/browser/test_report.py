@@ -326,7 +326,7 @@ def test_a_link_to_what_is_folded_unfolds_it(opened: Open) -> None:
 # Whether the label of the filter is what is seen at each fifth of its width, with the heat map's names behind it.
 UNCOVERED = """() => {
     const corner = document.querySelector('.heat thead tr:last-child th');
-    window.scrollTo(0, corner.getBoundingClientRect().top + window.scrollY + 20);
+    window.scrollTo({top: corner.getBoundingClientRect().top + window.scrollY + 20, behavior: 'instant'});
     const label = document.querySelector('.tools label');
     const box = label.getBoundingClientRect();
     return [0, 1, 2, 3, 4].map(fifth => document.elementFromPoint(
@@ -334,27 +334,20 @@ UNCOVERED = """() => {
 }"""
 
 
-def test_what_stays_of_a_table_does_not_cover_the_filter(opened: Open) -> None:
-    window = opened("57 rows", drawn=False)
-    window.page.wait_for_selector("html[data-ready]", state="attached")
-    window.page.add_style_tag(content="html { scroll-behavior: auto !important; }")
-    assert window.page.evaluate(UNCOVERED) == [True] * 5
+def test_what_stays_of_a_table_does_not_cover_the_filter(folded: Open) -> None:
+    assert folded("57 rows").page.evaluate(UNCOVERED) == [True] * 5
 
 
 @pytest.mark.parametrize(("width", "screen_px"), [("desk", 900), ("phone", 800)])
-def test_the_answer_is_in_the_first_screen_and_before_the_contents(opened: Open, width: str, screen_px: int) -> None:
-    window = opened("57 rows", width, drawn=False)
-    window.page.wait_for_selector("html[data-ready]", state="attached")
+def test_the_answer_is_in_the_first_screen_and_before_the_contents(folded: Open, width: str, screen_px: int) -> None:
     script = "['#answer', 'nav'].map(one => document.querySelector(one).getBoundingClientRect())"
-    answer, contents = window.page.evaluate(script)
+    answer, contents = folded("57 rows", width).page.evaluate(script)
     assert answer["bottom"] <= contents["top"]
     assert answer["bottom"] <= screen_px
 
 
-def test_a_core_set_is_ten_screens_at_most_before_anything_is_unfolded(opened: Open) -> None:
-    window = opened("57 rows", drawn=False)
-    window.page.wait_for_selector("html[data-ready]", state="attached")
-    assert window.page.evaluate("document.documentElement.scrollHeight") <= 10 * 900
+def test_a_core_set_is_ten_screens_at_most_before_anything_is_unfolded(folded: Open) -> None:
+    assert folded("57 rows").page.evaluate("document.documentElement.scrollHeight") <= 10 * 900
 
 
 CONTRASTS = """() => {

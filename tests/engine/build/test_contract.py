@@ -69,12 +69,13 @@ def test_lines_that_are_no_answers_are_passed_over() -> None:
     assert contract.parse_answers("Segmentation fault\nx=1\nzlib=ok\nbz2=\n") == {"zlib": "", "bz2": contract.NO_ANSWER}
 
 
-def answers_of(folder: Path, before: str = "") -> dict[str, str]:
+def answers_of(folder: Path, *stubs: str, before: str = "") -> dict[str, str]:
     """Return what the program answers on the Python that runs this, after some lines of Python.
 
-    No virtual environment is made, which takes longer than all other checks: images prove that.
+    The modules of which there is a stub end at once: some take longer than all other checks, and images prove them.
     """
-    (folder / "venv.py").write_text("raise SystemExit(3)\n")
+    for stub in stubs:
+        (folder / f"{stub}.py").write_text("raise SystemExit(3)\n")
     program = [sys.executable, "-c", before + PROGRAM.read_text()]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
@@ -84,7 +85,7 @@ def answers_of(folder: Path, before: str = "") -> dict[str, str]:
 
 
 def test_the_program_answers_every_check_on_the_python_that_runs_this(tmp_path: Path) -> None:
-    answers = answers_of(tmp_path)
+    answers = answers_of(tmp_path, "venv")
     for name in ("zlib", "sqlite3", "threads", "expat", "multiprocessing", "compileall"):
         assert answers[name] == ""
     assert "ended with 3" in answers["venv"]
@@ -95,7 +96,8 @@ def test_the_program_goes_on_after_a_check_that_fails_and_says_what_it_found(tmp
     (tmp_path / "compileall.py").write_text("")
     answers = answers_of(
         tmp_path,
-        "import sys, threading\nsys.modules['zlib'] = None\n"
+        *("venv", "pip", "setuptools"),
+        before="import sys, threading\nsys.modules['zlib'] = None\n"
         "def refuse(self): raise RuntimeError('no\\nthreads')\nthreading.Thread.start = refuse\n",
     )
     assert answers["zlib"].startswith("ModuleNotFoundError: ")
