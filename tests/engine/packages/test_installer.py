@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from interlock.engine.build.sources import tar_of
 from interlock.engine.packages import installer
-from interlock.engine.packages.installer import COMPILE, planned, versions_of
+from interlock.engine.packages.installer import COMPILE, names_of, planned, versions_of
 
 LINES = st.lists(st.text(min_size=1), min_size=1, unique=True)
 
@@ -27,6 +27,11 @@ def test_the_names_of_wheels_tell_packages_and_versions() -> None:
         "/audit/wheels/mercurial-7.2.4-1-cp313-cp313-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
     ]
     assert versions_of(places) == {"backports-functools-lru-cache": "1.6.6", "mercurial": "7.2.4"}
+
+
+def test_a_package_of_which_each_python_has_a_version_is_named_once() -> None:
+    lines = ["b2==5.0.0; python_version >= '3.10'", "b2sdk[full]==2.13.1", "b2==4.6.0; python_version == '3.9'"]
+    assert names_of(lines) == ["b2", "b2sdk"]
 
 
 @given(st.text(min_size=1), LINES)

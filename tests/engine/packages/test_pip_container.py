@@ -15,6 +15,7 @@ from interlock.engine.packages.pip_container import (
     NETRC,
     TIMED_OUT,
     PipSettings,
+    builder_on_image,
     settings_of,
     translate,
     was_late,
@@ -30,6 +31,12 @@ def test_a_program_that_timeout_ended_was_late_whichever_clock_is_a_little_faste
 @pytest.mark.parametrize(("code", "took_s"), [(0, 3.0), (1, 5.0), (TIMED_OUT, 0.5), (KILLED, 2.8)])
 def test_a_program_that_ended_by_itself_was_not(code: int, took_s: float) -> None:
     assert not was_late(code, took_s, 3)
+
+
+def test_the_builder_of_an_image_that_is_not_built_from_source_is_made_on_that_image() -> None:
+    lines = builder_on_image(["gcc", "libc6-dev"]).splitlines()
+    assert lines[:2] == ["ARG VARIANT", "FROM ${VARIANT}"]
+    assert {"gcc", "libc6-dev", "git"} <= set(lines[-1].split())
 
 
 NOTHING_ELSE = {"NETRC": "/nowhere"}

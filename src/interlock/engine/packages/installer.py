@@ -18,6 +18,7 @@ from pathlib import Path
 
 from docker import DockerClient
 from docker.errors import APIError, NotFound
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from interlock import untrusted
@@ -95,7 +96,7 @@ class Installer:
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
             inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
-            self.on_step(image.variant, f"fetching {', '.join(lines)}")
+            self.on_step(image.variant, f"fetching {', '.join(names_of(lines))}")
             wheels = _fetch_wheels(inside, lines, pip)
             cells.remove(inside.container)
             self.on_step(image.variant, f"installing {len(wheels)} packages")
@@ -117,6 +118,11 @@ def planned(image_id: str, lines: Iterable[str]) -> PackageSet:
     known_by = json.dumps([image_id, MOVE, COMPILE, *lines])
     key = hashlib.sha256(known_by.encode()).hexdigest()[:16]
     return PackageSet(volume=f"interlock-packages-{key}", mount_path=f"{FOLDER}/{key}")
+
+
+def names_of(lines: Iterable[str]) -> list[str]:
+    """Return the names of required packages, each once, however many versions of Python have a line of their own."""
+    return list(dict.fromkeys(Requirement(line).name for line in lines))
 
 
 def remove_stale_volumes(client: DockerClient) -> None:
@@ -184,7 +190,7 @@ def _fetch_wheels(inside: PipContainer, lines: Sequence[str], pip: tuple[int, in
 
 def _reason(found: PipFailure, lines: Sequence[str]) -> str:
     version = "" if found.made_up else f" {found.version}"
-    subject = f"{found.name}{version}".strip() if found.name else ", ".join(lines)
+    subject = f"{found.name}{version}".strip() if found.name else ", ".join(names_of(lines))
     return f"{subject} cannot be installed: {found.words}"
 
 

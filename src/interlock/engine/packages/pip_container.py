@@ -329,12 +329,17 @@ COPY --from=variant /usr/local /usr/local
 RUN ldconfig
 ENV LANG=C.UTF-8 PATH=/usr/local/bin:$PATH
 """
-ON_IMAGE = f"""\
+# Any other has what compiles on top, by its system's package manager.
+ON_IMAGE = """\
 ARG VARIANT
-FROM ${{VARIANT}}
+FROM ${VARIANT}
 USER root
-{INSTALL.format("{}")}
 """
+
+
+def builder_on_image(packages: Iterable[str]) -> str:
+    """Return the Dockerfile of a builder that is a variant's image with these packages of its system."""
+    return f"{ON_IMAGE}{INSTALL.format(' '.join([*packages, GIT]))}\n"
 
 
 def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalog) -> str:
@@ -342,7 +347,7 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     variant = known.variants[image.variant]
     base, compiled = known.bases[variant.base], variant.kind is SourceKind.SOURCE
     context = rendering.context(variant, known, project.read_texts(root)) if compiled else {}
-    dockerfile = ON_TOOLCHAIN if context else ON_IMAGE.format(" ".join([*base.build_packages, GIT]))
+    dockerfile = ON_TOOLCHAIN if context else builder_on_image(base.build_packages)
     known_by = content_hash({**context, "builder": dockerfile.encode()}, image.image_id, image.profile)
     tag = f"interlock/builder:{image.tag.rpartition(':')[2]}"
     found = find_image(client, tag, known_by)
