@@ -297,7 +297,8 @@ def print_estimate(
     measuring = durations.of_measuring(
         request.workloads, cells, store.readable_experiments(folders), quick=request.quick
     ).within(budget_s)
-    size = f"{cells} rows of {len(request.workloads)} workloads"
+    number = len(request.workloads)
+    size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)
 
 
