@@ -96,8 +96,8 @@ def test_a_pair_is_waited_for_if_its_true_ratio_may_lie_where_it_is_decided_soon
 
 def test_a_fixed_number_of_rounds_is_looked_at_once_and_others_as_often_as_they_came_by() -> None:
     assert looks_of(6, adaptive=False) == {6: 1.0}
-    assert looks_of(5, adaptive=True) == {3: 0.10, 4: 0.10, 5: 0.10}
-    assert looks_of(6, adaptive=True) == {3: 0.10, 4: 0.10, 5: 0.10, 6: 0.15}
+    assert looks_of(5, adaptive=True) == {4: 0.20, 5: 0.10}
+    assert looks_of(6, adaptive=True) == {4: 0.20, 5: 0.10, 6: 0.15}
     assert sum(LOOKS.values()) == pytest.approx(1)
     assert all(sum(looks_of(rounds, adaptive=True).values()) <= 1.0001 for rounds in range(1, 30))
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from interlock.analysis import comparison as compare
 from interlock.analysis.statistics import Ratio
-from interlock.analysis.verdicts import SIGNIFICANT, Comparison
+from interlock.analysis.verdicts import DIFFERENT, Comparison
 from interlock.results import store
 from tests.builders import edit
 from tests.integration.toys import copy_project, interlock
@@ -61,7 +61,7 @@ def smallest_effect(ratio: Ratio, comparisons_in_report: int) -> float:
     Of the t-test where it is the only difference of its table (Cohen 1988, 'Statistical Power Analysis', chapter 2).
     """
     freedom, error = ratio.freedom, ratio.error
-    level = SIGNIFICANT / 2 / comparisons_in_report
+    level = DIFFERENT / 2 / comparisons_in_report
     return math.expm1((stats.t.ppf(1 - level, freedom) + stats.t.ppf(SHARE_FOUND, freedom)) * error)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from interlock.analysis.comparison import fitted_rows
 from interlock.analysis.statistics import BlockFigure, Interval, Ratio
-from interlock.analysis.verdicts import LOOKS, MARGIN, Comparison, Verdict, compare_rows
+from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
 from interlock.catalog.claims import Bound, Claim, ClaimMetric
 from interlock.catalog.types import split_label
 from interlock.results.experiments import (
@@ -27,8 +27,8 @@ from interlock.results.experiments import (
 # A kernel that counts CPU time in clock ticks (250 Hz by default) reports 0 s for what fits between two ticks.
 # No process takes 0 s, and a ratio needs a figure: 0 s counts as one tick, the most that it can be.
 TICK_S = 0.004
-# Before the first look nothing is decided.
-MIN_ROUNDS = min(LOOKS)
+# Fewer rounds show no noise to judge by.
+MIN_ROUNDS = 3
 # A warning about a workload is a disturbance of the machine unless it begins so: then it is about some cells' values,
 # whose spread the interval has.
 OF_VALUES = "in '"

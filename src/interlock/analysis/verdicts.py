@@ -11,12 +11,15 @@ from interlock.analysis import statistics
 from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 from interlock.results.profiles import Instructions
 
-# Of the ratios of a family that are called different, at most this share is not, in the mean.
+# What tests of sameness, of the best and of an order may err in.
 SIGNIFICANT = 0.05
+# Of the ratios of a family that are called different, at most this share is not, in the mean: less than usual, because
+# rows of a table differ in noise, which few rounds show badly (docs/decisions/0040-four-rounds-first.md).
+DIFFERENT = 0.03
 # Two that differ by less than this are the same to most people; a workload may declare another margin.
 MARGIN = 0.05
 # After these numbers of rounds is looked whether more are needed. Each look may spend its share of the error.
-LOOKS = {3: 0.10, 4: 0.10, 5: 0.10, 7: 0.15, 10: 0.15, 14: 0.20, 20: 0.20}
+LOOKS = {4: 0.20, 5: 0.10, 7: 0.15, 10: 0.20, 14: 0.20, 20: 0.15}
 MOST_ROUNDS = max(LOOKS)
 # Counts of one program differ by less than this from one start to the next, whatever else the machine does.
 SAME_INSTRUCTIONS = 0.002
@@ -58,7 +61,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        if self.p < SIGNIFICANT and not self.ratio.low <= 1 <= self.ratio.high:
+        if self.p < DIFFERENT and not self.ratio.low <= 1 <= self.ratio.high:
             return Verdict.SLOWER if self.ratio.estimate > 1 else Verdict.FASTER
         return Verdict.SAME if self.p_same < SIGNIFICANT else Verdict.UNDECIDED
 

@@ -30,7 +30,7 @@ from interlock.analysis.changes import (
 )
 from interlock.analysis.cohorts import Cohort, Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import Comparison, Verdict
+from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict
 from interlock.catalog.workloads import Benchmark
 from interlock.report.tables import Section, figure_text, markdown_lines, ratio_text, rich_parts
 from interlock.results import store
@@ -47,7 +47,7 @@ LEGENDS = {
     "changes": (
         "before, after: time per unit of work divided by the baseline's in the same experiment [95 % interval]; "
         "change: after divided by before, above 1 is slower than before. 'slower' and 'faster': p of equals is below "
-        "0.05, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or more is ruled "
+        f"{DIFFERENT:g}, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or more is ruled "
         "out; else undecided. The intervals do not cover what differs from day to day: rows whose images did not "
         "change show how much that is."
     ),

@@ -12,7 +12,7 @@ from interlock.analysis import comparison as compare
 from interlock.analysis.comparison import DetailFigure, Row, Summary, Table
 from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_text
 from interlock.analysis.statistics import Interval
-from interlock.analysis.verdicts import Comparison, Verdict, compare_instructions
+from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
 from interlock.report.opening import NOT_KNOWN, Opening, details, ended_lines, markdown_opening, time_section
 from interlock.report.tables import (
@@ -48,7 +48,7 @@ LEGEND = (
     "value: median of the blocks' figures, with its standard error. ratio: time per unit of work divided by the "
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
     "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
-    "and 'faster': p of equals is below 0.05, adjusted for the looks taken and for the ratios of the table (Benjamini "
+    f"and 'faster': p of equals is below {DIFFERENT:g}, adjusted for the looks taken and for the ratios of the table (Benjamini "
     "and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). 'undecided': "
     "neither is shown, with about how many more rounds would show one. lock cost: futex, sched_yield and the calls of "
     "GNU pth's scheduler, and the time in them, waiting included, over all threads. The twin is the baseline's image "
