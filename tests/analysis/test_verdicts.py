@@ -31,9 +31,9 @@ def ratio(estimate: float, error: float = 0.01, freedom: float = 20) -> Ratio:
 @pytest.mark.parametrize(
     ("found", "p", "p_same", "verdict"),
     [
-        (ratio(1.1), 0.049, 1.0, "slower"),
-        (ratio(0.9), 0.049, 1.0, "faster"),
-        (ratio(1.1), 0.05, 1.0, "undecided"),
+        (ratio(1.1), 0.029, 1.0, "slower"),
+        (ratio(0.9), 0.029, 1.0, "faster"),
+        (ratio(1.1), 0.03, 1.0, "undecided"),
         # An interval that holds 1 is no difference, whatever an earlier look found.
         (ratio(1.1, 0.09), 0.001, 1.0, "undecided"),
         (ratio(1.0), 0.9, 0.049, "same"),
@@ -140,7 +140,7 @@ def test_ten_percent_are_found_and_five_are_hardly_ever_called_the_same() -> Non
 def test_a_factor_of_two_is_decided_by_the_first_look() -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
-        figures = rows(rng, [2.0, 1.0, 1.0, 1.0], 3, noise=0.05)
+        figures = rows(rng, [2.0, 1.0, 1.0, 1.0], min(LOOKS), noise=0.05)
         assert "v0" not in undecided_labels(figures, pairs_of(figures), BASE)
 
 

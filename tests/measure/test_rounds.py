@@ -163,15 +163,15 @@ def test_an_error_in_reading_what_a_process_printed_is_its_cells_failure() -> No
         raise EngineError(found="it does not answer", todo="")
 
 
-@pytest.mark.parametrize(("answer", "expected"), [(steady, 3), (nearly, 6), (unsteady, 3)])
+@pytest.mark.parametrize(("answer", "expected"), [(steady, 4), (nearly, 7), (unsteady, 4)])
 def test_rounds_go_on_until_all_is_decided_or_out_of_reach_or_the_limit_is_reached(
     answer: Callable[[int, str], Ended], expected: int
 ) -> None:
     engine = Engine(base=steady, a=answer)
-    session = engine.session(rounds=3, rounds_limit=6)
+    session = engine.session(rounds=4, rounds_limit=7)
     assert len(run_rounds(session, engine.cells(), TimeUsed())) == 1 + expected
-    assert {step.total for step in engine.steps} == {2 * (1 + 6)}
-    assert engine.steps[0].activity == "round 0 of 3 to 6"
+    assert {step.total for step in engine.steps} == {2 * (1 + 7)}
+    assert engine.steps[0].activity == "round 0 of 4 to 7"
 
 
 def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others() -> None:
@@ -185,20 +185,20 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
 
     engine = Engine(base=steady, a=steady)
     benchmarks = [make_benchmark(name, arguments=[name]) for name in ("wild", "calm")]
-    session = engine.session(rounds=3, rounds_limit=6)
+    session = engine.session(rounds=4, rounds_limit=7)
     session = Session(session.resources, make_workload(benchmarks=benchmarks), make_network(run))
     open_cells = [dataclasses.replace(cell, sandbox=ScriptedSandbox(cell.sandbox.id, run)) for cell in engine.cells()]
-    assert len(run_rounds(session, open_cells, TimeUsed())) == 1 + 6
-    assert started == {("wild", "base"): 7, ("wild", "a"): 7, ("calm", "base"): 4, ("calm", "a"): 4}
+    assert len(run_rounds(session, open_cells, TimeUsed())) == 1 + 7
+    assert started == {("wild", "base"): 8, ("wild", "a"): 8, ("calm", "base"): 5, ("calm", "a"): 5}
 
 
 def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=nearly)
-    run_rounds(engine.session(rounds=3, rounds_limit=6), engine.cells(), TimeUsed())
+    run_rounds(engine.session(rounds=4, rounds_limit=7), engine.cells(), TimeUsed())
     # A block of three rows has the baseline twice.
-    assert engine.started == {"base": 1 + 2 * 3 + 3, "a": 1 + 3, "b": 1 + 6}
-    assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 4
-    assert [look.is_last for look in engine.looks] == [False, False, False, True]
+    assert engine.started == {"base": 1 + 2 * 4 + 3, "a": 1 + 4, "b": 1 + 7}
+    assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 3
+    assert [look.is_last for look in engine.looks] == [False, False, True]
     assert {look.comparisons["a", "base"].verdict for look in engine.looks} == {Verdict.SLOWER}
 
 
@@ -286,8 +286,8 @@ def test_a_cell_that_timed_out_is_not_waited_for() -> None:
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
     engine = Engine(base=steady, a=steady, b=steady)
     exact = run_rounds(engine.session(rounds=9, seed=5), engine.cells(), TimeUsed())
-    early = run_rounds(engine.session(rounds=3, rounds_limit=9, seed=5), engine.cells(), TimeUsed())
-    assert early == exact[: 1 + 3]
+    early = run_rounds(engine.session(rounds=4, rounds_limit=9, seed=5), engine.cells(), TimeUsed())
+    assert early == exact[: 1 + 4]
     assert len({tuple(order) for order in exact}) > 1
 
 
