@@ -47,9 +47,9 @@ LEGENDS = {
     "changes": (
         "before, after: time per unit of work divided by the baseline's in the same experiment [95 % interval]; "
         "change: after divided by before, above 1 is slower than before. 'slower' and 'faster': p of equals is below "
-        f"{DIFFERENT:g}, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or more "
-        "is ruled out; else undecided. The intervals do not cover what differs from day to day: rows whose images did not "
-        "change show how much that is."
+        f"{DIFFERENT:g}, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or "
+        "more is ruled out; else undecided. The intervals do not cover what differs from day to day: rows whose images "
+        "did not change show how much that is."
     ),
     "history": (
         "each block is the ratio to the baseline in one experiment (or the mean of several, if there are many), on a "

@@ -49,13 +49,13 @@ LEGEND = (
     "baseline's (or the control's), above 1 is slower. All rows of a table are fitted together, round by round, so "
     "that processes far off move little [95 % t interval; each row's variance is moderated by the others']. 'slower' "
     f"and 'faster': p of equals is below {DIFFERENT:g}, adjusted for the looks taken and for the ratios of the table "
-    "(Benjamini and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). 'undecided': "
-    "neither is shown, with about how many more rounds would show one. lock cost: futex, sched_yield and the calls of "
-    "GNU pth's scheduler, and the time in them, waiting included, over all threads. The twin is the baseline's image "
-    "measured as if it were another variant: what it shows is noise. summary: geometric mean over the workloads with a"
-    " ratio, in each over its benchmarks that count on as many CPUs as the machine has. System calls are counted in a "
-    "separate pass. A limit is what the machine does without an interpreter; share of the limit: the best limit's time"
-    " per unit of work divided by the row's."
+    "(Benjamini and Hochberg). 'same within 5 %': a difference of that size is ruled out (two one-sided tests). "
+    "'undecided': neither is shown, with about how many more rounds would show one. lock cost: futex, sched_yield "
+    "and the calls of GNU pth's scheduler, and the time in them, waiting included, over all threads. The twin is the"
+    " baseline's image measured as if it were another variant: what it shows is noise. summary: geometric mean over "
+    "the workloads with a ratio, in each over its benchmarks that count on as many CPUs as the machine has. System "
+    "calls are counted in a separate pass. A limit is what the machine does without an interpreter; share of the "
+    "limit: the best limit's time per unit of work divided by the row's."
 )
 
 
