@@ -106,7 +106,7 @@ def trial_command(
     ] = 600,
     rounds: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Fixed number of rounds (default: as many as needed, 3 to 20)."),
+        typer.Option(min=1, metavar="N", help="Fixed number of rounds (default: as many as needed, 4 to 20)."),
     ] = None,
     budget: Annotated[
         str | None,
