@@ -283,6 +283,21 @@ def test_a_cell_that_timed_out_is_not_waited_for() -> None:
     assert [cell.outcomes["uncontended"].state for cell in open_cells] == [State.OK, State.TIMED_OUT]
 
 
+@pytest.mark.parametrize(("budget_s", "deadlines"), [(600.0, 1), (None, 3)])
+def test_a_cell_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None, deadlines: int) -> None:
+    engine = Engine(base=steady, a=lambda _, __: make_ended(timed_out=True))
+    benchmarks = [make_benchmark(name) for name in ("x", "y", "z")]
+    session = engine.session(rounds=2, budget_s=budget_s)
+    session = Session(session.resources, make_workload(benchmarks=benchmarks), make_network(engine.run))
+    open_cells = engine.cells()
+    engine.answers["i"] = engine.answers["a"]  # what hung is started anew from its image
+    run_rounds(session, open_cells, TimeUsed())
+    assert engine.started["a"] + engine.started["i"] == deadlines
+    states = [[cell.outcomes[name].state for name in "xyz"] for cell in open_cells]
+    skipped = State.TIMED_OUT if budget_s is None else State.NOT_MEASURED
+    assert states == [[State.OK] * 3, [State.TIMED_OUT, skipped, skipped]]
+
+
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
     engine = Engine(base=steady, a=steady, b=steady)
     exact = run_rounds(engine.session(rounds=9, seed=5), engine.cells(), TimeUsed())

@@ -255,6 +255,8 @@ def _show(session: Session, benchmark: Benchmark, found: Mapping[Pair, Compariso
 def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: TimeUsed) -> None:
     """Measure one benchmark on its cells: in turns where it can, otherwise one cell after the other."""
     benchmark, number = planned.task, planned.round
+    if number == 0 and session.resources.settings.budget_s is not None:
+        _skip_hung(benchmark, planned.candidates)
     cells = [cell for cell in planned.candidates if cell.goes_on(benchmark)]
     in_turns = [cell for cell in cells if number > 0 and _takes_turns(session, benchmark, cell)]
     visited = [cell for cell in cells if cell not in in_turns]
@@ -274,6 +276,18 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
     run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
     for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
         _keep(session, benchmark, taken, spent, number)
+
+
+def _skip_hung(benchmark: Benchmark, candidates: Sequence[Cell]) -> None:
+    """Leave a benchmark out in the cells in which one before it reached its deadline.
+
+    One variant that hangs in each of seven benchmarks for a minute would take the time that all others share.
+    """
+    for cell in candidates:
+        hung = [name for name, outcome in cell.outcomes.items() if outcome.state is State.TIMED_OUT]
+        if hung and cell.goes_on(benchmark):
+            reason = f"'{hung[0]}' reached its deadline, and the experiment has a budget"
+            cell.outcomes[benchmark.name] = Outcome(state=State.NOT_MEASURED, reason=reason)
 
 
 @contextmanager
