@@ -70,6 +70,11 @@ def cost_of_launcher() -> str:
     return json.dumps({"interlock_process": make_cost(1.5).model_dump()}) + "\n"
 
 
+def loops_of(argv: list[str]) -> str:
+    """The loops that a process is asked for; one that takes slices gives values, also where it calibrates before."""
+    return "1" if "--slices" in argv else argv[argv.index("--loops") + 1]
+
+
 class Engine:
     """Answers in the engine's place: for each label, how a process ends, given its number and the loops."""
 
@@ -82,7 +87,7 @@ class Engine:
     def run(self, sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
         number = self.started[sandbox.id]
         self.started[sandbox.id] += 1
-        return self.answers[sandbox.id](number, argv[argv.index("--loops") + 1])
+        return self.answers[sandbox.id](number, loops_of(argv))
 
     def session(self, **settings: Any) -> Session:
         resources = make_resources(
@@ -121,7 +126,8 @@ def test_without_a_limit_there_are_as_many_rounds_as_asked_for() -> None:
     engine = Engine(base=steady, a=steady)
     order = run_rounds(engine.session(rounds=4), engine.cells(), TimeUsed())
     assert len(order) == 1 + 4
-    assert engine.started == {"base": 5, "a": 5}
+    # Round 0 asks the baseline alone whether the program takes slices.
+    assert engine.started == {"base": 5, "a": 4}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +187,7 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
         name = "wild" if "wild" in argv else "calm"
         started[name, sandbox.id] += 1
         answer = nearly if (name, sandbox.id) == ("wild", "a") else steady
-        return answer(started[name, sandbox.id], argv[argv.index("--loops") + 1])
+        return answer(started[name, sandbox.id], loops_of(argv))
 
     engine = Engine(base=steady, a=steady)
     benchmarks = [make_benchmark(name, arguments=[name]) for name in ("wild", "calm")]
@@ -189,14 +195,14 @@ def test_a_benchmark_that_is_known_well_enough_leaves_the_rounds_to_the_others()
     session = Session(session.resources, make_workload(benchmarks=benchmarks), make_network(run))
     open_cells = [dataclasses.replace(cell, sandbox=ScriptedSandbox(cell.sandbox.id, run)) for cell in engine.cells()]
     assert len(run_rounds(session, open_cells, TimeUsed())) == 1 + 7
-    assert started == {("wild", "base"): 8, ("wild", "a"): 8, ("calm", "base"): 5, ("calm", "a"): 5}
+    assert started == {("wild", "base"): 8, ("wild", "a"): 7, ("calm", "base"): 5, ("calm", "a"): 4}
 
 
 def test_a_cell_that_was_decided_stops_and_stays_in_the_family_of_the_others() -> None:
     engine = Engine(base=steady, a=lambda _, loops: make_ended(printed(1.5, loops)), b=nearly)
     run_rounds(engine.session(rounds=4, rounds_limit=7), engine.cells(), TimeUsed())
     # A block of three rows has the baseline twice.
-    assert engine.started == {"base": 1 + 2 * 4 + 3, "a": 1 + 4, "b": 1 + 7}
+    assert engine.started == {"base": 1 + 2 * 4 + 3, "a": 4, "b": 7}
     assert [set(look.comparisons) for look in engine.looks] == [{("a", "base"), ("b", "base")}] * 3
     assert [look.is_last for look in engine.looks] == [False, False, True]
     assert {look.comparisons["a", "base"].verdict for look in engine.looks} == {Verdict.SLOWER}
@@ -219,7 +225,7 @@ def interrupt(seconds: float = 0.0) -> None:
 
 def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_before() -> None:
     def interrupted(number: int, loops: str) -> Ended:
-        if number == 3:
+        if number == 2:
             interrupt(60)
         return steady(number, loops)
 
@@ -253,9 +259,10 @@ def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
     for cell in open_cells:  # as they come from their files after two rounds
         cell.runs["uncontended"] = [run for run in cell.runs["uncontended"] if run._metadata.get(BLOCK, 0) <= 2]
         cell.loops.clear()
+        cell.takes_slices.clear()
     engine.started.clear()
     order = run_rounds(engine.session(rounds=5), open_cells, TimeUsed())
-    assert engine.started == {"base": 1 + 3, "a": 1 + 3}
+    assert engine.started == {"base": 1 + 3, "a": 3}
     assert order == [whole[0], *whole[3:]]
 
 
@@ -267,14 +274,14 @@ def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatc
     for module in (cells, blocks):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     run_rounds(session, open_cells, TimeUsed())
-    # The calibration, and of each block the start, the slices and the end.
-    each = 1 + 3 * (1 + session.take().values + 1)
-    assert [cell.clock.times.measuring_s for cell in open_cells] == [each, each]
+    # The baseline's trial, and of each block the start, the slices and the end.
+    each = 3 * (1 + session.take().values + 1)
+    assert [cell.clock.times.measuring_s for cell in open_cells] == [1 + each, each]
 
 
 def test_a_cell_that_timed_out_is_not_waited_for() -> None:
     def late(number: int, loops: str) -> Ended:
-        return make_ended(timed_out=True) if number == 4 else unsteady(number, loops)
+        return make_ended(timed_out=True) if number == 3 else unsteady(number, loops)
 
     engine = Engine(base=steady, a=late)
     open_cells = engine.cells()
@@ -298,6 +305,45 @@ def test_a_cell_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None
     assert states == [[State.OK] * 3, [State.TIMED_OUT, skipped, skipped]]
 
 
+def test_each_cell_calibrates_in_its_first_block_and_keeps_to_its_loops() -> None:
+    asked: dict[str, list[str]] = {"base": [], "a": []}
+
+    def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        asked[sandbox.id].append(argv[argv.index("--loops") + 1])
+        return steady(0, loops_of(argv))
+
+    open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run)) for label in asked]
+    run_rounds(Engine().session(rounds=3), open_cells, TimeUsed())
+    assert asked == {"base": ["auto", "auto", "1", "1"], "a": ["auto", "1", "1"]}
+
+
+def test_a_process_that_works_once_does_not_calibrate_before_it_is_timed() -> None:
+    asked: list[str] = []
+
+    def run(_sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        asked.append(argv[argv.index("--loops") + 1])
+        return steady(0, loops_of(argv))
+
+    session = Engine().session(rounds=2)
+    once = make_workload(quick={"warmups": 0, "values": 1}, full={"warmups": 0, "values": 1})
+    session = dataclasses.replace(session, workload=once)
+    run_rounds(session, [Cell(Subject(variant="base", image_id="i"), ScriptedSandbox("base", run))], TimeUsed())
+    assert asked == ["auto", "1", "1"]
+
+
+def test_a_program_that_knows_no_slices_calibrates_in_each_cell_before_the_rounds() -> None:
+    asked: dict[str, list[str]] = {"base": [], "a": []}
+
+    def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        asked[sandbox.id].append(argv[argv.index("--loops") + 1])
+        ended = steady(0, loops_of(argv))
+        return dataclasses.replace(ended, stdout=ended.stdout.replace('"slices": true', '"slices": false'))
+
+    open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run)) for label in asked]
+    run_rounds(Engine().session(rounds=2), open_cells, TimeUsed())
+    assert asked == {"base": ["auto", "1", "1"], "a": ["auto", "1", "1"]}
+
+
 def test_the_order_of_the_rounds_does_not_depend_on_when_they_end() -> None:
     engine = Engine(base=steady, a=steady, b=steady)
     exact = run_rounds(engine.session(rounds=9, seed=5), engine.cells(), TimeUsed())
@@ -313,8 +359,8 @@ def test_what_the_processes_took_is_summed_with_calibration_and_failures() -> No
     engine = Engine(base=steady, a=crash)
     spent = TimeUsed()
     run_rounds(engine.session(rounds=2), engine.cells(), spent)
-    # What takes turns is timed by our own clock: only the two calibrations have what the launcher says.
-    assert spent.in_processes_s == pytest.approx(1.5 * 2, abs=0.1)
+    # What takes turns is timed by our own clock: only the baseline's trial has what the launcher says.
+    assert spent.in_processes_s == pytest.approx(1.5, abs=0.1)
     assert spent.cpu_s == 0.75 * 4
 
 

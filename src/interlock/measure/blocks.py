@@ -236,7 +236,9 @@ class Turns:
         outcome, ended = set_up(session, cell, benchmark)
         if outcome.state is not State.OK:
             return BlockResult(cell, outcome, None, ended, 0.0)
-        argv = interpreter_argv(session, cell, benchmark, str(cell.loops[benchmark.name]), session.take())
+        # The first one calibrates, and those after it take as many loops.
+        loops = str(cell.loops.get(benchmark.name, "auto"))
+        argv = interpreter_argv(session, cell, benchmark, loops, session.take())
         process = agent_of(cell).start(
             ["--feed", *processes.launch_options(benchmark)],
             [*argv, "--slices"],

@@ -338,7 +338,8 @@ def program_run(workload: Workload, benchmark: Benchmark, output: ProgramOutput,
     metadata |= _clock_metadata(benchmark, output)
     warmups = [(output.loops, _per_unit(raw, output.loops, output)) for raw in output.warmups]
     if output.calibration:
-        metadata["calibrate_loops"] = output.loops
+        if not output.values:
+            metadata["calibrate_loops"] = output.loops
         warmups = [(loops, _per_unit(raw, loops, output)) for loops, raw in output.calibration] + warmups
     decisive = output.cpu if benchmark.clock == "cpu" else output.values
     values = [_per_unit(raw, output.loops, output) for raw in decisive]

@@ -255,7 +255,7 @@ def _show(session: Session, benchmark: Benchmark, found: Mapping[Pair, Compariso
 def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: TimeUsed) -> None:
     """Measure one benchmark on its cells: in turns where it can, otherwise one cell after the other."""
     benchmark, number = planned.task, planned.round
-    if number == 0 and session.resources.settings.budget_s is not None:
+    if session.resources.settings.budget_s is not None:
         _skip_hung(benchmark, planned.candidates)
     cells = [cell for cell in planned.candidates if cell.goes_on(benchmark)]
     in_turns = [cell for cell in cells if number > 0 and _takes_turns(session, benchmark, cell)]
@@ -269,23 +269,41 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         )
         session.resources.on_progress(update)
 
+    if number == 0:
+        # A program's first process tells whether it takes slices: the baseline's, which has to work in any case.
+        visited.sort(key=lambda cell: cell.subject.label != session.resources.settings.baseline)
     for cell in visited:
+        if number == 0 and _calibrates_in_block(session, benchmark, cell):
+            continue
         on_start(cell)
         with cell.clock.during(Phase.MEASURING), failing(cell, benchmark):
             run_benchmark(session, benchmark, cell, spent, number)
+        if benchmark.name in cell.takes_slices:
+            # A program takes slices or does not, whatever runs it.
+            for other in cells:
+                other.takes_slices.add(benchmark.name)
     run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
     for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
         _keep(session, benchmark, taken, spent, number)
 
 
+def _calibrates_in_block(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
+    """Return whether the cell's first process in a block calibrates: a process of its own would only cost time.
+
+    One that is to do its work once cannot.
+    """
+    take = session.take()
+    return _takes_turns(session, benchmark, cell) and benchmark.command is None and take.warmups + take.values > 1
+
+
 def _skip_hung(benchmark: Benchmark, candidates: Sequence[Cell]) -> None:
-    """Leave a benchmark out in the cells in which one before it reached its deadline.
+    """Leave a benchmark out in the cells that have no value of it and reached the deadline of another.
 
     One variant that hangs in each of seven benchmarks for a minute would take the time that all others share.
     """
     for cell in candidates:
         hung = [name for name, outcome in cell.outcomes.items() if outcome.state is State.TIMED_OUT]
-        if hung and cell.goes_on(benchmark):
+        if hung and cell.goes_on(benchmark) and not cell.runs.get(benchmark.name):
             reason = f"'{hung[0]}' reached its deadline, and the experiment has a budget"
             cell.outcomes[benchmark.name] = Outcome(state=State.NOT_MEASURED, reason=reason)
 
@@ -323,6 +341,7 @@ def _keep(session: Session, benchmark: Benchmark, taken: blocks.BlockResult, spe
             run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
         else:
             run = program_run(session.workload, benchmark, taken.output, costs[-1])
+            taken.cell.loops.setdefault(benchmark.name, taken.output.loops)
         taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark), taken.group))
 
 
@@ -409,9 +428,10 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
     if outcome.state is not State.OK or output is None or (served and calibrate):
         return
     if calibrate:
-        cell.loops[benchmark.name] = output.loops
         if output.slices:
             cell.takes_slices.add(benchmark.name)
+        if not _calibrates_in_block(session, benchmark, cell):
+            cell.loops[benchmark.name] = output.loops
     run = program_run(session.workload, benchmark, output, processes.parse_costs(ended.stdout)[-1])
     cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
 

@@ -20,6 +20,7 @@ from interlock.engine.build.helper_images import helper_context
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
+from interlock.engine.side_by_side import worker_count
 from interlock.results import store
 from interlock.results.experiments import BaseImage, Built, Outcome, State
 from tests.builders import ROOT, make_built
@@ -29,7 +30,7 @@ CORES = os.cpu_count() or 1
 
 @given(st.integers(0, 100))
 def test_there_is_at_least_one_builder_and_at_most_one_per_core_and_plan(plans: int) -> None:
-    workers = builds.worker_count(plans)
+    workers = worker_count(plans)
     assert 1 <= workers <= min(CORES, 4)
     assert workers <= max(1, plans)
 

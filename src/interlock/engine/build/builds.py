@@ -11,15 +11,12 @@ import os
 import shlex
 import tarfile
 import tempfile
-import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 from docker import DockerClient
@@ -52,6 +49,7 @@ from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry.transfer import pull as pull_built
 from interlock.engine.registry.transfer import pull_base
+from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError, InterlockError, SignatureError, SourceUnavailableError
 from interlock.results import store
@@ -173,14 +171,6 @@ def ended(variant: Variant, profile: str, state: State, reason: str) -> Built:
     return Built(variant=variant.name, profile=profile, outcome=Outcome(state=state, reason=reason))
 
 
-def worker_count(plans: int) -> int:
-    """Return how many builds run at the same time.
-
-    Configure and install use one core, so two builds fill two cores better than one.
-    """
-    return max(1, min(plans, os.cpu_count() or 1, 4))
-
-
 def make_jobs() -> int:
     """Return make's -j, the same for every build: it is a part of what the engine's cache knows a build by."""
     return os.cpu_count() or 1
@@ -191,42 +181,11 @@ def _build_wave(builder: Builder[Planned], plans: Sequence[Planned]) -> Iterator
         return
     workers = builder.workers(plans)
     if workers > 1:
-        yield from _build_side_by_side(builder, plans, workers)
+        # The engine cancels a build whose client is gone.
+        yield from side_by_side(partial(build_one, builder), plans, workers)
         return
     for plan in plans:
         yield build_one(builder, plan)
-
-
-def _build_side_by_side(builder: Builder[Planned], plans: Sequence[Planned], workers: int) -> Iterator[Built]:
-    """Build in daemon threads, so that Ctrl-C ends the process; the engine cancels a build whose client is gone."""
-    todo = deque(plans)
-    done: SimpleQueue[Built | BaseException] = SimpleQueue()
-
-    def work() -> None:
-        while todo:
-            try:
-                plan = todo.popleft()
-            except IndexError:
-                return
-            try:
-                done.put(build_one(builder, plan))
-            except BaseException as error:
-                done.put(error)
-
-    for _ in range(workers):
-        threading.Thread(target=work, daemon=True).start()
-    for _ in plans:
-        yield _next(done)
-
-
-def _next(done: SimpleQueue[Built | BaseException]) -> Built:
-    while True:
-        # A wait without limit would not be interrupted by Ctrl-C on every platform.
-        with suppress(Empty):
-            item = done.get(timeout=0.5)
-            if isinstance(item, BaseException):
-                raise item
-            return item
 
 
 def build_one(builder: Builder[Planned], plan: Planned) -> Built:

@@ -32,7 +32,7 @@ from interlock.engine.build.image import (
 )
 from interlock.engine.build.sources import MIRROR, find_prefix, local_files, mirror_url
 from interlock.engine.host.toolchain import identity
-from interlock.engine.protocol import BuildOptions, OnStep
+from interlock.engine.protocol import BuildOptions, Installed, OnStep
 from interlock.errors import SourceUnavailableError, StoreError
 from interlock.results import store
 from interlock.results.experiments import Built, Facts, Outcome, PackageSet, State
@@ -272,6 +272,10 @@ class HostInstaller:
             known = _packages_record(record)
             if known is None or not Path(known.prefix).is_dir():
                 shutil.rmtree(record.parent)
+
+    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
+        """Return the packages of each prefix and its requirement lines, one after the other."""
+        return [Installed.by(self.ensure, image, lines) for image, lines in wanted]
 
     def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
         """Return the packages, installed now if they were not; the outcome says why they cannot be installed."""

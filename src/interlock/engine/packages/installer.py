@@ -10,11 +10,13 @@ import hashlib
 import io
 import json
 import tarfile
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from docker import DockerClient
 from docker.errors import APIError, NotFound
@@ -28,8 +30,9 @@ from interlock.engine.ownership import labels_of
 from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
 from interlock.engine.packages.pip_output import PipFailure, explain_failure, last_words, pip_version, requirements_file
-from interlock.engine.protocol import OnStep
+from interlock.engine.protocol import Installed, OnStep
 from interlock.engine.run import cells, leftovers
+from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import Built, Outcome, PackageSet, State
 
@@ -38,6 +41,8 @@ IMAGE_LABEL = "interlock.packages"
 FOLDER = "/packages"
 REQUIREMENTS = f"{AUDIT}/requirements.txt"
 ASK_S, FILL_S, INSTALL_S = 300, 3600, 900
+# A builder that is being made ends with this process.
+ABANDON_S = 20
 # Before this pip, a project without pyproject.toml is built with what is installed, and old images lack `wheel`.
 GETS_WHEEL_ITSELF = (23, 1)
 # Another process may have installed the same packages meanwhile; then its files stay.
@@ -67,10 +72,43 @@ class Installer:
     catalog: Catalog
     root: Path
     on_step: OnStep
+    at_work: set[str] = field(default_factory=set)  # the owners of what installations make until they end
+    abandoned: Event = field(default_factory=Event)
 
     def tidy(self) -> None:
         """Remove volumes of images that no longer exist."""
         remove_stale_volumes(self.client)
+
+    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
+        """Return the packages of each image and its requirement lines; those of several variants side by side.
+
+        One builder serves all packages of a variant, so these follow each other.
+        """
+        places: dict[str, list[int]] = {}
+        for place, (image, _) in enumerate(wanted):
+            places.setdefault(image.variant, []).append(place)
+        found: dict[int, Installed] = {}
+
+        def install(variant: str) -> dict[int, Installed]:
+            return {place: Installed.by(self.ensure, *wanted[place]) for place in places[variant]}
+
+        try:
+            for some in side_by_side(install, list(places), worker_count(len(places))):
+                found |= some
+        except BaseException:
+            self._abandon()
+            raise
+        return [found[place] for place in range(len(wanted))]
+
+    def _abandon(self) -> None:
+        """Remove what the installations at work have made, until they have ended for want of it."""
+        end_s = time.monotonic() + ABANDON_S
+        self.abandoned.set()
+        while self.at_work and time.monotonic() < end_s:
+            for owner in list(self.at_work):
+                with suppress(EngineError):
+                    leftovers.clean_up(self.client, owner)
+            time.sleep(0.1)
 
     def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
         """Return the packages, installed before or now; if they cannot be installed, the outcome says why."""
@@ -88,7 +126,10 @@ class Installer:
 
     def _install(self, image: Built, lines: Sequence[str], packages: PackageSet) -> dict[str, str]:
         owner = f"packages-{uuid.uuid4().hex[:12]}"
+        self.at_work.add(owner)
         try:
+            if self.abandoned.is_set():
+                raise _CannotError(State.NOT_MEASURED, "it was interrupted")
             self.client.volumes.create(packages.volume, labels={IMAGE_LABEL: image.image_id})
             pip_container.create_wheels_volume(self.client, owner)
             own = pip_container.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
@@ -103,6 +144,7 @@ class Installer:
             return _install_offline(own, wheels, packages, owner)
         finally:
             leftovers.clean_up(self.client, owner)
+            self.at_work.discard(owner)
 
 
 class _CannotError(Exception):
