@@ -128,19 +128,12 @@ def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterato
 
 @pytest.fixture
 def run_once(resources: Resources, built: Images, nothing_left: None) -> Any:
-    def go(*arguments: str, calibrate: bool = False, **changes: Any) -> tuple[Outcome, Any, Ended]:
+    def go(*arguments: str, **changes: Any) -> tuple[Outcome, Any, Ended]:
         wanted, benchmark = workload(*arguments, **changes)
         with in_session(resources, built, wanted) as (session, cell):
-            return services.run_service(session, benchmark, cell, calibrate=calibrate)
+            return services.run_service(session, benchmark, cell)
 
     return go
-
-
-def test_a_known_number_of_requests_reaches_a_service_that_is_only_shown_to_work(run_once: Any) -> None:
-    outcome, output, ended = run_once(calibrate=True)
-    assert outcome.state is State.OK, outcome
-    assert output.metadata["answered"] == 1 + WARM_UP
-    assert ended.exit_code == 0
 
 
 def test_a_service_of_10_ms_at_a_time_answers_at_most_a_hundred_per_second_and_hides_no_latency(

@@ -28,8 +28,10 @@ from tests.builders import (
     OK,
     make_benchmark,
     make_built,
+    make_ended,
     make_network,
     make_resources,
+    make_settings,
     make_variant,
     make_workload,
 )
@@ -134,6 +136,23 @@ def test_what_needs_the_gil_is_unsupported_without_it_for_the_reason_in_the_file
     outcome = sets.of("cpython-3.15", asking, asking.benchmarks[0]).outcome
     assert outcome == Outcome(state=State.UNSUPPORTED, reason="it counts references itself")
     assert installer.asked == [("cpython-2.7", ["a"])]
+
+
+@pytest.mark.parametrize(
+    ("rows", "quick", "values"), [(15, True, [1, 2, 4, 24]), (16, True, [1, 2, 3, 12]), (16, False, [9, 9, 9, 9])]
+)
+def test_of_many_rows_a_quick_process_takes_half_of_its_values(rows: int, quick: bool, values: list[int]) -> None:
+    settings = make_settings([f"v{number}" for number in range(rows)]).model_copy(update={"quick": quick})
+    full = {"warmups": 1, "values": 9}
+    found = [
+        Session(
+            make_resources(settings=settings),
+            make_workload(quick={"warmups": 1, "values": given}, full=full),
+            make_network(lambda *_: make_ended()),
+        ).take()
+        for given in (1, 2, 4, 24)
+    ]
+    assert [take.values for take in found] == values
 
 
 def test_benchmarks_that_are_found_out_later_have_what_the_workload_asks_for() -> None:

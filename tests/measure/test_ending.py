@@ -112,6 +112,23 @@ def test_a_workload_gets_its_share_of_the_budget_and_a_profile_a_part_of_that(cl
         assert ending.stops_rounds() is rounds_end
 
 
+def test_a_profile_has_a_part_of_its_workloads_share_whenever_it_begins(clock: Clock) -> None:
+    ending = Ending(budget_s=400)
+    ending.start()
+    ending.share(4, profiled=True)
+    clock.at(70)
+    ending.begin_profile()
+    for now_s, profile_ends in ((94, False), (95, True)):
+        clock.at(now_s)
+        assert ending.stops_profile() is profile_ends
+    assert (ending.has_cut, ending.stops()) == (True, False)
+    endless = Ending()
+    endless.start()
+    endless.share(4, profiled=True)
+    endless.begin_profile()
+    assert not endless.stops_profile()
+
+
 def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
     ending = Ending(budget_s=60)
     ending.start()

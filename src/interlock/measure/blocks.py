@@ -19,6 +19,7 @@ from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.measure import processes
 from interlock.measure.cells import (
+    MOST_ROWS,
     NOTHING_RUN,
     Cell,
     Session,
@@ -31,8 +32,8 @@ from interlock.measure.cells import (
 from interlock.measure.processes import OK, all_reported, judge_process
 from interlock.results.experiments import Outcome, ProgramOutput, State
 
-# Above this number of rows a block is split, so that the slices of partners stay close to each other in time.
-MOST_ROWS = 15
+# So many processes may be starting while the next one is started: on two CPUs one waits for the other's files.
+AHEAD = 1
 # A slice of one thread that got less of its CPU than this is repeated, at most so many times.
 LEAST_CPU_SHARE, REPEATS = 0.9, 3
 SLICE = "slice"
@@ -85,9 +86,11 @@ class Worker:
     busy_s: float = 0.0
     slices: list[Slice] = field(default_factory=list)
     ended: Ended | None = None
+    begun: bool = False
 
     def begin(self) -> None:
         """Wait until it has warmed up; it has ended if it cannot do the work."""
+        self.begun = True
         if self._asked(lambda: self.process.line(self.deadline_s)) != "ready":
             self.finish()
 
@@ -180,6 +183,7 @@ def run_slices(
             failed = turns.start(cell)
             if failed:
                 yield failed
+        turns.await_ready()
         try:
             values = session.take().values
             for _ in range(values):
@@ -206,18 +210,19 @@ def _repeats(benchmark: Benchmark, values: int) -> int:
 def groups_of(cells: Sequence[Cell], baseline: str, rng: random.Random) -> list[list[Cell]]:
     """Return groups of at most about 15 cells in a random order.
 
-    The baseline and its twin are in a block about as often as the square root of its rows says, and the baseline is in
-    each group: all others are compared with it, and its error is in all ratios.
+    The baseline is in a block about as often as the square root of its rows says: all others are compared with it, and
+    its error is in all ratios. The twin, which is in one ratio alone, is there half as often. Both are in each group.
     """
-    repeated = {baseline, label_of(baseline, TWIN)}
-    several = [cell for cell in cells if cell.subject.label in repeated]
-    others = [cell for cell in cells if cell.subject.label not in repeated]
+    twin = label_of(baseline, TWIN)
+    others = [cell for cell in cells if cell.subject.label not in {baseline, twin}]
     rng.shuffle(others)
     count = max(1, -(-len(cells) // MOST_ROWS))
-    times = max(count, round(len(cells) ** 0.5)) if others else 1
+    root = round(len(cells) ** 0.5) if others else 1
     groups = [others[place::count] for place in range(count)]
-    for turn in range(times):
-        groups[turn % count] += several
+    for label, times in ((baseline, max(count, root)), (twin, max(count, root // 2))):
+        several = [cell for cell in cells if cell.subject.label == label]
+        for turn in range(times):
+            groups[turn % count] += several
     return [rng.sample(group, len(group)) for group in groups]
 
 
@@ -231,22 +236,28 @@ class Turns:
     workers: list[Worker] = field(default_factory=list)
 
     def start(self, cell: Cell) -> BlockResult | None:
-        """Start a process and wait until it is ready; return how its set-up failed, if it did."""
+        """Start a process, and wait for those that were started before; return how its set-up failed, if it did."""
         session, benchmark = self.session, self.benchmark
         outcome, ended = set_up(session, cell, benchmark)
         if outcome.state is not State.OK:
             return BlockResult(cell, outcome, None, ended, 0.0)
-        # The first one calibrates, and those after it take as many loops.
-        loops = str(cell.loops.get(benchmark.name, "auto"))
-        argv = interpreter_argv(session, cell, benchmark, loops, session.take())
+        # The first one calibrates, alone, and those after it take as many loops.
+        loops = cell.loops.get(benchmark.name)
+        argv = interpreter_argv(session, cell, benchmark, str(loops or "auto"), session.take())
         process = agent_of(cell).start(
             ["--feed", *processes.launch_options(benchmark)],
             [*argv, "--slices"],
             environment_of(session, cell, benchmark),
         )
         self.workers.append(Worker(cell, process, session.workload.deadline_of(benchmark)))
-        self.do(self.workers[-1], self.workers[-1].begin)
+        self.await_ready(AHEAD if loops else 0)
         return None
+
+    def await_ready(self, ahead: int = 0) -> None:
+        """Wait until all processes have warmed up, but so many of the last ones."""
+        for worker in self.workers[: len(self.workers) - ahead]:
+            if not worker.begun:
+                self.do(worker, worker.begin)
 
     def do(self, worker: Worker, step: Callable[[], None]) -> None:
         """Run a step unless the process has ended. If it had to be killed, so have the others of its sandbox."""

@@ -167,6 +167,10 @@ def _refusal(variant: Variant, admitted: str, needs_gil: str) -> str:
     return needs_gil if variant.proof.gil is Gil.OFF else ""
 
 
+# Above this number of rows a block is split, so that the slices of partners stay close to each other in time.
+MOST_ROWS = 15
+# Of many rows each process takes half of its values, but no fewer than this.
+LEAST_VALUES = 3
 PYTHON_PATH = "PYTHONPATH"
 # Loops of a process whose calls or instructions are those of a program's set-up alone.
 NO_WORK = 0
@@ -237,8 +241,14 @@ class Session:
     clock: Stopwatch = field(default_factory=Stopwatch)  # of the whole workload
 
     def take(self) -> Repetition:
-        """Return how many warm-ups and values a process takes."""
-        return self.workload.quick if self.resources.settings.quick else self.workload.full
+        """Return how many warm-ups and values a process takes: of many rows a quick one takes half as many values."""
+        settings = self.resources.settings
+        if not settings.quick:
+            return self.workload.full
+        take = self.workload.quick
+        if len(settings.variants) + len(settings.conditions) <= MOST_ROWS:
+            return take
+        return take.model_copy(update={"values": max(min(take.values, LEAST_VALUES), take.values // 2)})
 
 
 @dataclass

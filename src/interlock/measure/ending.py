@@ -12,8 +12,9 @@ from interlock.errors import Interrupted
 from interlock.results.experiments import duration_text
 from interlock.untrusted import forget_terminal
 
-# Of a workload's share of the budget the rounds may take this much where a profile follows them.
-ROUNDS_SHARE = 5 / 6
+# Of a workload's share of the budget the rounds may take this much where a profile follows them, and the profile that.
+# Together they are a little more: seldom does either take all of its own.
+ROUNDS_SHARE, PROFILE_SHARE = 5 / 6, 1 / 4
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 
 
@@ -36,7 +37,7 @@ class Ending:
         self.budget_s = budget_s
         self.signals: list[int] = []
         self._ends_s = float("inf")  # by time.monotonic()
-        self._rounds_end_s = float("inf")
+        self._rounds_end_s = self._profile_ends_s = self._share_s = float("inf")
         self._may_interrupt = self._is_shielded = self._has_stopped = self._has_cut = False
 
     def start(self) -> None:
@@ -51,7 +52,12 @@ class Ending:
         """
         self._has_cut = False
         now = time.monotonic()
-        self._rounds_end_s = now + (self._ends_s - now) / workloads * (ROUNDS_SHARE if profiled else 1)
+        self._share_s = (self._ends_s - now) / workloads
+        self._rounds_end_s = now + self._share_s * (ROUNDS_SHARE if profiled else 1)
+
+    def begin_profile(self) -> None:
+        """Start the clock of this workload's profile."""
+        self._profile_ends_s = time.monotonic() + self._share_s * PROFILE_SHARE
 
     def stops(self) -> bool:
         """Return whether nothing more is to be started; who asks has more to start, and does not if it stops."""
@@ -60,6 +66,10 @@ class Ending:
     def stops_rounds(self) -> bool:
         """Return the same for the rounds of this workload, which end with its share of the budget."""
         return self._remember(self.stops() or time.monotonic() >= self._rounds_end_s)
+
+    def stops_profile(self) -> bool:
+        """Return the same for the profile of this workload."""
+        return self._remember(self.stops() or time.monotonic() >= self._profile_ends_s)
 
     def _remember(self, stops: bool) -> bool:
         self._has_stopped |= stops

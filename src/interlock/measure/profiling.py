@@ -41,8 +41,10 @@ Counted = tuple[PhaseCounts, ProgramOutput | None]
 def profile_pass(session: Session, open_cells: list[Cell], on_profile: Callable[[], None] = lambda: None) -> None:
     """Profile each benchmark that works, and call `on_profile` after each; not the twin, the baseline's image."""
     profiled = [cell for cell in open_cells if cell.subject.mode != TWIN]
+    ending = session.resources.ending
+    ending.begin_profile()
     for index, cell in enumerate(profiled):
-        if session.resources.ending.stops():
+        if ending.stops_profile():
             return
         session.resources.on_progress(
             ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))

@@ -273,7 +273,7 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         # A program's first process tells whether it takes slices: the baseline's, which has to work in any case.
         visited.sort(key=lambda cell: cell.subject.label != session.resources.settings.baseline)
     for cell in visited:
-        if number == 0 and _calibrates_in_block(session, benchmark, cell):
+        if number == 0 and not _needs_trial(session, benchmark, cell):
             continue
         on_start(cell)
         with cell.clock.during(Phase.MEASURING), failing(cell, benchmark):
@@ -287,8 +287,16 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         _keep(session, benchmark, taken, spent, number)
 
 
+def _needs_trial(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
+    """Return whether a cell's round 0 has a process: to calibrate, or to show that a command works.
+
+    A service is not calibrated, and a run of it shows whether it works.
+    """
+    return session.workload.load is None and not _calibrates_in_block(session, benchmark, cell)
+
+
 def _calibrates_in_block(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
-    """Return whether the cell's first process in a block calibrates: a process of its own would only cost time.
+    """Return whether the cell's first process in a block calibrates: one of its own would only cost time.
 
     One that is to do its work once cannot.
     """
@@ -418,14 +426,13 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
         ended = run_limit(session, benchmark, cell, cell.limit, number)
         spent.add(ended, session.workload.deadline_of(benchmark))
         return
-    served = session.workload.load is not None
-    if served:
-        outcome, output, ended = services.run_service(session, benchmark, cell, calibrate=calibrate)
+    if session.workload.load is not None:
+        outcome, output, ended = services.run_service(session, benchmark, cell)
     else:
         outcome, output, ended = run_in(session, cell, benchmark, _process(session, benchmark, cell, calibrate))
     spent.add(ended, session.workload.deadline_of(benchmark))
     outcome = _noted(benchmark, cell, outcome, output, ended)
-    if outcome.state is not State.OK or output is None or (served and calibrate):
+    if outcome.state is not State.OK or output is None:
         return
     if calibrate:
         if output.slices:

@@ -101,16 +101,13 @@ def running_service(session: Session, benchmark: Benchmark, cell: Cell) -> Itera
                 sandbox.stop_service(SCRATCH)
 
 
-def run_service(session: Session, benchmark: Benchmark, cell: Cell, *, calibrate: bool) -> ServiceRun:
-    """Start the service, put load on it and stop it. The value is the load's time, per request, in seconds.
-
-    A run that calibrates only shows that the service works.
-    """
+def run_service(session: Session, benchmark: Benchmark, cell: Cell) -> ServiceRun:
+    """Start the service, put load on it and stop it. The value is the load's time, per request, in seconds."""
     problem, figures = None, None
     with running_service(session, benchmark, cell) as service:
         try:
             make_ready(session, benchmark, service)
-            figures = None if calibrate else _measure(session, benchmark, service)
+            figures = _measure(session, benchmark, service)
         except WorkloadError as error:
             problem = error
     outcome, output, ended = service.run.result()
