@@ -93,14 +93,17 @@ class Answers:
 
 
 @pytest.mark.parametrize(
-    ("loops", "expected"),
+    ("labels", "loops", "expected"),
     [
-        ({}, ["start a", "ready a", "start b", "ready b", "start c", "ready c"]),
-        ({"uncontended": 8}, ["start a", "start b", "ready a", "start c", "ready b", "ready c"]),
+        ("abc", {}, ["start a", "ready a", "start b", "ready b", "start c", "ready c"]),
+        ("abc", {"uncontended": 8}, ["start a", "start b", "ready a", "start c", "ready b", "ready c"]),
+        # Processes of one cell write to one folder.
+        ("aba", {"uncontended": 8}, ["start a", "start b", "ready a", "start a", "ready b", "ready a"]),
+        ("aab", {"uncontended": 8}, ["start a", "ready a", "start a", "start b", "ready a", "ready b"]),
     ],
 )
-def test_a_process_starts_while_the_one_before_it_warms_up_unless_it_calibrates(
-    loops: dict[str, int], expected: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_process_starts_while_the_one_before_it_warms_up_unless_it_calibrates_or_shares_its_cell(
+    labels: str, loops: dict[str, int], expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
 
@@ -119,10 +122,10 @@ def test_a_process_starts_while_the_one_before_it_warms_up_unless_it_calibrates(
     monkeypatch.setattr(blocks, "agent_of", lambda cell: Starting(cell.subject.label))
     session = Session(make_resources(), make_workload(), make_network(lambda *_: make_ended()))
     turns = blocks.Turns(session, session.workload.benchmarks[0])
-    for label in "abc":
-        cell = cell_of(label)
-        cell.loops |= loops
-        assert turns.start(cell) is None
+    cells = {label: cell_of(label) for label in labels}
+    for label in labels:
+        cells[label].loops |= loops
+        assert turns.start(cells[label]) is None
     turns.await_ready()
     assert seen == expected
 

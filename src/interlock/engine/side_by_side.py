@@ -1,4 +1,4 @@
-"""Work that the engine does for several variants at the same time."""
+"""Work for several variants at the same time: builds and packages, which know nothing of each other."""
 
 from __future__ import annotations
 

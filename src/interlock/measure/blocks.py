@@ -241,6 +241,9 @@ class Turns:
         outcome, ended = set_up(session, cell, benchmark)
         if outcome.state is not State.OK:
             return BlockResult(cell, outcome, None, ended, 0.0)
+        # What the processes of one cell write is in one folder: they take turns from the start on.
+        if any(worker.cell is cell for worker in self.workers if not worker.begun):
+            self.await_ready()
         # The first one calibrates, alone, and those after it take as many loops.
         loops = cell.loops.get(benchmark.name)
         argv = interpreter_argv(session, cell, benchmark, str(loops or "auto"), session.take())
