@@ -130,6 +130,30 @@ def test_a_process_starts_while_the_one_before_it_warms_up_unless_it_calibrates_
     assert seen == expected
 
 
+def test_processes_of_several_cells_end_at_once_and_those_of_one_cell_after_each_other() -> None:
+    seen: list[str] = []
+
+    class Ending(Answers):
+        def __init__(self, label: str) -> None:
+            super().__init__()
+            self.label = label
+
+        def close(self) -> None:
+            seen.append(f"close {self.label}")
+
+        def end(self, _limit_s: float) -> None:
+            seen.append(f"end {self.label}")
+
+    session = Session(make_resources(), make_workload(), make_network(lambda *_: make_ended()))
+    cells = {label: cell_of(label) for label in "ab"}
+    turns = blocks.Turns(session, session.workload.benchmarks[0])
+    turns.workers += [Worker(cells[label[0]], Ending(label), 5) for label in ("a1", "b1", "a2")]  # type: ignore[arg-type]
+    found = turns.end_all()
+    assert sorted(seen[:2]) == ["close a1", "close b1"]
+    assert seen[2:] == ["end a1", "end b1", "end a2"]
+    assert [one.cell for one in found] == [cells["a"], cells["b"], cells["a"]]
+
+
 def worker_of(*lines: str | None) -> Worker:
     return Worker(cell_of("a"), Answers(*lines), 5)  # type: ignore[arg-type]
 

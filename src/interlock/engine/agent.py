@@ -46,6 +46,7 @@ class Process:
     stderr: bytearray = field(default_factory=bytearray)
     cost: str = ""
     read: int = 0  # bytes of stdout that were returned as lines
+    is_closed: bool = False  # its stdin
 
     def tell(self, line: str) -> None:
         """Send a line to its stdin."""
@@ -66,10 +67,15 @@ class Process:
         self.tell(line)
         return self.line(limit_s)
 
+    def close(self) -> None:
+        """Close its stdin, unless it is closed or the process has ended."""
+        if not self.cost and not self.is_closed:
+            self.agent.ask("close", self.number)
+        self.is_closed = True
+
     def end(self, limit_s: float) -> None:
         """Close its stdin and wait for its end; ProcessTimeoutError after so many seconds."""
-        if not self.cost:
-            self.agent.ask("close", self.number)
+        self.close()
         self.wait(limit_s)
 
     def wait(self, limit_s: float) -> None:

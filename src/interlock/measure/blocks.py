@@ -123,6 +123,10 @@ class Worker:
                 return Slice(wall_s, cpu_s)
         raise ValueError(f"it answered {(line or '')[:80]!r} to a slice")
 
+    def release(self) -> None:
+        """Ask the process for its report, unless it has ended."""
+        self._asked(self.process.close)
+
     def finish(self) -> None:
         """Ask the process for its report and wait for its end, unless it has ended."""
         if self.ended is None:
@@ -191,7 +195,7 @@ def run_slices(
                     turns.do(worker, partial(worker.take, _repeats(benchmark, values)))
         finally:
             # Also if somebody ends the rounds: what was measured is kept.
-            yield from [turns.end(worker) for worker in turns.workers]
+            yield from turns.end_all()
 
 
 def _order(session: Session, benchmark: Benchmark, number: int) -> random.Random:
@@ -272,6 +276,13 @@ class Turns:
             for other in self.workers:
                 if other.cell is worker.cell and other.ended is None:
                     other.ended = worker.ended
+
+    def end_all(self) -> list[BlockResult]:
+        """Return how each process ended. Those of several cells end at once, those of one cell one after the other."""
+        first = {id(worker.cell): worker for worker in reversed(self.workers)}
+        for worker in first.values():
+            self.do(worker, worker.release)
+        return [self.end(worker) for worker in self.workers]
 
     def end(self, worker: Worker) -> BlockResult:
         """Ask a process for its report, and return how it ended."""
