@@ -93,17 +93,16 @@ class Answers:
 
 
 @pytest.mark.parametrize(
-    ("labels", "loops", "expected"),
+    ("labels", "expected"),
     [
-        ("abc", {}, ["start a", "ready a", "start b", "ready b", "start c", "ready c"]),
-        ("abc", {"uncontended": 8}, ["start a", "start b", "ready a", "start c", "ready b", "ready c"]),
+        ("abc", ["start a", "start b", "ready a", "start c", "ready b", "ready c"]),
         # Processes of one cell write to one folder.
-        ("aba", {"uncontended": 8}, ["start a", "start b", "ready a", "start a", "ready b", "ready a"]),
-        ("aab", {"uncontended": 8}, ["start a", "ready a", "start a", "start b", "ready a", "ready b"]),
+        ("aba", ["start a", "start b", "ready a", "start a", "ready b", "ready a"]),
+        ("aab", ["start a", "ready a", "start a", "start b", "ready a", "ready b"]),
     ],
 )
-def test_a_process_starts_while_the_one_before_it_warms_up_unless_it_calibrates_or_shares_its_cell(
-    labels: str, loops: dict[str, int], expected: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_process_starts_while_the_one_before_it_warms_up_unless_they_share_a_cell(
+    labels: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
 
@@ -124,7 +123,7 @@ def test_a_process_starts_while_the_one_before_it_warms_up_unless_it_calibrates_
     turns = blocks.Turns(session, session.workload.benchmarks[0])
     cells = {label: cell_of(label) for label in labels}
     for label in labels:
-        cells[label].loops |= loops
+        cells[label].loops[turns.benchmark.name] = 8
         assert turns.start(cells[label]) is None
     turns.await_ready()
     assert seen == expected
@@ -152,6 +151,16 @@ def test_processes_of_several_cells_end_at_once_and_those_of_one_cell_after_each
     assert sorted(seen[:2]) == ["close a1", "close b1"]
     assert seen[2:] == ["end a1", "end b1", "end a2"]
     assert [one.cell for one in found] == [cells["a"], cells["b"], cells["a"]]
+
+
+@pytest.mark.parametrize(
+    ("loops", "slice_s", "expected"),
+    [(64, 0.04, 64), (64, 0.041, 32), (64, 0.9, 2), (1, 9.0, 1), (64, 0.0025, 64), (64, 0.0024, 128), (1, 0.0001, 32)],
+)
+def test_a_slice_is_up_to_four_times_as_long_or_short_as_what_decided_its_loops(
+    loops: int, slice_s: float, expected: int
+) -> None:
+    assert blocks.fitting_loops(loops, slice_s, 0.01) == expected
 
 
 def worker_of(*lines: str | None) -> Worker:

@@ -305,7 +305,7 @@ def test_a_cell_that_hangs_takes_one_deadline_of_a_budget(budget_s: float | None
     assert states == [[State.OK] * 3, [State.TIMED_OUT, skipped, skipped]]
 
 
-def test_each_cell_calibrates_in_its_first_block_and_keeps_to_its_loops() -> None:
+def test_one_process_calibrates_for_all_rows() -> None:
     asked: dict[str, list[str]] = {"base": [], "a": []}
 
     def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
@@ -314,7 +314,26 @@ def test_each_cell_calibrates_in_its_first_block_and_keeps_to_its_loops() -> Non
 
     open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run)) for label in asked]
     run_rounds(Engine().session(rounds=3), open_cells, TimeUsed())
-    assert asked == {"base": ["auto", "auto", "1", "1"], "a": ["auto", "1", "1"]}
+    assert asked == {"base": ["auto", "1", "1", "1"], "a": ["1", "1", "1"]}
+
+
+def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first_block() -> None:
+    asked: dict[str, list[int]] = {"base": [], "a": [], "b": [], "c": []}
+    slower = {"base": 1.0, "a": 9.0, "b": 3.9, "c": 0.1}
+
+    def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        loops = 8 if loops_of(argv) == "auto" else int(argv[argv.index("--loops") + 1])
+        asked[sandbox.id].append(loops)
+        value_s = 0.001 * slower[sandbox.id] * loops
+        ended = steady(0, loops_of(argv) if "--slices" not in argv else "1")
+        text = ended.stdout.replace('"loops": 1', f'"loops": {loops}').replace("[[1, 0.5]]", f"[[8, {value_s}]]")
+        return dataclasses.replace(ended, stdout=text.replace("[0.5]", f"[{value_s}]"))
+
+    open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run)) for label in asked]
+    run_rounds(Engine().session(rounds=3), open_cells, TimeUsed())
+    assert set(asked["base"]) == set(asked["b"]) == {8}
+    assert asked["a"] == [8, 2, 2]
+    assert asked["c"] == [8, 32, 32]
 
 
 def test_a_process_that_works_once_does_not_calibrate_before_it_is_timed() -> None:

@@ -37,6 +37,8 @@ AHEAD = 1
 # A slice of one thread that got less of its CPU than this is repeated, at most so many times.
 LEAST_CPU_SHARE, REPEATS = 0.9, 3
 SLICE = "slice"
+# How many times as long, or as short, as the timing that decided the loops a row's slices may be.
+MOST_TIMES = 4
 
 
 def takes_slices(workload: Workload, benchmark: Benchmark) -> bool:
@@ -45,6 +47,15 @@ def takes_slices(workload: Workload, benchmark: Benchmark) -> bool:
     A service, another tool's program and one whose files must be dropped from the page cache before it starts are not.
     """
     return workload.kind == "program" and benchmark.command is None and not benchmark.cold
+
+
+def fitting_loops(loops: int, slice_s: float, decisive_s: float) -> int:
+    """Return so many loops that a slice takes up to `MOST_TIMES` times as long as what decided them, or as short."""
+    while loops > 1 and slice_s > MOST_TIMES * decisive_s:
+        loops, slice_s = loops // 2, slice_s / 2
+    while slice_s < decisive_s / MOST_TIMES:
+        loops, slice_s = loops * 2, slice_s * 2
+    return loops
 
 
 def takes_starts(benchmark: Benchmark) -> bool:
@@ -248,16 +259,14 @@ class Turns:
         # What the processes of one cell write is in one folder: they take turns from the start on.
         if any(worker.cell is cell for worker in self.workers if not worker.begun):
             self.await_ready()
-        # The first one calibrates, alone, and those after it take as many loops.
-        loops = cell.loops.get(benchmark.name)
-        argv = interpreter_argv(session, cell, benchmark, str(loops or "auto"), session.take())
+        argv = interpreter_argv(session, cell, benchmark, str(cell.loops[benchmark.name]), session.take())
         process = agent_of(cell).start(
             ["--feed", *processes.launch_options(benchmark)],
             [*argv, "--slices"],
             environment_of(session, cell, benchmark),
         )
         self.workers.append(Worker(cell, process, session.workload.deadline_of(benchmark)))
-        self.await_ready(AHEAD if loops else 0)
+        self.await_ready(AHEAD)
         return None
 
     def await_ready(self, ahead: int = 0) -> None:

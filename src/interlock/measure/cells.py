@@ -259,6 +259,7 @@ class Cell:
     sandbox: Sandbox
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     loops: dict[str, int] = field(default_factory=dict)
+    decisive_s: dict[str, float] = field(default_factory=dict)  # what the timing took that decided the loops
     runs: dict[str, list[pyperf.Run]] = field(default_factory=dict)
     profiles: dict[str, BenchmarkProfile] = field(default_factory=dict)
     profile_problem: str = ""

@@ -270,7 +270,7 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         session.resources.on_progress(update)
 
     if number == 0:
-        # A program's first process tells whether it takes slices: the baseline's, which has to work in any case.
+        # One process tells whether a program takes slices, and of how many loops: the baseline's, if it works.
         visited.sort(key=lambda cell: cell.subject.label != session.resources.settings.baseline)
     for cell in visited:
         if number == 0 and not _needs_trial(session, benchmark, cell):
@@ -278,10 +278,9 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         on_start(cell)
         with cell.clock.during(Phase.MEASURING), failing(cell, benchmark):
             run_benchmark(session, benchmark, cell, spent, number)
-        if benchmark.name in cell.takes_slices:
-            # A program takes slices or does not, whatever runs it.
+        if number == 0 and _shares_loops(session, benchmark, cell):
             for other in cells:
-                other.takes_slices.add(benchmark.name)
+                _take_over(benchmark, cell, other)
     run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
     for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
         _keep(session, benchmark, taken, spent, number)
@@ -292,13 +291,24 @@ def _needs_trial(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
 
     A service is not calibrated, and a run of it shows whether it works.
     """
-    return session.workload.load is None and not _calibrates_in_block(session, benchmark, cell)
+    return session.workload.load is None and not _shares_loops(session, benchmark, cell)
 
 
-def _calibrates_in_block(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
-    """Return whether the cell's first process in a block calibrates: one of its own would only cost time.
+def _take_over(benchmark: Benchmark, calibrated: Cell, other: Cell) -> None:
+    """Give a cell the loops of the one that calibrated: slices of another length are other work.
 
-    One that is to do its work once cannot.
+    Rows that calibrated by themselves had often twice the loops of their equals.
+    """
+    other.takes_slices.add(benchmark.name)
+    other.loops[benchmark.name] = calibrated.loops[benchmark.name]
+    if benchmark.name in calibrated.decisive_s:
+        other.decisive_s[benchmark.name] = calibrated.decisive_s[benchmark.name]
+
+
+def _shares_loops(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
+    """Return whether a cell's slices have the loops that one process calibrated for all rows.
+
+    One that is to do its work once calibrates by itself.
     """
     take = session.take()
     return _takes_turns(session, benchmark, cell) and benchmark.command is None and take.warmups + take.values > 1
@@ -349,8 +359,16 @@ def _keep(session: Session, benchmark: Benchmark, taken: blocks.BlockResult, spe
             run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
         else:
             run = program_run(session.workload, benchmark, taken.output, costs[-1])
-            taken.cell.loops.setdefault(benchmark.name, taken.output.loops)
+            _fit_loops(benchmark, taken.cell, taken.output)
         taken.cell.add(benchmark, in_block(run, number, estimator_of(benchmark), taken.group))
+
+
+def _fit_loops(benchmark: Benchmark, cell: Cell, output: ProgramOutput) -> None:
+    """After its first block give a row that is far slower or faster than the one that calibrated loops of its own."""
+    name = benchmark.name
+    if name in cell.decisive_s and output.values and not any(run.values for run in cell.runs.get(name, [])):
+        slice_s = statistics.mean(output.values)
+        cell.loops[name] = blocks.fitting_loops(cell.loops[name], slice_s, cell.decisive_s[name])
 
 
 def _noted(benchmark: Benchmark, cell: Cell, outcome: Outcome, output: ProgramOutput | None, ended: Ended) -> Outcome:
@@ -437,8 +455,9 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
     if calibrate:
         if output.slices:
             cell.takes_slices.add(benchmark.name)
-        if not _calibrates_in_block(session, benchmark, cell):
-            cell.loops[benchmark.name] = output.loops
+        cell.loops[benchmark.name] = output.loops
+        if output.calibration:
+            cell.decisive_s[benchmark.name] = output.calibration[-1][1]
     run = program_run(session.workload, benchmark, output, processes.parse_costs(ended.stdout)[-1])
     cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
 
