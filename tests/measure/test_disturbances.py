@@ -263,3 +263,17 @@ def test_without_the_experiments_own_time_the_rest_is_still_told(launched_s: flo
     after = machine(10.0, busy_s=114.0, swapped_in_pages=2, swapped_out_pages=0, processes=before.processes)
     (sentence,) = disturbances.disturbances(before, after, [container], launched_s)
     assert sentence.startswith("2 pages were swapped in")
+
+
+def test_more_slow_processes_than_trimming_takes_out_are_warned_of() -> None:
+    calm, disturbed = [1.0, 1.01, 0.99, 1.0, 1.3, 1.0], [2.0, 2.0, 2.9, 2.0, 3.1, 2.0]
+    assert disturbances.unsteady("queue", {"a": calm, "b": calm[::-1], "c": []}) == []
+    (warning,) = disturbances.unsteady("queue", {"a": calm, "b": disturbed})
+    assert all(part in warning for part in ("'queue'", " 1.2 times "))
+    assert "(1 of 2 cells: b)" in warning
+
+
+def test_where_most_cells_were_disturbed_a_few_are_named() -> None:
+    disturbed = {f"v{number}": [2.0, 2.0, 2.9, 2.0, 3.1, 2.0] for number in range(9)}
+    (warning,) = disturbances.unsteady("queue", disturbed)
+    assert "(9 of 9 cells: v0, v1, v2, v3, v4 and 4 more)" in warning

@@ -43,20 +43,6 @@ from tests.builders import (
 )
 
 
-def test_more_slow_processes_than_trimming_takes_out_are_warned_of() -> None:
-    calm, disturbed = [1.0, 1.01, 0.99, 1.0, 1.3, 1.0], [2.0, 2.0, 2.9, 2.0, 3.1, 2.0]
-    assert rounds.unsteady("queue", {"a": calm, "b": calm[::-1], "c": []}) == []
-    (warning,) = rounds.unsteady("queue", {"a": calm, "b": disturbed})
-    assert all(part in warning for part in ("'queue'", " 1.2 times "))
-    assert "(1 of 2 cells: b)" in warning
-
-
-def test_where_most_cells_were_disturbed_a_few_are_named() -> None:
-    disturbed = {f"v{number}": [2.0, 2.0, 2.9, 2.0, 3.1, 2.0] for number in range(9)}
-    (warning,) = rounds.unsteady("queue", disturbed)
-    assert "(9 of 9 cells: v0, v1, v2, v3, v4 and 4 more)" in warning
-
-
 def printed(value_s: float, loops: str, **metadata: bool) -> str:
     """What the launcher and a program print for one process."""
     report: dict[str, Any] = {"interlock": 1, "slices": True, "loops": 1, "inner_loops": 1}

@@ -1,4 +1,4 @@
-"""What disturbed the machine while it measured: the difference between two samples of /proc and /sys.
+"""What disturbed a measurement: differences between two samples of /proc and /sys, and processes that were slow.
 
 The files are described in proc(5) and in https://docs.kernel.org/admin-guide/pm/cpufreq.html.
 """
@@ -6,8 +6,9 @@ The files are described in proc(5) and in https://docs.kernel.org/admin-guide/pm
 from __future__ import annotations
 
 import os
+import statistics
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -283,3 +284,32 @@ def _busy(before: Sample, after: Sample, own_cpu_s: float | None, disturbers: Co
         return ""
     who = ", ".join(disturbers) or "all have ended"
     return f"other processes used {share:.0%} of a core ({who}): stop them, and repeat."
+
+
+# The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
+UNSTEADY = 1 / 6
+# How many times its cell's median a slow process takes; a neighbour that shares a core makes it 1.3 to 1.8.
+SLOW = 1.2
+# A warning names up to this many cells: where the machine was unsteady, it is nearly all of them.
+NAMED = 5
+
+
+def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return a warning that names the cells of which more than a sixth of the processes were slow."""
+    disturbed = [label for label, one in figures.items() if one and _slow(one) > UNSTEADY * len(one)]
+    if not disturbed:
+        return []
+    return [
+        f"in '{benchmark}' more than a sixth of the processes took {SLOW:g} times their cell's median "
+        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): unsteady work, or other guests of the "
+        "physical host that no counter shows; repeat at another time, or with more rounds."
+    ]
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - NAMED
+    return ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _slow(figures: Sequence[float]) -> int:
+    return sum(figure > SLOW * statistics.median(figures) for figure in figures)

@@ -43,14 +43,8 @@ from interlock.measure.processes import (
 )
 from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject
 
-# The share of a cell's processes that may be slow before a warning says that the work or the machine is unsteady.
-UNSTEADY = 1 / 6
-# How many times its cell's median a slow process takes; a neighbour that shares a core makes it 1.3 to 1.8.
-SLOW = 1.2
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
-# A warning names up to this many cells: where the machine was unsteady, it is nearly all of them.
-NAMED = 5
 
 OnBlock = Callable[[], None]
 Task = TypeVar("Task")
@@ -165,7 +159,7 @@ def watched_rounds(
     found = watch.warnings(used, spent.cpu_s)
     for benchmark in session.workload.benchmarks:
         values = _values(open_cells, benchmark)
-        found += unsteady(benchmark.name, {label: one.figures for label, one in values.items()})
+        found += disturbances.unsteady(benchmark.name, {label: one.figures for label, one in values.items()})
     return [f"{session.workload.name}: {sentence}" for sentence in found]
 
 
@@ -182,27 +176,6 @@ def _turns(open_cells: Sequence[Cell], benchmark: Benchmark) -> dict[str, Sequen
     """Return what the rows of a table are compared by; a limit is none."""
     values = _values([cell for cell in open_cells if cell.limit is None], benchmark)
     return {label: one.turns for label, one in values.items()}
-
-
-def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return a warning that names the cells of which more than a sixth of the processes were slow."""
-    disturbed = [label for label, one in figures.items() if one and _slow(one) > UNSTEADY * len(one)]
-    if not disturbed:
-        return []
-    return [
-        f"in '{benchmark}' more than a sixth of the processes took {SLOW:g} times their cell's median "
-        f"({len(disturbed)} of {len(figures)} cells: {_named(disturbed)}): unsteady work, or other guests of the "
-        "physical host that no counter shows; repeat at another time, or with more rounds."
-    ]
-
-
-def _named(labels: Sequence[str]) -> str:
-    more = len(labels) - NAMED
-    return ", ".join(labels[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _slow(figures: Sequence[float]) -> int:
-    return sum(figure > SLOW * statistics.median(figures) for figure in figures)
 
 
 def _rounds(

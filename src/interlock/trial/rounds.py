@@ -19,7 +19,7 @@ from interlock.measure.cells import ProgressUpdate
 from interlock.measure.ending import Ending
 from interlock.measure.processes import LAUNCH
 from interlock.measure.profiling import lock_sites_while, profile_while, require_stacks, require_watching
-from interlock.measure.rounds import RoundOrder, Schedule, interleave, unsteady
+from interlock.measure.rounds import RoundOrder, Schedule, interleave
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
 from interlock.measure.stacks import Interpreter
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, CommandRun, Figure, TrialSettings
@@ -95,7 +95,7 @@ def measure_rounds(resources: TrialResources, entries: Sequence[TriedCandidate])
     measured.warnings = watch.warnings([resources.services.loader.id], launched_s)
     figure = _deciding(entries)
     if figure is not None:
-        measured.warnings += unsteady(figure.value, _figures(entries, figure))
+        measured.warnings += disturbances.unsteady(figure.value, _figures(entries, figure))
     with resources.ending.kept():
         _profile(resources, entries)
     measured.ended_by = resources.ending.reason
