@@ -155,9 +155,9 @@ def test_processes_of_several_cells_end_at_once_and_those_of_one_cell_after_each
 
 @pytest.mark.parametrize(
     ("loops", "slice_s", "expected"),
-    [(64, 0.04, 64), (64, 0.041, 32), (64, 0.9, 2), (1, 9.0, 1), (64, 0.0025, 64), (64, 0.0024, 128), (1, 0.0001, 32)],
+    [(64, 0.02, 64), (64, 0.021, 32), (64, 0.9, 1), (1, 9.0, 1), (64, 0.005, 64), (64, 0.0049, 128), (1, 0.0001, 64)],
 )
-def test_a_slice_is_up_to_four_times_as_long_or_short_as_what_decided_its_loops(
+def test_a_slice_is_up_to_twice_as_long_or_short_as_what_decided_its_loops(
     loops: int, slice_s: float, expected: int
 ) -> None:
     assert blocks.fitting_loops(loops, slice_s, 0.01) == expected

@@ -305,7 +305,7 @@ def test_one_process_calibrates_for_all_rows() -> None:
 
 def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first_block() -> None:
     asked: dict[str, list[int]] = {"base": [], "a": [], "b": [], "c": []}
-    slower = {"base": 1.0, "a": 9.0, "b": 3.9, "c": 0.1}
+    slower = {"base": 1.0, "a": 9.0, "b": 1.9, "c": 0.1}
 
     def run(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
         loops = 8 if loops_of(argv) == "auto" else int(argv[argv.index("--loops") + 1])
@@ -318,8 +318,8 @@ def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first
     open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run)) for label in asked]
     run_rounds(Engine().session(rounds=3), open_cells, TimeUsed())
     assert set(asked["base"]) == set(asked["b"]) == {8}
-    assert asked["a"] == [8, 2, 2]
-    assert asked["c"] == [8, 32, 32]
+    assert asked["a"] == [8, 1, 1]
+    assert asked["c"] == [8, 64, 64]
 
 
 def test_a_process_that_works_once_does_not_calibrate_before_it_is_timed() -> None:
