@@ -27,7 +27,7 @@ from interlock.catalog.types import TWIN, label_of
 from interlock.measure.rounds import FAR
 from interlock.results import store
 
-REFERENCE = Path(__file__).parents[2] / "results/reference/2026-11-23-a"
+REFERENCE = Path(__file__).parents[2] / "results/reference/2026-11-25-a"
 TABLES = int(os.environ.get("INTERLOCK_TABLES", "60"))
 SEED = 5
 ALL, QUIET = "all four", "those of ±4 %"
