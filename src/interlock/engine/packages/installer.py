@@ -41,8 +41,8 @@ IMAGE_LABEL = "interlock.packages"
 FOLDER = "/packages"
 REQUIREMENTS = f"{AUDIT}/requirements.txt"
 ASK_S, FILL_S, INSTALL_S = 300, 3600, 900
-# A builder that is being made ends with this process.
-ABANDON_S = 20
+# For so long an interrupt waits for installations to end. A builder that is being made ends with this process.
+ABANDON_S = 5
 # Before this pip, a project without pyproject.toml is built with what is installed, and old images lack `wheel`.
 GETS_WHEEL_ITSELF = (23, 1)
 # Another process may have installed the same packages meanwhile; then its files stay.
@@ -124,18 +124,22 @@ class Installer:
             except _CannotError as error:
                 return packages.model_copy(update={"outcome": Outcome(state=error.state, reason=str(error))})
 
+    def _require_wanted(self) -> None:
+        if self.abandoned.is_set():
+            raise _CannotError(State.NOT_MEASURED, "it was interrupted")
+
     def _install(self, image: Built, lines: Sequence[str], packages: PackageSet) -> dict[str, str]:
         owner = f"packages-{uuid.uuid4().hex[:12]}"
         self.at_work.add(owner)
         try:
-            if self.abandoned.is_set():
-                raise _CannotError(State.NOT_MEASURED, "it was interrupted")
+            self._require_wanted()
             self.client.volumes.create(packages.volume, labels={IMAGE_LABEL: image.image_id})
             pip_container.create_wheels_volume(self.client, owner)
             own = pip_container.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
             pip = _pip_of(own, image.variant)
             self.on_step(image.variant, "preparing the builder")
             builder_id = ensure_builder(self.client, self.root, image, self.catalog)
+            self._require_wanted()
             inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(names_of(lines))}")
             wheels = _fetch_wheels(inside, lines, pip)
