@@ -63,3 +63,12 @@ def test_a_budget_ends_what_would_take_longer_or_is_unknown() -> None:
 def test_an_experiment_from_before_times_were_recorded_says_nothing() -> None:
     found = durations.of_measuring(["write"], 5, [experiment("old", "2026-01")], quick=True)
     assert (found.seconds, found.sources, found.unknown) == (0, (), ("write",))
+
+
+def test_workloads_that_took_least_are_first_and_those_that_no_record_has_last_in_the_order_given() -> None:
+    first = experiment("first", "2026-01", times={"locks": Times(measuring_s=9), "write": Times(measuring_s=2)})
+    names = ["unknown", "locks", "write", "new"]
+    assert durations.shortest_first(names, [first], quick=True) == ["write", "locks", "unknown", "new"]
+    assert durations.shortest_first(names, [first], quick=False) == names
+    later = experiment("later", "2026-02", times={"locks": Times(measuring_s=1)})
+    assert durations.shortest_first(names, [later, first], quick=True) == ["locks", "write", "unknown", "new"]

@@ -125,6 +125,15 @@ def test_every_image_and_the_baselines_twin_are_subjects() -> None:
     ]
 
 
+def test_workloads_are_measured_in_the_order_given_and_those_with_a_server_or_a_load_last() -> None:
+    one = assignment([image("cpython-3.13")], "cpython-3.13")
+    chosen = ["download", "locks", "service", "startup", "write"]
+    one = dataclasses.replace(one, settings=one.settings.model_copy(update={"workloads": chosen}))
+    assert one.to_measure == ["locks", "startup", "write", "download", "service"]
+    order = ["startup", "blocking", "service", "locks"]
+    assert dataclasses.replace(one, order=order).to_measure == ["startup", "locks", "write", "service", "download"]
+
+
 def test_a_mode_is_the_variants_image_with_what_its_interpreter_is_started_with() -> None:
     built = [image("cpython-2.7"), image("cpython-3.13")]
     given = assignment(built, "cpython-3.13", ["cpython-2.7+waking-sem-post", "cpython-3.13"])

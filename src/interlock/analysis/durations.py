@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -53,21 +54,35 @@ def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: Bui
 def of_measuring(
     workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool
 ) -> DurationEstimate:
-    """Return how long these workloads take with this many cells each, with profiles and all that comes before.
-
-    A workload's cell takes what it did in the latest experiment that recorded it and was as quick. Experiments from
-    before times were recorded by workload took values otherwise, and their time says nothing of these.
-    """
-    latest: dict[str, Experiment] = {}
-    for one in sorted(experiments, key=lambda one: one.started):
-        if one.settings.quick is quick and not one.ended_by:
-            latest |= dict.fromkeys(one.times, one)
-    taken = {name: latest[name] for name in workloads if name in latest}
+    """Return how long these workloads take with this many cells each, with profiles and all that comes before."""
+    taken = _latest(workloads, experiments, quick=quick)
     total_s = sum(cells * _cell_s(one, name) for name, one in taken.items())
     sources = dict.fromkeys(one.name for one in taken.values())
     return DurationEstimate(
         "measuring", total_s, tuple(sources), tuple(name for name in workloads if name not in taken)
     )
+
+
+def shortest_first(workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool) -> list[str]:
+    """Return the workloads in the order of what a cell of each takes; those that no record has come last.
+
+    Where each has an equal share of what is left of a budget, a short one leaves the rest of its share to the long
+    ones. In any other order a long one ends with its share, and what the short ones leave comes too late for it.
+    """
+    known_s = {name: _cell_s(one, name) for name, one in _latest(workloads, experiments, quick=quick).items()}
+    return sorted(workloads, key=lambda name: known_s.get(name, math.inf))
+
+
+def _latest(workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool) -> dict[str, Experiment]:
+    """Return the latest experiment that recorded the time of each workload, was as quick and was not ended early.
+
+    Experiments from before times were recorded by workload took values otherwise, and their time says nothing of these.
+    """
+    latest: dict[str, Experiment] = {}
+    for one in sorted(experiments, key=lambda one: one.started):
+        if one.settings.quick is quick and not one.ended_by:
+            latest |= dict.fromkeys(one.times, one)
+    return {name: latest[name] for name in workloads if name in latest}
 
 
 def _cell_s(experiment: Experiment, workload: str) -> float:

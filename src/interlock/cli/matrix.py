@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -245,7 +246,8 @@ def matrix(
     ending = Ending(budget_s or (None if began else request.usual_budget_s))
     with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
         write_generated(paths, known)
-        print_estimate(machine, paths, known, request, ending.budget_s)
+        earlier = store.readable_experiments(store.experiments_below(paths.results))
+        print_estimate(machine, paths, known, request, earlier, ending.budget_s)
         helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]
         how = replace(build_options(paths, request.release), helpers=helpers)
         built = build_variants(machine, known, request.variants, how)
@@ -255,6 +257,8 @@ def matrix(
             settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
             command = experiment.repeat_command(settings, request.words, _engine_to_repeat(machine.name, engine))
             assignment = Assignment(known, paths.root, into, built, settings, command, name)
+        order = durations.shortest_first(request.workloads, earlier, quick=request.quick)
+        assignment = replace(assignment, order=order)
         folder = _measure(machine, assignment, ending)
     described = write_report(folder)
     if ending.exit_code:
@@ -283,7 +287,12 @@ def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
 
 
 def print_estimate(
-    machine: Engine, paths: ProjectPaths, known: Catalog, request: MatrixRequest, budget_s: float | None = None
+    machine: Engine,
+    paths: ProjectPaths,
+    known: Catalog,
+    request: MatrixRequest,
+    earlier: Sequence[Experiment],
+    budget_s: float | None = None,
 ) -> None:
     """Print how long it will take, as far as earlier builds and experiments tell."""
     options = build_options(paths, request.release)
@@ -291,12 +300,9 @@ def print_estimate(
     missing = [one.variant for one in there if one.outcome.state is not State.OK]
     usual_s = store.read_durations(paths.cache, options.profile)
     recorded = store.latest_builds(paths.reference, options.profile)
-    folders = store.experiments_below(paths.results)
     cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
     building = durations.of_builds(missing, usual_s, recorded)
-    measuring = durations.of_measuring(
-        request.workloads, cells, store.readable_experiments(folders), quick=request.quick
-    ).within(budget_s)
+    measuring = durations.of_measuring(request.workloads, cells, earlier, quick=request.quick).within(budget_s)
     number = len(request.workloads)
     size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)

@@ -104,6 +104,7 @@ class Assignment:
     command: str
     name: str | None = None  # None: the date and a letter
     resumes: Experiment | None = None  # what was measured in the folder of this name before
+    order: Sequence[str] = ()  # in which workloads are measured (default: the settings'); those with a server come last
 
     @property
     def workloads(self) -> dict[str, Workload]:
@@ -113,8 +114,11 @@ class Assignment:
 
     @property
     def to_measure(self) -> list[str]:
-        """Return the workloads to measure: of an experiment that is resumed, those that are not complete."""
-        return remaining(self.resumes) if self.resumes else self.settings.workloads
+        """Return what to measure, in its order: of an experiment that is resumed, what is not complete."""
+        names = remaining(self.resumes) if self.resumes else self.settings.workloads
+        ordered = [name for name in self.order if name in names]
+        # With a server or a load values vary more: these have what the others leave of a budget.
+        return sorted([*ordered, *(name for name in names if name not in ordered)], key=self.is_served)
 
     def is_served(self, name: str) -> bool:
         """Return whether a workload has a server or a load beside its cells."""
@@ -255,8 +259,7 @@ def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Jou
 def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, record: Record) -> None:
     """Measure workload by workload until something ends it; the record is written before the first and after each."""
     resources, ending = None, watching.ending
-    # With a server or a load values vary more: these workloads come last, and have what the others leave of a budget.
-    names = sorted(assignment.to_measure, key=assignment.is_served)
+    names = assignment.to_measure
     with ending.kept():
         resources = set_up(engine, assignment, record, watching)
     if resources is None:
