@@ -143,6 +143,15 @@ def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
     assert "60 s" in ending.reason
 
 
+def test_the_rounds_that_a_first_look_needs_end_with_the_budget_alone(clock: Clock) -> None:
+    ending = Ending(budget_s=60)
+    ending.start()
+    ending.share(3, profiled=False)
+    for now_s, ends in ((20, False), (59, False), (60, True)):
+        clock.at(now_s)
+        assert (ending.stops_rounds(needed=True), ending.has_cut) == (ends, ends)
+
+
 def test_a_terminal_that_is_gone_ends_it_as_ctrl_c_does_and_is_not_written_to() -> None:
     parent, child = os.openpty()
     code = (

@@ -238,6 +238,20 @@ def test_a_budget_that_is_used_up_starts_nothing_more_and_shows_what_is_known() 
     assert [look.is_last for look in engine.looks] == [True]
 
 
+@pytest.mark.parametrize(("rounds", "expected"), [(9, 4), (3, 3)])
+def test_a_share_that_is_used_up_ends_the_rounds_after_those_that_a_first_look_needs(
+    rounds: int, expected: int
+) -> None:
+    engine = Engine(base=steady, a=steady)
+    session = engine.session(rounds=rounds)
+    ending = Ending(budget_s=3600)
+    session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, ending=ending))
+    ending.start()
+    ending.share(10**9, profiled=False)
+    assert len(run_rounds(session, engine.cells(), TimeUsed())) == 1 + expected
+    assert ending.has_cut is (rounds > expected)
+
+
 def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
     engine = Engine(base=steady, a=steady)
     open_cells = engine.cells()

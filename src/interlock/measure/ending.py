@@ -63,9 +63,12 @@ class Ending:
         """Return whether nothing more is to be started; who asks has more to start, and does not if it stops."""
         return self._remember(bool(self.signals) or time.monotonic() >= self._ends_s)
 
-    def stops_rounds(self) -> bool:
-        """Return the same for the rounds of this workload, which end with its share of the budget."""
-        return self._remember(self.stops() or time.monotonic() >= self._rounds_end_s)
+    def stops_rounds(self, *, needed: bool = False) -> bool:
+        """Return the same for the rounds of this workload, which end with its share of the budget.
+
+        Those that are `needed` for a first look end with the budget alone: fewer decide nothing.
+        """
+        return self._remember(self.stops() or (not needed and time.monotonic() >= self._rounds_end_s))
 
     def stops_profile(self) -> bool:
         """Return the same for the profile of this workload."""

@@ -186,13 +186,13 @@ def _rounds(
     schedule = Schedule(
         f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
     )
-    undecided = partial(_undecided, session, open_cells)
+    undecided, needed = partial(_undecided, session, open_cells), min(resources.settings.rounds, *LOOKS)
     before = {benchmark.name: last_block(open_cells, benchmark) for benchmark in workload.benchmarks}
     with resources.ending.kept():
         for planned in planned_blocks(schedule, workload.benchmarks, open_cells, undecided):
             if 0 < planned.round <= before[planned.task.name]:
                 continue
-            if resources.ending.stops_rounds():
+            if resources.ending.stops_rounds(needed=planned.round <= needed):
                 break
             for cell in planned.candidates:
                 order.note(planned.round, cell.subject.label)
