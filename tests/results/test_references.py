@@ -46,7 +46,7 @@ def hot_slower_than_cold(folder: Path) -> Iterator[str]:
 
 
 def those_with(check: Check, *, deciding: bool) -> dict[str, list[str]]:
-    chosen = [folder for folder in FOLDERS if store.read_experiment(folder).settings.looks == deciding]
+    chosen = [folder for folder in FOLDERS if bool(store.read_experiment(folder).times) == deciding]
     assert chosen
     return {folder.name: some for folder in chosen if (some := list(check(folder)))}
 
