@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import signal
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import NotFound
 
 from interlock.catalog.project import Catalog
 from interlock.engine.ownership import OWNER_LABEL
@@ -19,7 +22,7 @@ from interlock.engine.protocol import Ended
 from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import PackageSet, State
-from tests.integration.images import NO_THREADS, PTH, Images
+from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, Images
 
 OWNER = f"test-packages-{os.getpid()}"
 # No wheel, no pyproject.toml, and an extension module: the builder's compiler makes it.
@@ -141,6 +144,37 @@ def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installe
     forget(client, found)
     assert found.outcome.state is State.FAILED
     assert found.outcome.reason.startswith("interlock-has-no-such-package ")
+
+
+def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
+    client: Any, catalog: Catalog, root: Path, built: Images, sources: Path
+) -> None:
+    def interrupt(_variant: str, step: str) -> None:
+        if step.startswith("fetching"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    installer = packages.Installer(client, catalog, root, interrupt)
+    wanted = [(built[PTH], ["toy==1.0"]), (built[FREE_THREADED], ["toy==1.0"])]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            installer.ensure_all(wanted)
+        assert not installer.at_work  # nothing_left looks for the rest
+    finally:
+        for image, lines in wanted:
+            with suppress(NotFound):
+                forget(client, packages.planned(image.image_id, lines))
+
+
+def test_several_variants_have_their_packages_in_the_order_that_was_asked_for(
+    client: Any, built: Images, installer: packages.Installer, sources: Path
+) -> None:
+    wanted = [(built[name], lines) for lines in (["toy==1.0"], ["six==1.16.0"]) for name in (PTH, FREE_THREADED)]
+    found = installer.ensure_all(wanted)
+    for one in found:
+        forget(client, one.packages)
+    assert [[*one.packages.versions] for one in found] == [["toy"], ["toy"], ["six"], ["six"]]
+    assert all(one.took_s > 0 for one in found)
+    assert len({one.packages.volume for one in found}) == 4
 
 
 def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: packages.Installer) -> None:
