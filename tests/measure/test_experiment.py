@@ -18,7 +18,7 @@ from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment
-from interlock.measure.cells import Stopwatch
+from interlock.measure.cells import ProgressUpdate, Stopwatch
 from interlock.measure.experiment import Wildcards
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.workload import WorkloadResult
@@ -351,6 +351,20 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     said = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, check=True)
     assert len(said.stdout.splitlines()) == len([*folder.glob("*/*/*.json")])
+
+
+def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, removed = DyingEngine(99), list[str]()
+    monkeypatch.setattr(engine, "clean_up", removed.append)
+
+    def closed(update: ProgressUpdate) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        experiment._run(cast(Engine, engine), small_assignment(tmp_path), experiment.Observers(closed), 0.0)
+    assert len(removed) == 1
 
 
 def test_nothing_is_added_to_an_experiment_with_a_raw_file_that_changed(tmp_path: Path) -> None:

@@ -224,7 +224,8 @@ def _run(engine: Engine, assignment: Assignment, watching: Observers, waited_s: 
     finally:
         with watching.ending.shielded():
             try:
-                watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
+                with suppress(OSError):  # whoever read the output may be gone
+                    watching.on_progress(ProgressUpdate("ending", "what it had started is removed", "", 0, 1))
                 engine.clean_up(record.owner)
             except EngineError:
                 if not error:  # else the first one says more

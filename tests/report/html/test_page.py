@@ -72,6 +72,14 @@ def test_a_page_has_no_control_character_and_no_mark_of_direction() -> None:
     assert "owned" not in body
 
 
+def test_what_is_open_comes_after_the_answer() -> None:
+    experiment, tables, findings = example()
+    cut = experiment.model_copy(update={"ended_by": "SIGTERM"})
+    body = without_scripts(page.page(cut, tables, findings))
+    assert 0 < body.index('id="answer"') < body.index('id="open"')
+    assert 'id="open"' not in example_body()
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_page_is_one_file_of_at_most_1_mb_that_asks_for_nothing(name: str) -> None:
     text = page_of(name)
