@@ -116,9 +116,9 @@ class Assignment:
     def to_measure(self) -> list[str]:
         """Return what to measure, in its order: of an experiment that is resumed, what is not complete."""
         names = remaining(self.resumes) if self.resumes else self.settings.workloads
-        ordered = [name for name in self.order if name in names]
+        place = {name: number for number, name in enumerate(self.order)}
         # With a server or a load values vary more: these have what the others leave of a budget.
-        return sorted([*ordered, *(name for name in names if name not in ordered)], key=self.is_served)
+        return sorted(names, key=lambda name: (self.is_served(name), place.get(name, len(place))))
 
     def is_served(self, name: str) -> bool:
         """Return whether a workload has a server or a load beside its cells."""

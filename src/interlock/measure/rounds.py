@@ -186,7 +186,8 @@ def _rounds(
     schedule = Schedule(
         f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
     )
-    undecided, needed = partial(_undecided, session, open_cells), min(resources.settings.rounds, *LOOKS)
+    undecided = partial(_undecided, session, open_cells)
+    needed = min(resources.settings.rounds, *LOOKS)
     before = {benchmark.name: last_block(open_cells, benchmark) for benchmark in workload.benchmarks}
     with resources.ending.kept():
         for planned in planned_blocks(schedule, workload.benchmarks, open_cells, undecided):
