@@ -149,9 +149,14 @@ def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installe
 def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
     client: Any, catalog: Catalog, root: Path, built: Images, sources: Path
 ) -> None:
-    def interrupt(_variant: str, step: str) -> None:
+    fetching = set()
+
+    def interrupt(variant: str, step: str) -> None:
+        # Once, when both have their builders: a second Ctrl-C ends the cleaning, and a build does not end for the first.
         if step.startswith("fetching"):
-            os.kill(os.getpid(), signal.SIGINT)
+            fetching.add(variant)
+            if len(fetching) == len(wanted):
+                os.kill(os.getpid(), signal.SIGINT)
 
     installer = packages.Installer(client, catalog, root, interrupt)
     wanted = [(built[PTH], ["toy==1.0"]), (built[FREE_THREADED], ["toy==1.0"])]

@@ -473,6 +473,21 @@ def test_options_and_environment_of_a_mode_reach_each_process() -> None:
     }
 
 
+def test_an_interpreter_that_did_not_report_its_facts_in_time_is_not_asked_again() -> None:
+    """A row that hangs cost each of thirteen workloads 20 s."""
+    asked: list[str] = []
+
+    def run(sandbox: ScriptedSandbox, _: list[str]) -> Ended:
+        asked.append(sandbox.id)
+        return make_ended(timed_out=True)
+
+    session = Engine().session(rounds=2)
+    for label in ("hangs", "hangs", "other"):
+        cell = Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run))
+        assert workloads._ask_facts(session, cell) is None
+    assert asked == ["hangs", "other"]
+
+
 def test_a_process_that_was_killed_took_its_deadline_and_nobody_knows_what_cpu_time() -> None:
     spent = TimeUsed()
     for ended in (make_ended(costs(1.5)), make_ended(timed_out=True), make_ended(costs(1.5))):

@@ -223,6 +223,7 @@ class Resources:
     # What the next workload goes on with: sandboxes with their agents, by image and surroundings, and facts by label.
     idle: dict[str, list[tuple[Sandbox, Agent | None]]] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)  # labels that did not report their facts in time: not asked again
 
     def require_probe(self) -> Probe:
         """Return the probe; WorkloadError if none was chosen."""

@@ -157,13 +157,15 @@ def _all_ended(workload: Workload, subject: Subject, outcome: Outcome) -> CellRe
 
 def _ask_facts(session: Session, cell: Cell) -> Facts | None:
     """Return an interpreter's facts; None if it does not answer, and its benchmarks will show why."""
-    subject, known = cell.subject, session.resources.facts
-    if subject.label in known:
-        return known[subject.label]
+    subject, known, silent = cell.subject, session.resources.facts, session.resources.silent
+    if subject.label in known or subject.label in silent:
+        return known.get(subject.label)
     argv = processes.with_options(["python", "-c", QUESTION], subject.options)
     ended = cell.sandbox.run(argv, ANSWER_S, subject.environment)
     if ended.took_sandbox:
         cell.sandbox = open_sandbox(session, subject)
+    if ended.timed_out:
+        silent.add(subject.label)
     try:
         return known.setdefault(subject.label, parse_facts(ended.stdout))
     except ValueError:
