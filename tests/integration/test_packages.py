@@ -152,7 +152,7 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
     fetching = set()
 
     def interrupt(variant: str, step: str) -> None:
-        # Once, when both have their builders: a second Ctrl-C ends the cleaning, and a build does not end for the first.
+        # Once, when both have their builders: a second Ctrl-C ends the cleaning, and the first waits for no build.
         if step.startswith("fetching"):
             fetching.add(variant)
             if len(fetching) == len(wanted):
