@@ -47,10 +47,33 @@ def test_a_workload_takes_what_its_cells_took_in_the_latest_experiment_that_reco
     old = experiment("old", "2026-01", times={"write": times["locks"], "locks": Times(measuring_s=900)})
     new = experiment("new", "2026-02", times=times)
     full = experiment("full", "2026-03", times=times, settings=old.settings.model_copy(update={"quick": False}))
-    cut = experiment("cut", "2026-04", times=times, ended_by="Ctrl-C")
+    cut = experiment("cut", "2026-04", times=times, ended_by="Ctrl-C", unfinished=["locks"])
     found = durations.of_measuring(["locks", "gone"], 5, [full, cut, new, old], quick=True)
     assert (found.seconds, found.sources, found.unknown) == (5 * 20 / 2, ("new",), ("gone",))
     assert durations.of_measuring(["write"], 5, [new, old], quick=True).sources == ("old",)
+
+
+def test_what_an_experiment_finished_before_it_was_ended_counts() -> None:
+    """The reference of everything was ended by its budget: nine of its thirteen workloads were 'unknown'."""
+    times = {"locks": Times(measuring_s=10), "write": Times(measuring_s=20)}
+    cut = experiment("cut", "2026-04", times=times, ended_by="the budget of 1 min", unfinished=["locks"])
+    found = durations.of_measuring(["write", "locks"], 2, [cut], quick=True)
+    assert (found.seconds, found.unknown) == (20, ("locks",))
+
+
+def test_experiments_whose_rounds_were_fixed_or_not_as_is_asked_for_go_first() -> None:
+    free, fixed = (
+        experiment(name, started, times={"locks": Times(measuring_s=seconds)})
+        for name, started, seconds in (("free", "2026-01", 10), ("fixed", "2026-02", 4))
+    )
+    free = free.model_copy(update={"settings": free.settings.model_copy(update={"rounds": 4, "rounds_limit": 10})})
+    fixed = fixed.model_copy(update={"settings": fixed.settings.model_copy(update={"rounds_limit": None})})
+    seconds = {
+        wanted: durations.of_measuring(["locks"], 2, [free, fixed], quick=True, fixed=wanted).seconds
+        for wanted in (True, False)
+    }
+    assert seconds == {True: 4, False: 10}
+    assert durations.of_measuring(["locks"], 2, [fixed], quick=True).sources == ("fixed",)
 
 
 def test_a_budget_ends_what_would_take_longer_or_is_unknown() -> None:

@@ -116,11 +116,12 @@ def test_a_profile_has_a_part_of_its_workloads_share_whenever_it_begins(clock: C
     ending = Ending(budget_s=400)
     ending.start()
     ending.share(4, profiled=True)
-    clock.at(70)
-    ending.begin_profile()
-    for now_s, profile_ends in ((94, False), (95, True)):
-        clock.at(now_s)
-        assert ending.stops_profile() is profile_ends
+    for began_s, end_s in ((80, 105), (30, 100)):  # what the rounds left of the share is the profile's
+        clock.at(began_s)
+        ending.begin_profile()
+        for now_s, profile_ends in ((end_s - 1, False), (end_s, True)):
+            clock.at(now_s)
+            assert ending.stops_profile() is profile_ends
     assert (ending.has_cut, ending.stops()) == (True, False)
     endless = Ending()
     endless.start()

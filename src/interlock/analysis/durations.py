@@ -52,10 +52,13 @@ def of_builds(variants: Sequence[str], usual_s: Mapping[str, float], record: Bui
 
 
 def of_measuring(
-    workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool
+    workloads: Sequence[str], cells: int, experiments: Sequence[Experiment], *, quick: bool, fixed: bool = False
 ) -> DurationEstimate:
-    """Return how long these workloads take with this many cells each, with profiles and all that comes before."""
-    taken = _latest(workloads, experiments, quick=quick)
+    """Return how long these workloads take with this many cells each, with profiles and all that comes before.
+
+    `fixed`: with a fixed number of rounds, not as many as decide.
+    """
+    taken = _latest(workloads, experiments, quick=quick, fixed=fixed)
     total_s = sum(cells * _cell_s(one, name) for name, one in taken.items())
     sources = dict.fromkeys(one.name for one in taken.values())
     return DurationEstimate(
@@ -63,25 +66,36 @@ def of_measuring(
     )
 
 
-def shortest_first(workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool) -> list[str]:
+def shortest_first(
+    workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool, fixed: bool = False
+) -> list[str]:
     """Return the workloads in the order of what a cell of each takes; those that no record has come last.
 
     Where each has an equal share of what is left of a budget, a short one leaves the rest of its share to the long
     ones. In any other order a long one ends with its share, and what the short ones leave comes too late for it.
     """
-    known_s = {name: _cell_s(one, name) for name, one in _latest(workloads, experiments, quick=quick).items()}
+    known_s = {
+        name: _cell_s(one, name) for name, one in _latest(workloads, experiments, quick=quick, fixed=fixed).items()
+    }
     return sorted(workloads, key=lambda name: known_s.get(name, math.inf))
 
 
-def _latest(workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool) -> dict[str, Experiment]:
-    """Return the latest experiment that recorded the time of each workload, was as quick and was not ended early.
+def _latest(
+    workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool, fixed: bool
+) -> dict[str, Experiment]:
+    """Return the latest experiment as quick that finished each workload and recorded its time.
 
-    Experiments from before times were recorded by workload took values otherwise, and their time says nothing of these.
+    Those whose rounds were fixed, or not, as is asked for go before all others. Experiments from before times were
+    recorded by workload took values otherwise, and their time says nothing of these.
     """
+
+    def by_rounds_and_time(one: Experiment) -> tuple[bool, str]:
+        return (one.settings.rounds_limit is None) is fixed, one.started
+
     latest: dict[str, Experiment] = {}
-    for one in sorted(experiments, key=lambda one: one.started):
-        if one.settings.quick is quick and not one.ended_by:
-            latest |= dict.fromkeys(one.times, one)
+    for one in sorted(experiments, key=by_rounds_and_time):
+        if one.settings.quick is quick:
+            latest |= {name: one for name in one.times if name not in one.unfinished}
     return {name: latest[name] for name in workloads if name in latest}
 
 

@@ -71,6 +71,11 @@ class MatrixRequest:
         is_core = self.words == Wildcards(CORE, CORE)
         return QUICK_CORE_S if self.quick and is_core and self.rounds is None else None
 
+    @property
+    def rounds_alike(self) -> dict[str, bool]:
+        """Return what an earlier experiment must have in common for its times to tell this one's."""
+        return {"quick": self.quick, "fixed": self.rounds is not None}
+
     def require_possible(self, engine: EngineName | None) -> None:
         """Raise UsageError for an option that the named engine does not support."""
         if engine is EngineName.HOST and self.conditions:
@@ -257,7 +262,7 @@ def matrix(
             settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
             command = experiment.repeat_command(settings, request.words, _engine_to_repeat(machine.name, engine))
             assignment = Assignment(known, paths.root, into, built, settings, command, name)
-        order = durations.shortest_first(request.workloads, earlier, quick=request.quick)
+        order = durations.shortest_first(request.workloads, earlier, **request.rounds_alike)
         assignment = replace(assignment, order=order)
         folder = _measure(machine, assignment, ending)
     described = write_report(folder)
@@ -302,7 +307,7 @@ def print_estimate(
     recorded = store.latest_builds(paths.reference, options.profile)
     cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
     building = durations.of_builds(missing, usual_s, recorded)
-    measuring = durations.of_measuring(request.workloads, cells, earlier, quick=request.quick).within(budget_s)
+    measuring = durations.of_measuring(request.workloads, cells, earlier, **request.rounds_alike).within(budget_s)
     number = len(request.workloads)
     size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)

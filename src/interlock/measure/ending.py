@@ -37,7 +37,7 @@ class Ending:
         self.budget_s = budget_s
         self.signals: list[int] = []
         self._ends_s = float("inf")  # by time.monotonic()
-        self._rounds_end_s = self._profile_ends_s = self._share_s = float("inf")
+        self._rounds_end_s = self._profile_ends_s = self._share_s = self._share_ends_s = float("inf")
         self._may_interrupt = self._is_shielded = self._has_stopped = self._has_cut = False
 
     def start(self) -> None:
@@ -53,11 +53,12 @@ class Ending:
         self._has_cut = False
         now = time.monotonic()
         self._share_s = (self._ends_s - now) / workloads
+        self._share_ends_s = now + self._share_s
         self._rounds_end_s = now + self._share_s * (ROUNDS_SHARE if profiled else 1)
 
     def begin_profile(self) -> None:
-        """Start the clock of this workload's profile."""
-        self._profile_ends_s = time.monotonic() + self._share_s * PROFILE_SHARE
+        """Start the clock of this workload's profile: it has its part of the share, or what the rounds left if more."""
+        self._profile_ends_s = max(time.monotonic() + self._share_s * PROFILE_SHARE, self._share_ends_s)
 
     def stops(self) -> bool:
         """Return whether nothing more is to be started; who asks has more to start, and does not if it stops."""
