@@ -290,7 +290,7 @@ def _notes(experiment: Experiment, cell: CellResult, mine: BenchmarkValues | Non
 def built_otherwise(facts: Mapping[str, Facts], images: Sequence[Built], label: str, other: str) -> str:
     """Return how two interpreters were built, as '-O2 + PGO + LTO beside -O3', if they differ; empty if not.
 
-    What is not known of one of them counts as no difference.
+    What is not known of one of them counts as the same.
     """
     mine, theirs = (_build_of(facts, images, one) for one in (label, other))
     same = all(None in pair or pair[0] == pair[1] for pair in zip(mine, theirs, strict=True))

@@ -40,11 +40,11 @@ def estimate(middle: float, low: float, high: float | None) -> Estimate:
         ),
         (
             {"max_rss_bytes": 0, "start_s": 0.001, "start_ratio": estimate(1.1, 0.9, 1.3)},
-            "same memory, no difference of start-up shown",
+            "same memory, start-up undecided",
         ),
         (
             {"max_rss_bytes": 0, "start_s": 0.001, "start_ratio": estimate(1.1, 0, None)},
-            "same memory, no difference of start-up shown",
+            "same memory, start-up undecided",
         ),
     ],
 )

@@ -86,7 +86,7 @@ def _start_text(costs: Costs) -> str:
     if ratio.high is not None and ratio.low > 1 / (1 + SAME_START) and ratio.high < 1 + SAME_START:
         return "same start-up"
     if ratio.high is None or ratio.low <= 1 <= ratio.high:
-        return "no difference of start-up shown"
+        return "start-up undecided"
     return f"{costs.start_s * 1e3:+.1f} ms start-up"
 
 

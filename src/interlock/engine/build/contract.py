@@ -44,7 +44,7 @@ class ContractState(StrEnum):
 
 @dataclass(frozen=True)
 class ContractFinding:
-    """What became of one check. `found` is empty if it is kept, `reason` if no difference is declared."""
+    """What became of one check. `found` is empty if it is kept, `reason` if none is declared."""
 
     check: str
     verdict: ContractState
