@@ -488,6 +488,29 @@ def test_an_interpreter_that_did_not_report_its_facts_in_time_is_not_asked_again
     assert asked == ["hangs", "other"]
 
 
+def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benchmarks() -> None:
+    """cpython-2.7+pth-preload hung in eight of thirteen workloads until a deadline of up to two minutes."""
+
+    def answer(sandbox: ScriptedSandbox, argv: list[str]) -> Ended:
+        if sandbox.id in {"a", "i"}:
+            return make_ended(timed_out=True)
+        return steady(0, loops_of(argv)) if "--loops" in argv else make_ended("no facts")
+
+    workload = make_workload(deadline_s=60)
+    plain = Engine().session(rounds=2)
+    resources = dataclasses.replace(plain.resources, programs=frozenset({str(workload.program)}), silent={"a"})
+    session = dataclasses.replace(plain, resources=resources, workload=workload)
+    open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, answer)) for label in ("base", "a")]
+    workloads._make_ready(session, open_cells)
+    (benchmark,) = session.workload.benchmarks
+    limits_s = [cells.deadline_of(session, cell, benchmark) for cell in open_cells]
+    assert limits_s == [60, workloads.ANSWER_S]
+    run_rounds(session, open_cells, TimeUsed())
+    outcome = open_cells[1].outcomes[benchmark.name]
+    assert outcome.state is State.TIMED_OUT
+    assert re.search(rf"\b{workloads.ANSWER_S} s$", outcome.reason)
+
+
 def test_a_process_that_was_killed_took_its_deadline_and_nobody_knows_what_cpu_time() -> None:
     spent = TimeUsed()
     for ended in (make_ended(costs(1.5)), make_ended(timed_out=True), make_ended(costs(1.5))):

@@ -24,6 +24,7 @@ from interlock.measure.cells import (
     Cell,
     Session,
     agent_of,
+    deadline_of,
     environment_of,
     interpreter_argv,
     replace_sandbox,
@@ -266,7 +267,7 @@ class Turns:
             [*argv, "--slices"],
             environment_of(session, cell, benchmark),
         )
-        self.workers.append(Worker(cell, process, session.workload.deadline_of(benchmark)))
+        self.workers.append(Worker(cell, process, deadline_of(session, cell, benchmark)))
         self.await_ready(AHEAD)
         return None
 
@@ -298,7 +299,7 @@ class Turns:
         """Ask a process for its report, and return how it ended."""
         self.do(worker, worker.finish)
         ended = worker.ended or NOTHING_RUN
-        outcome, output = judge_process(self.session.workload, self.benchmark, ended)
+        outcome, output = judge_process(self.session.workload, self.benchmark, ended, deadline_s=worker.deadline_s)
         if output is not None and outcome.state is State.OK:
             output = without_repeated(output, worker.slices)
         return BlockResult(worker.cell, outcome, output, ended, worker.busy_s, self.group)
@@ -356,11 +357,12 @@ def _start_once(session: Session, benchmark: Benchmark, cell: Cell) -> tuple[Out
     process = agent_of(cell).start(
         processes.launch_options(benchmark, benchmark.parallel), argv, environment_of(session, cell, benchmark)
     )
-    _, late = awaited(cell, process, lambda: process.wait(session.workload.deadline_of(benchmark)))
+    limit_s = deadline_of(session, cell, benchmark)
+    _, late = awaited(cell, process, lambda: process.wait(limit_s))
     ended = late or ended_of(cell, process)
     if ended.took_sandbox:
         replace_sandbox(session, cell)
-    outcome, _ = judge_process(session.workload, benchmark, ended)
+    outcome, _ = judge_process(session.workload, benchmark, ended, deadline_s=limit_s)
     if outcome.state is State.OK:
         outcome = all_reported(benchmark, ended, 1)
     return outcome, ended

@@ -271,6 +271,7 @@ class Cell:
     clock: Stopwatch = field(default_factory=Stopwatch)
     takes_slices: set[str] = field(default_factory=set)  # benchmarks whose program said so when it calibrated
     agent: Agent | None = None  # of the sandbox, once one is needed
+    longest_s: float = float("inf")  # what its processes have at most: an interpreter that hung once hangs again
 
     def note(self, text: str) -> None:
         """Add a note unless it is empty or already there."""
@@ -397,7 +398,8 @@ def run_in(
     if outcome.state is not State.OK:
         return outcome, None, ended
     ended = start_in(session, cell, benchmark, argv, start.environment)
-    outcome, output = judge_process(session.workload, benchmark, ended, may_idle=start.may_idle)
+    limit_s = deadline_of(session, cell, benchmark)
+    outcome, output = judge_process(session.workload, benchmark, ended, may_idle=start.may_idle, deadline_s=limit_s)
     if outcome.state is State.OK:
         outcome = all_reported(benchmark, ended, start.repeat)
     if start.checks_output and outcome.state is State.OK:
@@ -418,12 +420,17 @@ def set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome,
     return judge_set_up(session.workload, benchmark, ended), ended
 
 
+def deadline_of(session: Session, cell: Cell, benchmark: Benchmark) -> float:
+    """Return how long a process of the cell may take, in seconds."""
+    return min(cell.longest_s, session.workload.deadline_of(benchmark))
+
+
 def start_in(
     session: Session, cell: Cell, benchmark: Benchmark, argv: list[str], environment: Mapping[str, str]
 ) -> Ended:
     """Run a command line with the benchmark's packages; a cell whose sandbox had to be killed gets a new one."""
     ended = cell.sandbox.run(
-        argv, session.workload.deadline_of(benchmark), _surrounded(session, cell, benchmark, environment)
+        argv, deadline_of(session, cell, benchmark), _surrounded(session, cell, benchmark, environment)
     )
     if ended.took_sandbox:
         replace_sandbox(session, cell)

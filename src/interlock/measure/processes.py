@@ -211,11 +211,14 @@ GIL_SWITCHED_ON = re.compile(r"\(GIL\) has been enabled to load module '([^']+)'
 
 
 def judge_process(
-    workload: Workload, benchmark: Benchmark, ended: Ended, *, may_idle: bool = False
+    workload: Workload, benchmark: Benchmark, ended: Ended, *, may_idle: bool = False, deadline_s: float | None = None
 ) -> tuple[Outcome, ProgramOutput | None]:
-    """Return the outcome of a process and a program's report; with `may_idle` the program may have done no work."""
+    """Return the outcome of a process and a program's report; with `may_idle` the program may have done no work.
+
+    `deadline_s`: what it had instead of the benchmark's deadline.
+    """
     if ended.took_sandbox:
-        return _judge_kill(workload, benchmark, ended), None
+        return _judge_kill(benchmark, ended, deadline_s or workload.deadline_of(benchmark)), None
     if ended.exit_code != 0:
         return _judge_exit(workload, benchmark, ended), None
     if benchmark.command is not None:
@@ -232,9 +235,9 @@ def judge_process(
     return OK if supported else Outcome(state=State.UNSUPPORTED, reason=output.unsupported or ""), output
 
 
-def _judge_kill(workload: Workload, benchmark: Benchmark, ended: Ended) -> Outcome:
+def _judge_kill(benchmark: Benchmark, ended: Ended, deadline_s: float) -> Outcome:
     if ended.timed_out:
-        reason = f"'{benchmark.name}' did not end within {workload.deadline_of(benchmark):g} s"
+        reason = f"'{benchmark.name}' did not end within {deadline_s:g} s"
         return Outcome(state=State.TIMED_OUT, reason=reason)
     what = f"printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
     if ended.out_of_memory:

@@ -27,6 +27,7 @@ from interlock.measure.cells import (
     ProgressUpdate,
     Session,
     Start,
+    deadline_of,
     interpreter_argv,
     open_sandbox,
     run_in,
@@ -322,7 +323,7 @@ def _takes_turns(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
 
 def _keep(session: Session, benchmark: Benchmark, taken: blocks.BlockResult, spent: TimeUsed, number: int) -> None:
     """Add what a process of a block has yielded to its cell, as a pyperf run or as an outcome."""
-    spent.add(taken.ended, session.workload.deadline_of(benchmark), taken.busy_s)
+    spent.add(taken.ended, deadline_of(session, taken.cell, benchmark), taken.busy_s)
     taken.cell.clock.add(Phase.MEASURING, taken.busy_s)
     outcome = _noted(benchmark, taken.cell, taken.outcome, taken.output, taken.ended)
     if outcome.state is not State.OK:
@@ -416,13 +417,13 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
     calibrate = number == 0
     if cell.limit is not None:
         ended = run_limit(session, benchmark, cell, cell.limit, number)
-        spent.add(ended, session.workload.deadline_of(benchmark))
+        spent.add(ended, deadline_of(session, cell, benchmark))
         return
     if session.workload.load is not None:
         outcome, output, ended = services.run_service(session, benchmark, cell)
     else:
         outcome, output, ended = run_in(session, cell, benchmark, _process(session, benchmark, cell, calibrate))
-    spent.add(ended, session.workload.deadline_of(benchmark))
+    spent.add(ended, deadline_of(session, cell, benchmark))
     outcome = _noted(benchmark, cell, outcome, output, ended)
     if outcome.state is not State.OK or output is None:
         return

@@ -34,7 +34,8 @@ from interlock.measure.resumable import Recorder, write_cell
 from interlock.measure.rounds import TimeUsed, watched_rounds
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
 
-# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does.
+# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does. Where
+# it hangs again, with a deadline of a minute or two in each workload, this is as long.
 ANSWER_S = 20
 
 
@@ -127,6 +128,8 @@ def _make_ready(session: Session, open_cells: Sequence[Cell]) -> dict[str, Facts
         _exclude_impossible(session, cell, facts.get(cell.subject.label) or facts.get(cell.subject.variant))
         _fail_without_mode(session.workload, cell, facts.get(cell.subject.label))
         cell.gil = _gil_at_start(cell.subject, facts)
+        if cell.subject.label in session.resources.silent:
+            cell.longest_s = ANSWER_S
     return facts
 
 
