@@ -1,8 +1,9 @@
 """How often verdicts of the core workloads are wrong, live: equal images told apart, true slowdowns missed. Prints.
 
 Needs the engine, and `debian-3.13`, which is built in half a minute. An experiment has the twelve minutes that the core
-set has, or what `INTERLOCK_BUDGET=30m` says; nothing else may run beside it. `INTERLOCK_EXPERIMENTS=5` repeats each
-five times, `INTERLOCK_WORKLOADS=locks` measures a part. What all experiments so far come to is printed after each.
+set has, or what `INTERLOCK_BUDGET=30m` says; nothing else may run beside it. `INTERLOCK_ROUNDS=20` takes that many
+rounds of each row, in place of as many as decide it. `INTERLOCK_EXPERIMENTS=5` repeats each five times,
+`INTERLOCK_WORKLOADS=locks` measures a part. What all experiments so far come to is printed after each.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 BASELINE = "debian-3.13"
 WORKLOADS = os.environ.get("INTERLOCK_WORKLOADS", "import-loop,locks,startup,download").split(",")
 BUDGET = os.environ.get("INTERLOCK_BUDGET", "12m")  # of the first command (QUICK_CORE_S in cli/matrix.py)
+ROUNDS = os.environ.get("INTERLOCK_ROUNDS", "")
 EXPERIMENTS = int(os.environ.get("INTERLOCK_EXPERIMENTS", "1"))
 EQUALS = [f"same-{number}" for number in range(1, 9)]
 SLOWER = {"slower-3": 0.03, "slower-5": 0.05, "slower-10": 0.10, "slower-20": 0.20, "slower-100": 1.0}
@@ -110,9 +112,10 @@ def neighbour() -> Iterator[None]:
 def experiment(root: Path, number: int) -> list[compare.Table]:
     labels = ",".join([BASELINE, *(f"{BASELINE}+{mode}" for mode in [*EQUALS, *SLOWER])])
     results = root / f"results-{number}"
+    rounds = ["--rounds", ROUNDS] if ROUNDS else []
     done = interlock(
         root, "matrix", "--variants", labels, "--workloads", ",".join(WORKLOADS), "--quick", "--no-profile",
-        "--budget", BUDGET, "--seed", str(number), "--results", str(results),
+        "--budget", BUDGET, *rounds, "--seed", str(number), "--results", str(results),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     folder = store.latest_experiment(results)
@@ -171,11 +174,15 @@ def test_verdicts_of_equal_images_and_of_programs_that_are_slower_by_a_known_sha
             found += judged(experiment(project, number), number)
         with capsys.disabled():
             took = f"{minutes(time.monotonic() - start_s)}, the last in {minutes(time.monotonic() - experiment_s)}"
-            print(f"\n{noise}: {number + 1} of {EXPERIMENTS} experiments of {BUDGET} in {took}")
+            print(f"\n{noise}: {number + 1} of {EXPERIMENTS} experiments of {BUDGET}{of_rounds()} in {took}")
             print(*lines(found), *by_table(found), sep="\n")
             some = calm(found)
             print(f"of the {len(tables_of(some))} tables whose equals differ by {CALM:.0%} or less:")
             print(*lines(some), sep="\n", flush=True)
+
+
+def of_rounds() -> str:
+    return f" and {ROUNDS} rounds" if ROUNDS else ""
 
 
 def minutes(duration_s: float) -> str:
