@@ -32,6 +32,7 @@ BASELINE = "debian-3.13"
 WORKLOADS = os.environ.get("INTERLOCK_WORKLOADS", "import-loop,locks,startup,download").split(",")
 BUDGET = os.environ.get("INTERLOCK_BUDGET", "12m")  # of the first command (QUICK_CORE_S in cli/matrix.py)
 ROUNDS = os.environ.get("INTERLOCK_ROUNDS", "")
+MOST_S = 6 * 3600
 EXPERIMENTS = int(os.environ.get("INTERLOCK_EXPERIMENTS", "1"))
 EQUALS = [f"same-{number}" for number in range(1, 9)]
 SLOWER = {"slower-3": 0.03, "slower-5": 0.05, "slower-10": 0.10, "slower-20": 0.20, "slower-100": 1.0}
@@ -115,7 +116,7 @@ def experiment(root: Path, number: int) -> list[compare.Table]:
     rounds = ["--rounds", ROUNDS] if ROUNDS else []
     done = interlock(
         root, "matrix", "--variants", labels, "--workloads", ",".join(WORKLOADS), "--quick", "--no-profile",
-        "--budget", BUDGET, *rounds, "--seed", str(number), "--results", str(results),
+        "--budget", BUDGET, *rounds, "--seed", str(number), "--results", str(results), timeout_s=MOST_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     folder = store.latest_experiment(results)

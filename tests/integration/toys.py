@@ -210,7 +210,9 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-c", "from interlock.cli.main import main; main()", *words]
 
 
-def interlock(root: Path, *words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def interlock(
+    root: Path, *words: str, environment: dict[str, str] | None = None, timeout_s: float = 1800
+) -> subprocess.CompletedProcess[str]:
     """Runs a command in the project and returns what it printed."""
     return subprocess.run(
         command(*words),
@@ -218,6 +220,6 @@ def interlock(root: Path, *words: str, environment: dict[str, str] | None = None
         env={**os.environ, "COLUMNS": "200", **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=1800,
+        timeout=timeout_s,
         check=False,
     )
