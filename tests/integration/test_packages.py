@@ -147,8 +147,9 @@ def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installe
 
 
 def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
-    client: Any, catalog: Catalog, root: Path, built: Images, sources: Path
+    client: Any, catalog: Catalog, root: Path, built: Images, sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("interlock.engine.packages.installer.ABANDON_S", 60)  # other tests' builds slow the engine
     fetching = set()
 
     def interrupt(variant: str, step: str) -> None:
@@ -160,11 +161,14 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
 
     installer = packages.Installer(client, catalog, root, interrupt)
     wanted = [(built[PTH], ["toy==1.0"]), (built[FREE_THREADED], ["toy==1.0"])]
+    # Whoever starts tests in the background of a script has told them to ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             installer.ensure_all(wanted)
         assert not installer.at_work  # nothing_left looks for the rest
     finally:
+        signal.signal(signal.SIGINT, before)
         for image, lines in wanted:
             with suppress(NotFound):
                 forget(client, packages.planned(image.image_id, lines))
