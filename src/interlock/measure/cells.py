@@ -172,6 +172,9 @@ MOST_ROWS = 15
 # Of many rows each process takes half of its values, but no fewer than this.
 LEAST_VALUES = 3
 PYTHON_PATH = "PYTHONPATH"
+# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does. Where
+# it hangs again, with a deadline of a minute or two in each workload, this is as long.
+ANSWER_S = 20
 # Loops of a process whose calls or instructions are those of a program's set-up alone.
 NO_WORK = 0
 NOTHING_RUN = Ended(0, "", "", False)
@@ -271,7 +274,6 @@ class Cell:
     clock: Stopwatch = field(default_factory=Stopwatch)
     takes_slices: set[str] = field(default_factory=set)  # benchmarks whose program said so when it calibrated
     agent: Agent | None = None  # of the sandbox, once one is needed
-    longest_s: float = float("inf")  # what its processes have at most: an interpreter that hung once hangs again
 
     def note(self, text: str) -> None:
         """Add a note unless it is empty or already there."""
@@ -417,12 +419,13 @@ def set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome,
     with session.clock.during(Phase.PREPARING), cell.clock.during(Phase.PREPARING):
         ended = start_in(session, cell, benchmark, argv, cell.subject.environment)
     cell.ready.add(ready)
-    return judge_set_up(session.workload, benchmark, ended), ended
+    return judge_set_up(session.workload, benchmark, ended, deadline_s=deadline_of(session, cell, benchmark)), ended
 
 
 def deadline_of(session: Session, cell: Cell, benchmark: Benchmark) -> float:
-    """Return how long a process of the cell may take, in seconds."""
-    return min(cell.longest_s, session.workload.deadline_of(benchmark))
+    """Return how long a process of the cell may take, in seconds: an interpreter that hung once hangs again."""
+    deadline_s = session.workload.deadline_of(benchmark)
+    return min(ANSWER_S, deadline_s) if cell.subject.label in session.resources.silent else deadline_s
 
 
 def start_in(

@@ -122,7 +122,7 @@ class Assignment:
 
     def is_served(self, name: str) -> bool:
         """Return whether a workload has a server or a load beside its cells."""
-        workload = self.workloads[name]
+        workload = self.catalog.workloads[name]
         return bool(workload.server or workload.load)
 
     @property

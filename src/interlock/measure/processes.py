@@ -263,10 +263,10 @@ def _how_it_ended(code: int | None) -> str:
     return f"was ended by {names[code]}" if code in names else f"ended with exit code {code}"
 
 
-def judge_set_up(workload: Workload, benchmark: Benchmark, ended: Ended) -> Outcome:
-    """Return the outcome of a benchmark's set-up."""
+def judge_set_up(workload: Workload, benchmark: Benchmark, ended: Ended, *, deadline_s: float | None = None) -> Outcome:
+    """Return the outcome of a benchmark's set-up, which may have had another deadline, as in `judge_process`."""
     command = benchmark.model_copy(update={"command": benchmark.set_up})
-    outcome, _ = judge_process(workload, command, ended)
+    outcome, _ = judge_process(workload, command, ended, deadline_s=deadline_s)
     return outcome if outcome.state is State.OK else outcome.model_copy(update={"reason": f"set-up: {outcome.reason}"})
 
 

@@ -16,11 +16,13 @@ from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import adapters, processes, rounds
 from interlock.measure.cells import (
+    ANSWER_S,
     Cell,
     Phase,
     Resources,
     Session,
     Stopwatch,
+    deadline_of,
     leave_cell,
     open_cell,
     open_sandbox,
@@ -33,10 +35,6 @@ from interlock.measure.profiling import profile_pass
 from interlock.measure.resumable import Recorder, write_cell
 from interlock.measure.rounds import TimeUsed, watched_rounds
 from interlock.results.experiments import CellResult, Facts, Outcome, State, Subject
-
-# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does. Where
-# it hangs again, with a deadline of a minute or two in each workload, this is as long.
-ANSWER_S = 20
 
 
 @dataclass(frozen=True)
@@ -128,8 +126,6 @@ def _make_ready(session: Session, open_cells: Sequence[Cell]) -> dict[str, Facts
         _exclude_impossible(session, cell, facts.get(cell.subject.label) or facts.get(cell.subject.variant))
         _fail_without_mode(session.workload, cell, facts.get(cell.subject.label))
         cell.gil = _gil_at_start(cell.subject, facts)
-        if cell.subject.label in session.resources.silent:
-            cell.longest_s = ANSWER_S
     return facts
 
 
@@ -267,7 +263,9 @@ def _tasks(session: Session, cell: Cell) -> dict[str, list[str]]:
     for number in range(MOST_BENCHMARKS):
         ended = _run(session, cell, adapters.task_argv(session.workload, number))
         if ended.exit_code != 0:
-            raise WorkloadError(found=_why(session, ended), todo=f"Run workloads/{session.workload.program} by hand.")
+            raise WorkloadError(
+                found=_why(session, cell, ended), todo=f"Run workloads/{session.workload.program} by hand."
+            )
         names = list(adapters.outputs_of(session.workload, ended.stdout))
         if not names:
             return found
@@ -281,7 +279,7 @@ def _tests(session: Session, cell: Cell) -> dict[str, list[str]]:
     ended = _run(session, cell, adapters.suite_argv(session.workload))
     found = {} if ended.took_sandbox else adapters.tests_of(session.workload, ended.stdout)
     if ended.exit_code != 0 and not found:
-        raise WorkloadError(found=_why(session, ended), todo=f"Run workloads/{session.workload.program} by hand.")
+        raise WorkloadError(found=_why(session, cell, ended), todo=f"Run workloads/{session.workload.program} by hand.")
     return found
 
 
@@ -290,8 +288,8 @@ def _run(session: Session, cell: Cell, argv: list[str]) -> Ended:
     return start_in(session, cell, ANY, argv, cell.subject.environment)
 
 
-def _why(session: Session, ended: Ended) -> str:
-    program, deadline_s = session.workload.program, session.workload.deadline_s
+def _why(session: Session, cell: Cell, ended: Ended) -> str:
+    program, deadline_s = session.workload.program, deadline_of(session, cell, ANY)
     if ended.timed_out:
         return f"{program} did not end within {deadline_s:g} s when it listed its benchmarks"
     if ended.flooded:
