@@ -27,7 +27,7 @@ REFERENCE = "results/reference"
 # Its raw values only of README's: what `interlock report` shows who has no results yet.
 REPORTED, VALUES = f"{REFERENCE}/2026-11-25-a", "values.tar.xz"
 # Everything by everything, whose records are larger than those of all others: `pick` asks them in a clone alone.
-LEFT_OUT = (f"{REFERENCE}/2026-11-25-b", f"{REFERENCE}/2026-11-25-c")
+LEFT_OUT = ("2026-11-25-b", "2026-11-25-c")
 LINK = re.compile(r"\[([^]\[]+)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 SHOWN = re.compile(r'(src|srcset)="(?!https?:)([^"]+)"')
 PICTURE = re.compile(r"<picture>.*?</picture>\n*|<img[^>]*>\n*", re.DOTALL)
@@ -49,7 +49,7 @@ def data_files(root: Path) -> list[Path]:
 def records(root: Path) -> list[Path]:
     """Return the records of the experiments that come with Interlock, below the root."""
     found = [path for name in RESULTS for path in sorted((root / REFERENCE).glob(f"*/{name}"))]
-    return [path.relative_to(root) for path in found if f"{REFERENCE}/{path.parent.name}" not in LEFT_OUT]
+    return [path.relative_to(root) for path in found if path.parent.name not in LEFT_OUT]
 
 
 def pack_record(path: Path, folder: Path) -> Path:

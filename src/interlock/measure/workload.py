@@ -263,9 +263,7 @@ def _tasks(session: Session, cell: Cell) -> dict[str, list[str]]:
     for number in range(MOST_BENCHMARKS):
         ended = _run(session, cell, adapters.task_argv(session.workload, number))
         if ended.exit_code != 0:
-            raise WorkloadError(
-                found=_why(session, cell, ended), todo=f"Run workloads/{session.workload.program} by hand."
-            )
+            raise _listing_error(session, cell, ended)
         names = list(adapters.outputs_of(session.workload, ended.stdout))
         if not names:
             return found
@@ -279,7 +277,7 @@ def _tests(session: Session, cell: Cell) -> dict[str, list[str]]:
     ended = _run(session, cell, adapters.suite_argv(session.workload))
     found = {} if ended.took_sandbox else adapters.tests_of(session.workload, ended.stdout)
     if ended.exit_code != 0 and not found:
-        raise WorkloadError(found=_why(session, cell, ended), todo=f"Run workloads/{session.workload.program} by hand.")
+        raise _listing_error(session, cell, ended)
     return found
 
 
@@ -288,10 +286,12 @@ def _run(session: Session, cell: Cell, argv: list[str]) -> Ended:
     return start_in(session, cell, ANY, argv, cell.subject.environment)
 
 
-def _why(session: Session, cell: Cell, ended: Ended) -> str:
+def _listing_error(session: Session, cell: Cell, ended: Ended) -> WorkloadError:
     program, deadline_s = session.workload.program, deadline_of(session, cell, ANY)
     if ended.timed_out:
-        return f"{program} did not end within {deadline_s:g} s when it listed its benchmarks"
-    if ended.flooded:
-        return f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
-    return f"{program} ended with exit code {ended.exit_code}: {adapters.failure_line(ended.stdout, ended.stderr)}"
+        found = f"{program} did not end within {deadline_s:g} s when it listed its benchmarks"
+    elif ended.flooded:
+        found = f"{program} printed more than {MOST_OUTPUT_BYTES // 2**20} MiB when it listed its benchmarks"
+    else:
+        found = f"{program} ended with exit code {ended.exit_code}: {adapters.failure_line(ended.stdout, ended.stderr)}"
+    return WorkloadError(found=found, todo=f"Run workloads/{program} by hand.")
