@@ -165,6 +165,7 @@ def test_a_latency_is_that_of_an_answer_where_the_rate_can_be_kept(run_once: Any
     [
         (["--status", "404"], "answer 42", r"\bport 8000\b.*\b3 s\b.*\b404\b"),
         ([], "answer 43", r"'answer 43'.*'answer 42'"),
+        (["--bad-from", "5"], "answer 42", r"\b503\b"),
         (["--bad-from", "30"], "answer 42", r"\b\d+ of \d+ "),
         (["--dies-at", "30"], "answer 42", r"\b3\b.*: out of ideas"),
         (["--dies-at", "1"], "answer 42", r"\b3\b.*: out of ideas"),

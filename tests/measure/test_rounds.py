@@ -504,15 +504,15 @@ def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benc
     workloads._make_ready(session, open_cells)
     (benchmark,) = session.workload.benchmarks
     limits_s = [cells.deadline_of(session, cell, benchmark) for cell in open_cells]
-    assert limits_s == [60, cells.ANSWER_S]
+    assert limits_s == [60, cells.HUNG_S]
     run_rounds(session, open_cells, TimeUsed())
     outcome = open_cells[1].outcomes[benchmark.name]
     assert outcome.state is State.TIMED_OUT
-    assert re.search(rf"\b{cells.ANSWER_S} s$", outcome.reason)
+    assert re.search(rf"\b{cells.HUNG_S} s$", outcome.reason)
     prepared = make_benchmark("prepared", set_up=["hg", "init"])
     outcome, _ = cells.set_up(session, Cell(open_cells[1].subject, ScriptedSandbox("a", answer)), prepared)
     assert outcome.state is State.TIMED_OUT
-    assert re.search(rf"\b{cells.ANSWER_S} s$", outcome.reason)
+    assert re.search(rf"\b{cells.HUNG_S} s$", outcome.reason)
 
 
 def test_a_process_that_was_killed_took_its_deadline_and_nobody_knows_what_cpu_time() -> None:

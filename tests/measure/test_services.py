@@ -191,7 +191,9 @@ def test_a_full_load_is_one_thread_of_wrk() -> None:
 
 
 def test_a_warm_up_is_a_known_number_of_requests() -> None:
-    assert services.warm_up_argv("http://a:1/", 17)[-1] == "http://a:1/?[1-17]"
+    argv = services.warm_up_argv("http://a:1/", 17, 8)
+    assert argv[-1] == "http://a:1/?[1-17]"
+    assert argv[argv.index("--parallel-max") + 1] == "8"
 
 
 def check(*statuses: int, limit_s: float = 0, any_answer: bool = False) -> HealthCheck:

@@ -271,7 +271,7 @@ class Load(Data):
     """
 
     connections: int = Field(ge=1, description="Connections that ask at the same time.")
-    warm_up_requests: int = Field(ge=1, description="Requests before the measurement, one after the other.")
+    warm_up_requests: int = Field(ge=1, description="Requests before the measurement, over these connections.")
     quick_s: int = Field(ge=1, description="Seconds of each of the two loads with --quick.")
     full_s: int = Field(ge=1, description="Seconds of each of the two loads otherwise.")
 

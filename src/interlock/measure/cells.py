@@ -172,9 +172,9 @@ MOST_ROWS = 15
 # Of many rows each process takes half of its values, but no fewer than this.
 LEAST_VALUES = 3
 PYTHON_PATH = "PYTHONPATH"
-# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does. Where
-# it hangs again, with a deadline of a minute or two in each workload, this is as long.
-ANSWER_S = 20
+# Seconds after which an interpreter that has not reported its facts hangs: in some modes its first thread does. In each
+# workload it most likely hangs again, so a process of it has half of that: several times what any other one needs.
+ANSWER_S, HUNG_S = 20, 10
 # Loops of a process whose calls or instructions are those of a program's set-up alone.
 NO_WORK = 0
 NOTHING_RUN = Ended(0, "", "", False)
@@ -425,7 +425,7 @@ def set_up(session: Session, cell: Cell, benchmark: Benchmark) -> tuple[Outcome,
 def deadline_of(session: Session, cell: Cell, benchmark: Benchmark) -> float:
     """Return how long a process of the cell may take, in seconds: an interpreter that hung once hangs again."""
     deadline_s = session.workload.deadline_of(benchmark)
-    return min(ANSWER_S, deadline_s) if cell.subject.label in session.resources.silent else deadline_s
+    return min(HUNG_S, deadline_s) if cell.subject.label in session.resources.silent else deadline_s
 
 
 def start_in(

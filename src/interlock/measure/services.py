@@ -136,7 +136,8 @@ def make_ready(session: Session, benchmark: Benchmark, service: Service) -> None
     missing = [text for text in benchmark.expected if text not in answer.body]
     if missing:
         raise WorkloadError(found=f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}", todo=FIX_PROGRAM)
-    put_load(session, service, warm_up_argv(service.url, _load(session).warm_up_requests))
+    load = _load(session)
+    put_load(session, service, warm_up_argv(service.url, load.warm_up_requests, load.connections))
 
 
 def put_load(session: Session, service: Service, argv: list[str], duration_s: float = 0) -> str:
@@ -246,9 +247,10 @@ def as_fast_as_answered_argv(url: str, connections: int, duration_s: int) -> lis
     return ["wrk", "-t", "1", "-c", str(connections), "-d", f"{duration_s}s", "--latency", url]
 
 
-def warm_up_argv(url: str, requests: int) -> list[str]:
-    """Return curl's command line: one request after the other, over one connection, until the first bad answer."""
-    return ["curl", "-s", "-S", "-f", "--fail-early", "-o", "/dev/null", f"{url}?[1-{requests}]"]
+def warm_up_argv(url: str, requests: int, connections: int) -> list[str]:
+    """Return curl's command line: so many requests over so many connections, until the first bad answer."""
+    parallel = ["--parallel", "--parallel-max", str(connections)]
+    return ["curl", "-s", "-S", "-f", "--fail-early", *parallel, "-o", "/dev/null", f"{url}?[1-{requests}]"]
 
 
 WRK_RATE = re.compile(r"^Requests/sec:\s+([0-9.]{1,30})", re.MULTILINE)

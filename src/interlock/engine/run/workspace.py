@@ -49,6 +49,8 @@ ASK = (
 # The time by the container's own clock, so that the engine's start of a process is not in it.
 TIMED = 'start=$(date +%s%N); "$@"; code=$?; end=$(date +%s%N); echo "interlock $((end - start))" >&2; exit $code'
 TOOK = "interlock "
+# An error of curl. Of parallel transfers the first one says why: the others are aborted for it.
+CURL_ERROR = "curl: ("
 KILL_AFTER_S = 5
 TIMED_OUT, KILLED = 124, 128 + 9  # of coreutils' timeout
 
@@ -219,8 +221,9 @@ def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key
     printed = [line for line in ended.stderr.splitlines() if line.strip()]
     took = [line for line in printed if line.startswith(TOOK)]
     if ended.exit_code != 0:
-        rest = "\n".join(line for line in printed + ended.stdout.splitlines() if line not in took)
-        found = f"the load ended with exit code {ended.exit_code}: {last_line(rest).strip()}"
+        rest = [line for line in printed + ended.stdout.splitlines() if line not in took]
+        cause = next((line for line in rest if line.startswith(CURL_ERROR)), "\n".join(rest))
+        found = f"the load ended with exit code {ended.exit_code}: {last_line(cause).strip()}"
         raise WorkloadError(key=key, found=found, todo="Correct its command, or the service.")
     return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
 
