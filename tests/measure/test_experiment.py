@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import subprocess
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.builders import (
     make_benchmark,
     make_cost,
     make_ended,
+    make_facts,
     make_network,
     make_settings,
     make_workload,
@@ -351,6 +353,18 @@ def test_what_was_measured_before_an_engine_died_is_kept_and_goes_on(
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
     said = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=folder, capture_output=True, text=True, check=True)
     assert len(said.stdout.splitlines()) == len([*folder.glob("*/*/*.json")])
+
+
+def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        run_small(DyingEngine(2), small_assignment(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    before = store.read_experiment(folder).model_copy(update={"facts": {"cpython-3.13": make_facts()}})
+    record = experiment.Record(folder, datetime.datetime.now(datetime.UTC))
+    given = small_assignment(tmp_path, before)
+    engine = cast(Engine, DyingEngine(99))
+    resources = experiment.set_up(engine, given, record, experiment.Observers(lambda _: None))
+    assert (resources.facts, resources.silent) == (before.facts, set())
 
 
 def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(

@@ -22,6 +22,7 @@ from tests.builders import (
     make_cell,
     make_cost,
     make_experiment,
+    make_facts,
     make_network,
     make_profile,
     make_settings,
@@ -52,6 +53,14 @@ def ended(**changes: Any) -> Experiment:
         "measuring_s": 20.0,
     }
     return make_experiment(["base", "a"], **{**parts, **changes})
+
+
+def test_an_interpreter_that_hung_before_is_not_asked_its_facts_again() -> None:
+    late = Outcome(state=State.TIMED_OUT, reason="'locks' did not end within 10 s")
+    cells = [make_cell(label, "locks", late) for label in ("base", "a")]
+    cells.append(make_cell("base", "locks", late, mode="twin"))
+    before = ended(cells=cells, facts={"base": make_facts()})
+    assert resumable.silent_in(before) == {"a"}
 
 
 def test_what_is_cut_short_and_what_was_not_reached_remains() -> None:

@@ -24,7 +24,7 @@ from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
 from interlock.measure.ending import Ending
 from interlock.measure.profiling import best_probe, lock_sites_in
-from interlock.measure.resumable import EarlierMeasurements, joined, remaining
+from interlock.measure.resumable import EarlierMeasurements, joined, remaining, silent_in
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.experiments import (
@@ -342,6 +342,8 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Obs
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
         images=assignment.built,
+        facts=dict(before.facts) if before else {},
+        silent=silent_in(before) if before else set(),
         controls=controls_of(assignment.catalog, assignment.built),
     )
 

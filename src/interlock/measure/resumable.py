@@ -171,6 +171,15 @@ class EarlierMeasurements:
             cell.clock.add(phase, seconds)
 
 
+def silent_in(experiment: Experiment) -> set[str]:
+    """Return the labels of the interpreters that hung when they were asked their facts, and in a workload."""
+    return {
+        one.label
+        for one in experiment.cells
+        if one.outcome.state is State.TIMED_OUT and one.mode != TWIN and one.label not in experiment.facts
+    }
+
+
 def phases_of(times: Times | None) -> list[tuple[Phase, float]]:
     """Return the seconds of each phase; none where they are not recorded."""
     return [(phase, getattr(times, f"{phase.value}_s")) for phase in Phase] if times else []
