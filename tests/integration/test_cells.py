@@ -19,6 +19,8 @@ from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Ended
 from interlock.engine.run import cells
+from interlock.engine.run.commands import Commands
+from interlock.errors import WorkloadError
 from interlock.measure import processes
 from interlock.results.experiments import Built, Subject
 from tests.integration.images import NO_THREADS, QUICK, Images
@@ -54,6 +56,20 @@ def cell(client: Any, built: Images, volume: str) -> Any:
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
     ended = cells.run_process(client, cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
     assert ended == Ended(3, "out\n", "err\n", timed_out=False)
+
+
+def test_a_short_command_yields_the_same_until_its_container_is_gone(client: Any, cell: Any) -> None:
+    commands = Commands(client, cell)
+    for _ in range(2):
+        ended = commands.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
+        assert ended == Ended(3, "out\n", "err\n", timed_out=False)
+    assert commands.run(["no-such-program"]).exit_code == 127
+    assert commands.run(["sleep", "60"], deadline_s=0.2).timed_out
+    assert commands.run(["echo", "still there"]).stdout == "still there\n"
+    cells.remove(cell)
+    for _ in range(2):
+        with pytest.raises(WorkloadError, match="echo"):
+            commands.run(["echo"])
 
 
 def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from interlock.errors import EngineError, FloodError
+from interlock.untrusted import parse_json
 
 MOST_PROCESSES = 256
 # What is read of one process's stdout, and of its stderr.
@@ -36,6 +37,11 @@ class ProcessTimeoutError(Exception):
     """A process did not answer, or did not end, in time."""
 
 
+def text_of(data: bytearray) -> str:
+    """Return what was printed as text, whatever its bytes."""
+    return data.decode("utf-8", "replace")
+
+
 @dataclass(eq=False)
 class Process:
     """A process that an agent has started; `cost` is the launcher's line about it, once it has ended."""
@@ -47,6 +53,14 @@ class Process:
     cost: str = ""
     read: int = 0  # bytes of stdout that were returned as lines
     is_closed: bool = False  # its stdin
+
+    @property
+    def exit_code(self) -> int:
+        """Return how it has ended, 127 if it could not be started; EngineError if the launcher does not say so."""
+        try:
+            return int(parse_json(self.cost)["interlock_process"]["exit_code"])
+        except (ValueError, LookupError, TypeError):
+            raise _gone() from None
 
     def tell(self, line: str) -> None:
         """Send a line to its stdin."""

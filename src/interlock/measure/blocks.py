@@ -14,7 +14,7 @@ from functools import partial
 
 from interlock.catalog.types import MOST_SECONDS, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Workload
-from interlock.engine.agent import Process, ProcessTimeoutError
+from interlock.engine.agent import Process, ProcessTimeoutError, text_of
 from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.measure import processes
@@ -155,11 +155,6 @@ class Worker:
         answer, self.ended = awaited(self.cell, self.process, ask)
         self.busy_s += time.monotonic() - start_s
         return answer
-
-
-def text_of(data: bytearray) -> str:
-    """Return what was printed as text, whatever its bytes."""
-    return data.decode("utf-8", "replace")
 
 
 def awaited(cell: Cell, process: Process, ask: Callable[[], str | None]) -> tuple[str | None, Ended | None]:

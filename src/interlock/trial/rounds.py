@@ -331,7 +331,7 @@ class CandidateRuns:
         words = self.checks.load
         if words is None:
             return {}, 1
-        run = run_load(self.services.loader, with_url(words, base), self.checks.deadline_s, key="--load")
+        run = run_load(self.services.loader.run, with_url(words, base), self.checks.deadline_s, key="--load")
         if not is_wrk(words):
             return {Figure.LOAD_S: run.duration_s}, 1
         load = parse_wrk(run.stdout)

@@ -454,16 +454,6 @@ def last_lines(text: str) -> str:
     return f"its last lines: {' / '.join(lines[-LAST_LINES:])}" if lines else "it printed nothing"
 
 
-def cpu_used(container: Container) -> CpuUsed:
-    """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
-    return parse_cpu_used(run_in_workload(container, ["cat", *CPU_FILES]).stdout)
-
-
-def memory_bytes(container: Container) -> int:
-    """Return the memory in use now, without files; WorkloadError if the container is gone or shows none."""
-    return parse_memory_bytes(run_in_workload(container, ["cat", *MEMORY_FILES]).stdout)
-
-
 # As a kernel prints it: what answers in a container is the image's own `cat`.
 NUMBER = re.compile(r"[0-9]{1,20}")
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import IO
@@ -34,7 +35,7 @@ from interlock.engine.client import Address, disk_full, engine_errors, engine_wo
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import Answer
 from interlock.engine.run import cells, leftovers
-from interlock.engine.run.cells import last_lines
+from interlock.engine.run.cells import last_lines, run_in_workload
 from interlock.engine.run.rights import PROCESSES, of_installation
 from interlock.engine.run.workspace import ContainerSandbox, ContainerWorkspace, ask_service
 from interlock.errors import BuildError, EngineError, UsageError, WorkloadError
@@ -176,7 +177,7 @@ def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
 
 def ask(services: ServiceNetwork, url: str, *, any_answer: bool) -> Answer:
     """Ask a service for about a second until its answer is 2xx, or until there is any; the body is thrown away."""
-    return ask_service(services.loader.container, url, any_answer=any_answer, body=False)
+    return ask_service(partial(run_in_workload, services.loader.container), url, any_answer=any_answer, body=False)
 
 
 def require_running(sandbox: ContainerSandbox, when: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from docker import DockerClient
@@ -31,7 +31,8 @@ from interlock.engine.protocol import (
     StackOptions,
 )
 from interlock.engine.run import cells
-from interlock.engine.run.cells import remove, run_in_workload
+from interlock.engine.run.cells import ProcessResult, remove, run_in_workload
+from interlock.engine.run.commands import Commands
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
 from interlock.engine.symbols import symbols_of
 from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
@@ -64,6 +65,7 @@ class ContainerSandbox:
     owner: str
     instruments_image_id: str | None
     network: str | None = None
+    commands: Commands | None = None  # where the launcher is mounted
 
     @property
     def id(self) -> str:
@@ -87,11 +89,12 @@ class ContainerSandbox:
         return work_marked(self.client, self.container, launcher)
 
     def cpu_used(self) -> CpuUsed:
-        return cells.cpu_used(self.container)
+        """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
+        return cells.parse_cpu_used(self._printed(["cat", *cells.CPU_FILES]))
 
     def memory_bytes(self) -> int:
-        """Return the memory of its processes now, without files; WorkloadError if it is gone."""
-        return cells.memory_bytes(self.container)
+        """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
+        return cells.parse_memory_bytes(self._printed(["cat", *cells.MEMORY_FILES]))
 
     def address(self) -> str:
         return cells.address_of(self.client, self.container, self.network or "")
@@ -99,7 +102,12 @@ class ContainerSandbox:
     def stop_service(self, folder: str) -> None:
         command = f"kill -TERM $(cat {folder}/service.pid) && rm {folder}/service.pid"
         with suppress(WorkloadError):
-            run_in_workload(self.container, ["sh", "-c", command])
+            self._printed(["sh", "-c", command])
+
+    def _printed(self, argv: list[str]) -> str:
+        """Return what a short command prints; WorkloadError if the container is gone."""
+        ran = run_in_workload(self.container, argv) if self.commands is None else self.commands.run(argv)
+        return ran.stdout
 
     def close(self) -> None:
         cells.remove(self.container)
@@ -130,10 +138,10 @@ class ContainerWorkspace:
                 helpers.append(cells.start_server(client, self.owner, self._helper("server"), name, dict(server)))
                 url = cells.server_url(client, helpers[-1], name)
             if load:
-                loader = start_loader(client, self.owner, self._helper("load"), name)
-                helpers.append(loader)
+                helpers.append(start_loader(client, self.owner, self._helper("load"), name, self.volume))
+                loader = Commands(client, helpers[-1])
                 # To a service the database is the server.
-                url = f"{cells.address_of(client, loader, name)}:{DATABASE_PORT}"
+                url = f"{cells.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
             yield ContainerNetwork(self, name, url, loader, [str(one.id) for one in helpers])
         finally:
             for one in helpers:
@@ -159,7 +167,8 @@ class ContainerWorkspace:
         self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
     ) -> ContainerSandbox:
         options = cells.CellOptions(self.owner, self.volume, network, surroundings, packages)
-        return self.sandbox(cells.start_cell(self.client, image_id, options), network)
+        sandbox = self.sandbox(cells.start_cell(self.client, image_id, options), network)
+        return replace(sandbox, commands=Commands(self.client, sandbox.container)) if self.volume else sandbox
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,7 @@ class ContainerNetwork:
     workspace: ContainerWorkspace
     name: str | None
     url: str | None
-    loader: Container | None = None
+    loader: Commands | None = None  # in the container that load comes from
     helper_ids: Sequence[str] = ()
     can_evict: bool = True
 
@@ -182,12 +191,12 @@ class ContainerNetwork:
         return self.workspace.open_limits_sandbox(self.name, surroundings)
 
     def ask(self, url: str) -> Answer:
-        return ask_service(self._loader(), url)
+        return ask_service(self._loader().run, url)
 
     def put_load(self, words: Sequence[str], limit_s: float) -> str:
-        return run_load(self.workspace.sandbox(self._loader()), words, limit_s).stdout
+        return run_load(self._loader().run, words, limit_s).stdout
 
-    def _loader(self) -> Container:
+    def _loader(self) -> Commands:
         if self.loader is None:
             raise WorkloadError(key="load", found="the workload has no load", todo="Add [load] to its file.")
         return self.loader
@@ -201,20 +210,24 @@ class LoadRun:
     duration_s: float
 
 
-def ask_service(loader: Container, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
+def ask_service(
+    run: Callable[[list[str]], Ended | ProcessResult], url: str, *, any_answer: bool = False, body: bool = True
+) -> Answer:
     """Ask for about a second until the answer is 2xx, or until there is any; return the last one."""
     words = ["sh", "-c", ASK, "ask", url, "any" if any_answer else "good", "-" if body else "/dev/null"]
-    text, _, status = run_in_workload(loader, words).stdout.rpartition(" ")
+    text, _, status = run(words).stdout.rpartition(" ")
     return Answer(text, int(status) if re.fullmatch("[0-9]{3}", status) else 0)
 
 
-def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key: str = "load") -> LoadRun:
+def run_load(
+    run: Callable[[list[str], float], Ended], words: Sequence[str], limit_s: float, key: str = "load"
+) -> LoadRun:
     """Run a load to its end; WorkloadError if it fails or takes longer than the limit.
 
-    Its container outlives it, because other loads need it, unless the load cannot be ended.
+    Its container outlives it, because other loads need it.
     """
     limited = ["timeout", "-k", str(KILL_AFTER_S), f"{limit_s:g}", "sh", "-c", TIMED, "sh", *words]
-    ended = loader.run(limited, limit_s + 4 * KILL_AFTER_S)
+    ended = run(limited, limit_s + 4 * KILL_AFTER_S)
     if ended.timed_out or ended.exit_code in {TIMED_OUT, KILLED}:
         todo = "Check that the service answers every request, or give the load longer (--deadline of a trial)."
         raise WorkloadError(key=key, found=f"the load did not end within {limit_s:g} s", todo=todo)
@@ -228,7 +241,7 @@ def run_load(loader: ContainerSandbox, words: Sequence[str], limit_s: float, key
     return LoadRun(ended.stdout, int(took[-1].removeprefix(TOOK)) / 1e9)
 
 
-def start_loader(client: DockerClient, owner: str, image_id: str, network: str) -> Container:
+def start_loader(client: DockerClient, owner: str, image_id: str, network: str, volume: str | None) -> Container:
     """Start the database that services use; load comes from the same container. It has CPU 0 to itself."""
     with engine_errors("the engine cannot start the load"):
         return client.containers.run(
@@ -244,6 +257,7 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str) 
             user=USER,
             read_only=True,
             tmpfs={TMP: f"size={TMP_BYTES},mode=1777"},
+            volumes={volume: {"bind": MOUNT, "mode": "ro"}} if volume else {},
         )
 
 
