@@ -318,16 +318,17 @@ def _open(
 # setuptools-scm asks git for a project's version, and pip clones git URLs.
 GIT = "git"
 INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
-# A variant built from source is entirely in /usr/local, which is copied onto the toolchain stage that variants share.
+# A variant built from source is entirely in /usr/local, which is copied onto the toolchain stage that variants share;
+# last, since each step after it is the variant's own and takes seconds.
 ON_TOOLCHAIN = f"""\
 ARG TOOLCHAIN
 ARG VARIANT
 FROM ${{VARIANT}} AS variant
 FROM ${{TOOLCHAIN}}
 {INSTALL.format(GIT)}
+ENV LANG=C.UTF-8 PATH=/usr/local/bin:$PATH
 COPY --from=variant /usr/local /usr/local
 RUN ldconfig
-ENV LANG=C.UTF-8 PATH=/usr/local/bin:$PATH
 """
 # Any other has what compiles on top, by its system's package manager.
 ON_IMAGE = """\
