@@ -346,7 +346,7 @@ def _work(task: _Task, owner: str) -> VariantAudit:
         outcome = Outcome(state=State.UNSUPPORTED, reason=unsupported)
         return VariantAudit(variant=variant.name, outcome=outcome)
     task.step("preparing the builder")
-    builder_id = ensure_builder(task.client, task.root, task.image, task.catalog, owner)
+    builder_id = ensure_builder(task.client, task.root, task.image, task.catalog)
     inside = pip_container.open_builder(task.client, owner, builder_id, task.settings, fetches=True)
     resolver = Resolver(inside, task.wanted, task.step)
     resolution = resolver.resolve()

@@ -138,7 +138,7 @@ class Installer:
             own = pip_container.open_image(self.client, owner, image.image_id, {packages.volume: packages.mount_path})
             pip = _pip_of(own, image.variant)
             self.on_step(image.variant, "preparing the builder")
-            builder_id = ensure_builder(self.client, self.root, image, self.catalog, owner)
+            builder_id = ensure_builder(self.client, self.root, image, self.catalog)
             self._require_wanted()
             inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(names_of(lines))}")

@@ -26,7 +26,6 @@ from docker.models.containers import Container
 
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog
-from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
 from interlock.engine.build.sources import tar_of_paths
@@ -319,12 +318,17 @@ def _open(
 # setuptools-scm asks git for a project's version, and pip clones git URLs.
 GIT = "git"
 INSTALL = "RUN apt-get update && apt-get install -y --no-install-recommends {} && rm -rf /var/lib/apt/lists/*"
-# What the builders of variants built from source share. The variant itself is entirely in /usr/local.
+# A variant built from source is entirely in /usr/local, which is copied onto the toolchain stage that variants share;
+# last, since each step after it is the variant's own and takes seconds.
 ON_TOOLCHAIN = f"""\
 ARG TOOLCHAIN
+ARG VARIANT
+FROM ${{VARIANT}} AS variant
 FROM ${{TOOLCHAIN}}
 {INSTALL.format(GIT)}
-ENV LANG=C.UTF-8 PATH={PREFIX}/bin:$PATH
+ENV LANG=C.UTF-8 PATH=/usr/local/bin:$PATH
+COPY --from=variant /usr/local /usr/local
+RUN ldconfig
 """
 # Any other has what compiles on top, by its system's package manager.
 ON_IMAGE = """\
@@ -339,11 +343,8 @@ def builder_on_image(packages: Iterable[str]) -> str:
     return f"{ON_IMAGE}{INSTALL.format(' '.join([*packages, GIT]))}\n"
 
 
-def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalog, owner: str) -> str:
-    """Return the id of the builder of a variant's image, which is built if this image has none.
-
-    The owner has what it is made of until it is made.
-    """
+def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalog) -> str:
+    """Return the id of the builder of a variant's image, which is built if this image has none."""
     variant = known.variants[image.variant]
     base, compiled = known.bases[variant.base], variant.kind is SourceKind.SOURCE
     context = rendering.context(variant, known, project.read_texts(root)) if compiled else {}
@@ -353,49 +354,29 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     found = find_image(client, tag, known_by)
     if found is not None:
         return str(found.id)
+    arguments = {"VARIANT": image.image_id, **_toolchain(client, context, image)}
     replaced = id_of_tag(client, tag)
-    what, file = f"the builder of {variant.name}", f"dockerfiles/{variant.name}/Dockerfile"
-
-    def build(arguments: Mapping[str, str], **options: Any) -> str:
-        return build_aside(client, {"Dockerfile": dockerfile.encode()}, what, file, buildargs=arguments, **options)
-
-    if context:
-        shared = build({"TOOLCHAIN": _toolchain(client, context, image)})
-        image_id = _add_prefix(client, (image.image_id, shared), owner, tag, known_by)
-    else:
-        image_id = build({"VARIANT": image.image_id}, labels={HASH_LABEL: known_by}, tag=tag)
+    image_id = build_aside(
+        client,
+        {"Dockerfile": dockerfile.encode()},
+        f"the builder of {variant.name}",
+        f"dockerfiles/{variant.name}/Dockerfile",
+        buildargs=arguments,
+        labels={HASH_LABEL: known_by},
+        tag=tag,
+    )
     if replaced not in {None, image_id}:
         with suppress(APIError):  # something still uses it
             client.images.remove(replaced)
     return image_id
 
 
-def _toolchain(client: DockerClient, context: dict[str, bytes], image: Built) -> str:
-    """Return the id of the toolchain stage, cached by the engine if the variant was built here."""
+def _toolchain(client: DockerClient, context: dict[str, bytes], image: Built) -> dict[str, str]:
+    """Return the build argument for the toolchain stage, cached by the engine if the variant was built here."""
+    if not context:
+        return {}
     arguments = {"BASE": image.base.reference} if image.base else {}
     file = f"dockerfiles/{image.variant}/Dockerfile"
-    return build_aside(client, context, "the toolchain stage", file, buildargs=arguments, target="toolchain")
-
-
-def _add_prefix(client: DockerClient, images: tuple[str, str], owner: str, tag: str, known_by: str) -> str:
-    """Add the first image's /usr/local to the second one, and return the id of what comes out, with this tag.
-
-    By one commit: each step of Docker's classic builder compares all files of the image, some seconds long.
-    """
-    made: list[Container] = []
-    with engine_errors("the engine cannot make a builder"):
-        try:
-            for image_id in images:
-                made.append(client.containers.create(image_id, ["ldconfig"], entrypoint=[], labels=labels_of(owner)))
-            source, builder = made
-            files, _ = source.get_archive(PREFIX)
-            builder.put_archive(str(Path(PREFIX).parent), files)
-            builder.start()
-            code = builder.wait()["StatusCode"]
-            if code:
-                raise EngineError(found=f"`ldconfig` ended with exit code {code} in a builder", todo=SEE_LOG)
-            repository, _, version = tag.rpartition(":")
-            return str(builder.commit(repository, version, changes=f"LABEL {HASH_LABEL}={known_by}").id)
-        finally:
-            for one in made:
-                cells.remove(one)
+    return {
+        "TOOLCHAIN": build_aside(client, context, "the toolchain stage", file, buildargs=arguments, target="toolchain")
+    }
