@@ -130,7 +130,7 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
     assert [run.values for run in cell.runs["uncontended"]] == [(0.25, 0.125), (0.25, 0.25)]
     assert cell.profiles == {"uncontended": profile}
     # What failed stays so; what was not measured is measured.
-    assert cell.outcomes == {"other": FAILED}
+    assert cell.outcomes == {"uncontended": OK, "other": FAILED}
     assert cell.notes == ["a note"]
     assert cell.clock.times == times
     # Written again, it is the same file.

@@ -139,8 +139,6 @@ def _profile_outcome(session: Session, cell: Cell, unprofiled: Outcome) -> Outco
 
 # What of a host's facts its times depend on; the load and the kernel may be others.
 SAME = ("name", "cpu", "cores", "memory_bytes", "architecture")
-# An outcome that further rounds would only repeat.
-FINAL = {State.FAILED, State.TIMED_OUT, State.UNSUPPORTED}
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,9 @@ class EarlierMeasurements:
         before = self.cells.get((subject.label, workload))
         if before is None:
             return
-        cell.outcomes.update({name: one for name, one in before.benchmarks.items() if one.state in FINAL})
+        # A benchmark that needs no more rounds has no other outcome than this one.
+        known = {name: one for name, one in before.benchmarks.items() if one.state is not State.NOT_MEASURED}
+        cell.outcomes.update(known)
         for note in before.notes:
             cell.note(note)
         for phase, seconds in phases_of(before.times):
