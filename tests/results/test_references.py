@@ -59,3 +59,12 @@ def test_no_cell_was_refused_to_write_its_byte_code() -> None:
 def test_no_module_takes_longer_from_memory_than_from_the_disk() -> None:
     assert those_with(hot_slower_than_cold, of_today=True) == {}
     assert "2026-11-22-a" in those_with(hot_slower_than_cold, of_today=False)
+
+
+def test_each_cell_that_was_measured_has_an_outcome_of_each_benchmark() -> None:
+    """One that was resumed lacked those of its benchmarks that needed no more rounds."""
+    for folder in FOLDERS:
+        experiment = store.read_experiment(folder)
+        for cell in experiment.cells:
+            wanted = {one.name for one in experiment.workloads[cell.workload].benchmarks}
+            assert not cell.benchmarks or cell.benchmarks.keys() == wanted, (folder.name, cell.label, cell.workload)
