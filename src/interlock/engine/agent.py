@@ -37,7 +37,7 @@ class ProcessTimeoutError(Exception):
     """A process did not answer, or did not end, in time."""
 
 
-def text_of(data: bytearray) -> str:
+def text_of(data: bytes | bytearray) -> str:
     """Return what was printed as text, whatever its bytes."""
     return data.decode("utf-8", "replace")
 
@@ -74,7 +74,7 @@ class Process:
             return None
         line = bytes(self.stdout[self.read : end])
         self.read = end + 1
-        return line.decode("utf-8", "replace")
+        return text_of(line)
 
     def ask(self, line: str, limit_s: float) -> str | None:
         """Send a line and return the answer, None if it ends first; ProcessTimeoutError as for `line`."""
@@ -161,7 +161,7 @@ class Agent:
 
     def _take(self, what: str, process: Process, data: bytes) -> None:
         if what == "end":
-            process.cost = data.decode("utf-8", "replace")
+            process.cost = text_of(data)
             del self._processes[process.number]
             return
         stream = process.stdout if what == "out" else process.stderr

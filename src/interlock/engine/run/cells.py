@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.agent import MOST_OUTPUT_BYTES, flood
+from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
 from interlock.engine.ownership import labels_of
@@ -29,7 +29,8 @@ from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_install
 from interlock.errors import EngineError, FloodError, WorkloadError
 from interlock.results.experiments import EngineName
 
-IDLE = [f"{MOUNT}/launch", "--idle"]
+LAUNCHER = f"{MOUNT}/launch"
+IDLE = [LAUNCHER, "--idle"]
 NO_ADDRESS = "com.docker.network.bridge.inhibit_ipv4"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
@@ -441,11 +442,11 @@ class ExecutionChannel:
         return bytes(found)
 
 
-def open_channel(client: DockerClient, container: Container, argv: Sequence[str]) -> ExecutionChannel:
-    """Start a process in a container and return its stdin and stdout; EngineError if the engine cannot."""
+def start_agent(client: DockerClient, container: Container, launcher: str = LAUNCHER) -> Agent:
+    """Start the launcher as a container's agent; EngineError if the engine cannot."""
     with engine_errors("the engine cannot start a cell's agent"):
-        execution = client.api.exec_create(container.id, list(argv), stdin=True)["Id"]
-        return ExecutionChannel(client.api.exec_start(execution, socket=True))
+        execution = client.api.exec_create(container.id, [launcher, "--agent"], stdin=True)["Id"]
+        return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
 
 
 def last_lines(text: str) -> str:

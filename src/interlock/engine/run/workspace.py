@@ -75,7 +75,7 @@ class ContainerSandbox:
         return cells.run_process(self.client, self.container, argv, deadline_s, environment)
 
     def start_agent(self, launcher: str) -> Agent:
-        return Agent(cells.open_channel(self.client, self.container, [launcher, "--agent"]))
+        return cells.start_agent(self.client, self.container, launcher)
 
     def has_no_memory_left(self) -> bool:
         return cells.ran_out_of_memory(self.container)
