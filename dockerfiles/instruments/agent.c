@@ -241,6 +241,9 @@ static bool serve(void) {
         start(id, bytes, count);
     else if (strcmp(what, "tell") == 0)
         tell(jobs[id], bytes, count);
+    else if (strcmp(what, "drop") == 0)
+        for (char *file = bytes; file < bytes + count; file += strlen(file) + 1)
+            drop_pages(file);
     else if (jobs[id])
         close_end(&jobs[id]->input);
     free(bytes);

@@ -5,6 +5,7 @@
  *                    the program; with --feed its stdin stays open
  *   tell ID BYTES    bytes for its stdin
  *   close ID 0       no more will come
+ *   drop ID BYTES    files that each end with a NUL, whose pages in memory are dropped unless a process has them mapped
  * Answers, of the same form:
  *   out ID BYTES     what it printed; err: on stderr
  *   end ID BYTES     what it cost, as the launcher says it, once it has ended and nothing that it printed is missing;

@@ -72,6 +72,14 @@ static int visit(const char *path, const struct stat *status, int kind, struct F
     return 0;
 }
 
+void drop_pages(const char *path) {
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return;
+    drop(file);
+    close(file);
+}
+
 struct residue evict(const char *folder) {
     struct statfs system;
     found = (struct residue){0};

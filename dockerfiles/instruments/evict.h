@@ -10,4 +10,7 @@ struct residue {
 /* Ends the launcher with one sentence if the pages stay, or if nobody could tell. */
 struct residue evict(const char *folder);
 
+/* Drops what no process has mapped of a file: whoever maps it next has it at another place of the memory. */
+void drop_pages(const char *path);
+
 #endif

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import select
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,6 +151,35 @@ def test_many_starts_one_after_the_other_leave_nothing_open(agent: Agent, pipes:
     for _ in range(300):
         agent.start(["--feed"], ["true"], {}).end(LIMIT_S)
     assert count() == before
+
+
+def is_in_memory(path: Path) -> bool:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk: of a tmpfs, as /tmp may be one, memory is all that there is."""
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
+        yield Path(folder)
+
+
+def test_pages_of_files_are_dropped_but_for_those_that_a_process_has_mapped(agent: Agent, on_disk: Path) -> None:
+    mapped, free, kept = (on_disk / name for name in ("mapped", "free of any", "kept"))
+    for path in (mapped, free, kept):
+        path.write_bytes(b"x" * mmap.PAGESIZE)
+    os.sync()  # a page that is not on the disk yet cannot be dropped
+    with mapped.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        assert memory[0] == ord("x")
+        agent.drop([str(mapped), str(on_disk / "missing"), str(on_disk), str(free)])
+        agent.start([], ["true"], {}).wait(LIMIT_S)
+        assert [is_in_memory(path) for path in (mapped, free, kept)] == [True, False, True]
 
 
 def test_a_process_that_does_not_answer_is_late(agent: Agent) -> None:

@@ -20,6 +20,7 @@ from tests.builders import (
     ScriptedSandbox,
     make_benchmark,
     make_ended,
+    make_facts,
     make_network,
     make_resources,
     make_workload,
@@ -127,6 +128,27 @@ def test_a_process_starts_while_the_one_before_it_warms_up_unless_they_share_a_c
         assert turns.start(cells[label]) is None
     turns.await_ready()
     assert seen == expected
+
+
+def test_a_block_begins_without_the_pages_that_interpreters_had_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[tuple[str, list[str]]] = []
+
+    class Dropping:
+        def __init__(self, label: str) -> None:
+            self.label = label
+
+        def drop(self, files: list[str]) -> None:
+            if self.label == "gone":
+                raise EngineError(found="it is gone", todo="")
+            dropped.append((self.label, files))
+
+    monkeypatch.setattr(blocks, "agent_of", lambda cell: Dropping(cell.subject.label))
+    known = {name: make_facts(mapped_files=[f"/{name}"]) for name in ("base", "base+mode", "gone")}
+    resources = make_resources(facts=known | {"old": make_facts()})
+    session = Session(resources, make_workload(), make_network(lambda *_: make_ended()))
+    cells = [cell_of(label) for label in ("base", "base+twin", "base+mode", "gone", "old", "silent")]
+    blocks.renew_pages(session, cells)
+    assert dropped == [("base", ["/base"]), ("base+twin", ["/base"]), ("base+mode", ["/base+mode"])]
 
 
 def test_processes_of_several_cells_end_at_once_and_those_of_one_cell_after_each_other() -> None:

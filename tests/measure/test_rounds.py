@@ -317,6 +317,20 @@ def test_one_process_calibrates_for_all_rows() -> None:
     assert asked == {"base": ["auto", "1", "1", "1"], "a": ["1", "1", "1"]}
 
 
+def test_the_interpreters_have_new_pages_in_each_block_of_those_that_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed: list[list[str]] = []
+    monkeypatch.setattr(
+        blocks, "renew_pages", lambda _, cells: renewed.append(sorted(cell.subject.label for cell in cells))
+    )
+
+    def ends_early(number: int, loops: str) -> Ended:
+        return steady(number, loops) if number == 0 else make_ended(exit_code=1)
+
+    engine = Engine(base=steady, a=ends_early)
+    run_rounds(engine.session(rounds=3), engine.cells(), TimeUsed())
+    assert renewed == [[], ["a", "base"], ["a", "base"], ["base"]]  # round 0 calibrates
+
+
 def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first_block() -> None:
     asked: dict[str, list[int]] = {"base": [], "a": [], "b": [], "c": []}
     slower = {"base": 1.0, "a": 9.0, "b": 1.9, "c": 0.1}

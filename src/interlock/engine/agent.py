@@ -115,6 +115,10 @@ class Agent:
         self.ask("start", number, b"".join(word.encode() + b"\0" for word in words))
         return process
 
+    def drop(self, files: Sequence[str]) -> None:
+        """Drop what no process has mapped of these files from the page cache; what cannot be dropped stays."""
+        self.ask("drop", 0, b"".join(file.encode() + b"\0" for file in files))
+
     def ask(self, what: str, number: int, data: bytes = b"") -> None:
         """Send a request; EngineError if nobody is there."""
         try:

@@ -206,6 +206,23 @@ def run_slices(
             yield from turns.end_all()
 
 
+def renew_pages(session: Session, cells: Sequence[Cell]) -> None:
+    """Let the interpreters' files be read anew, to other pages of the memory.
+
+    Which pages an interpreter has changes its speed by some per cent, and the page cache keeps them for as long as a
+    container lives: a row would be off by the same share in all blocks. With other pages in each block the share is an
+    error that blocks show and average out.
+    """
+    for cell in cells:
+        facts = session.resources.facts_of(cell.subject)
+        if facts is None or not facts.mapped_files:
+            continue
+        try:
+            agent_of(cell).drop(facts.mapped_files)
+        except EngineError:
+            cell.agent = None  # the process that is started next gets a new one, or says why there is none
+
+
 def _order(session: Session, benchmark: Benchmark, number: int) -> random.Random:
     seed = f"{session.resources.settings.seed}/{session.workload.name}/{benchmark.name}/{number}"
     return random.Random(seed)  # noqa: S311  an order, not a secret

@@ -228,6 +228,10 @@ class Resources:
     facts: dict[str, Facts] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # labels that did not report their facts in time: not asked again
 
+    def facts_of(self, subject: Subject) -> Facts | None:
+        """Return what a subject's interpreter has reported; the twin's is the baseline's."""
+        return self.facts.get(subject.label) or self.facts.get(subject.variant)
+
     def require_probe(self) -> Probe:
         """Return the probe; WorkloadError if none was chosen."""
         if self.probe is None:

@@ -143,6 +143,7 @@ class Facts(Data):
     thread_error: str | None
     optimisation: str
     prefix: str = ""  # sys.prefix; empty in old experiments
+    mapped_files: list[str] = []  # the interpreter and its libraries; empty in old experiments
 
 
 class ProcessCost(Data):

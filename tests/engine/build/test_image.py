@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import platform
 import re
 import subprocess
@@ -398,6 +399,7 @@ gil=on
 loaded_libraries=linux-vdso.so.1 libpth.so.20 libc.so.6
 optimisation=-O3
 prefix=/usr/local
+mapped_files=/lib/libc.so.6:/usr/local/bin/python2.7
 """
 
 
@@ -409,6 +411,7 @@ def test_the_lines_of_an_interpreter_become_facts() -> None:
     assert facts.thread_error is None
     assert facts.optimisation == "-O3"
     assert facts.prefix == "/usr/local"
+    assert facts.mapped_files == ["/lib/libc.so.6", "/usr/local/bin/python2.7"]
 
 
 def test_a_thread_error_may_hold_an_equals_sign() -> None:
@@ -440,6 +443,8 @@ def test_the_question_is_answered_by_the_python_that_runs_this() -> None:
     assert facts.thread_error is None
     assert "libc.so.6" in facts.loaded_libraries
     assert facts.optimisation.startswith("-O")
+    assert os.path.realpath(sys.executable) in facts.mapped_files
+    assert any(Path(path).name == "libc.so.6" for path in facts.mapped_files)
 
 
 def test_an_interpreter_that_cannot_start_threads_says_so() -> None:

@@ -354,6 +354,7 @@ def parse_facts(output: str) -> Facts:
         {
             **pairs,
             "loaded_libraries": pairs.get("loaded_libraries", "").split(),
+            "mapped_files": [path for path in pairs.get("mapped_files", "").split(":") if path],
             "thread_error": pairs.get("thread_error") or None,
         }
     )

@@ -71,6 +71,19 @@ def loaded_libraries():
         pipe.close()
 
 
+def mapped_files():
+    """Return the files that this process maps: the interpreter, its libraries and the modules that are loaded."""
+    try:
+        table = open("/proc/self/maps")
+    except IOError:
+        return []
+    try:
+        columns = [line.rstrip("\n").split(None, 5) for line in table]
+    finally:
+        table.close()
+    return [path for path in sorted(set(row[5] for row in columns if len(row) == 6)) if os.path.isfile(path)]
+
+
 def optimisation():
     """Return the -O option that takes effect, the last one among CC and CFLAGS; `unknown` if there is none."""
     words = ("%s %s" % (get_config_var("CC"), get_config_var("CFLAGS"))).split()
@@ -87,3 +100,4 @@ say("gil", gil())
 say("loaded_libraries", " ".join(loaded_libraries()))
 say("optimisation", optimisation())
 say("prefix", sys.prefix)
+say("mapped_files", os.pathsep.join(mapped_files()))
