@@ -236,6 +236,8 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
     in_turns = [cell for cell in cells if number > 0 and _takes_turns(session, benchmark, cell)]
     visited = [cell for cell in cells if cell not in in_turns]
     started: dict[str, None] = {}
+    if number > 0:
+        blocks.renew_pages(session, cells)
 
     def on_start(cell: Cell) -> None:
         started[cell.subject.label] = None
@@ -256,7 +258,6 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         if number == 0 and _shares_loops(session, benchmark, cell):
             for other in cells:
                 _take_over(benchmark, cell, other)
-    blocks.renew_pages(session, in_turns)
     run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
     for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
         _keep(session, benchmark, taken, spent, number)

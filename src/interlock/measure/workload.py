@@ -25,9 +25,9 @@ from interlock.measure.cells import (
     deadline_of,
     leave_cell,
     open_cell,
-    open_sandbox,
     open_session,
     packages_of,
+    replace_sandbox,
     start_in,
 )
 from interlock.measure.processes import OK
@@ -162,7 +162,7 @@ def _ask_facts(session: Session, cell: Cell) -> Facts | None:
     argv = processes.with_options(["python", "-c", QUESTION], subject.options)
     ended = cell.sandbox.run(argv, ANSWER_S, subject.environment)
     if ended.took_sandbox:
-        cell.sandbox = open_sandbox(session, subject)
+        replace_sandbox(session, cell)
     if ended.timed_out:
         silent.add(subject.label)
     try:
