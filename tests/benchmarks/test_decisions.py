@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,11 @@ from pathlib import Path
 import pytest
 
 from interlock.analysis import comparison as compare
-from interlock.analysis.statistics import fit_levels
+from interlock.analysis.pairing import compared_figures
+from interlock.analysis.statistics import BlockFigure, fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.results import store
+from interlock.results.experiments import Experiment, Profiles, Values
 from tests.builders import edit
 from tests.integration.toys import copy_project, interlock
 
@@ -81,7 +83,7 @@ class Judged:
     table: str
     share: float
     comparison: Comparison
-    figures: tuple[float, ...]  # of each block
+    turns: Sequence[BlockFigure]  # what it is compared by: a figure of each block
 
     @property
     def covers(self) -> bool:
@@ -112,7 +114,7 @@ def neighbour() -> Iterator[None]:
         process.wait()
 
 
-def experiment(root: Path, number: int) -> list[compare.Table]:
+def experiment(root: Path, number: int) -> list[Judged]:
     labels = ",".join([BASELINE, *(f"{BASELINE}+{mode}" for mode in [*EQUALS, *SLOWER])])
     results = root / f"results-{number}"
     rounds = ["--rounds", ROUNDS] if ROUNDS else []
@@ -123,17 +125,17 @@ def experiment(root: Path, number: int) -> list[compare.Table]:
     assert done.returncode == 0, done.stdout + done.stderr
     folder = store.latest_experiment(results)
     described = store.read_experiment(folder)
-    return compare.tables(described, *store.read_cells(folder, described))
+    return judged(described, *store.read_cells(folder, described), number)
 
 
-def judged(tables: list[compare.Table], number: int) -> list[Judged]:
+def judged(described: Experiment, values: Values, profiles: Profiles, number: int) -> list[Judged]:
     """Every ratio to the baseline whose true value is known."""
     shares = {f"{BASELINE}+{mode}": share for mode, share in (dict.fromkeys(EQUALS, 0.0) | SLOWER).items()}
     return [
-        Judged(
-            f"{number} {table.workload.name} {table.benchmark.name}", shares[row.label], row.to_baseline, row.figures
-        )
-        for table in tables
+        Judged(f"{number} {' '.join(key)}", shares[row.label], row.to_baseline, turns[row.label])
+        for table in compare.tables(described, values, profiles)
+        for key in [(table.workload.name, table.benchmark.name)]
+        for turns in [compared_figures(compare.fitted_rows(values, *key))]
         for row in table.rows
         if row.label in shares and row.to_baseline
         if shares[row.label] == 0 or table.workload.name in INJECTED
@@ -176,7 +178,7 @@ def test_verdicts_of_equal_images_and_of_programs_that_are_slower_by_a_known_sha
     for number in range(EXPERIMENTS):
         experiment_s = time.monotonic()
         with nullcontext() if noise == "quiet" else neighbour():
-            found += judged(experiment(project, number), number)
+            found += experiment(project, number)
         with capsys.disabled():
             took = f"{minutes(time.monotonic() - start_s)}, the last in {minutes(time.monotonic() - experiment_s)}"
             print(f"\n{noise}: {number + 1} of {EXPERIMENTS} experiments of {BUDGET}{of_rounds()} in {took}")
@@ -222,7 +224,7 @@ def beyond_blocks(equals: list[Judged]) -> float:
 
     What it says of a single table is uncertain: with eight rows it is between 0.24 and 2.3 in 19 of 20.
     """
-    levels = fit_levels({place: one.figures for place, one in enumerate(equals)})
+    levels = fit_levels({place: one.turns for place, one in enumerate(equals)})
     explained = statistics.mean(
         variance / levels.rounds_of(place) for place, variance in enumerate(map(float, levels.variance))
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from interlock.analysis.comparison import fitted_rows
+from interlock.analysis.pairing import compared_figures
 from interlock.analysis.statistics import BlockFigure, Interval, Ratio
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
 from interlock.catalog.claims import Bound, Claim, ClaimMetric
@@ -210,25 +211,29 @@ def _unless_ok(what: str, outcome: Outcome) -> _Judgement | None:
 def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
     """Return the comparison of the two sides, by the rule and with the rows of the workload's table."""
     rows: dict[str, Sequence[BlockFigure]] = {}
+    two_tables = claim.against_benchmark not in {None, claim.benchmark}
     for side in subjects_of(claim):
-        found = _rows(claim.metric, side, evidence.values)
+        found = _rows(claim.metric, side, evidence.values, alone=two_tables)
         if not found.get(str(side)):
             return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
         rows |= found
     mine, theirs = map(str, subjects_of(claim))
     workload, adaptive = evidence.experiment.workloads[claim.workload], evidence.experiment.settings.looks
-    if claim.against_benchmark not in {None, claim.benchmark}:  # rows of two tables are not one family of errors
+    if two_tables:  # rows of two tables are not one family of errors
         rows = {name: rows[name] for name in (mine, theirs)}
     compared = compare_rows(rows, [(mine, theirs)], theirs, adaptive=adaptive, margin=workload.margin)
     return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
 
 
-def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values) -> dict[str, Sequence[BlockFigure]]:
-    """Return the figures of all rows of a side's table, by subject."""
-    return {
-        str(replace(side, label=label)): _by_block(metric, one)
-        for label, one in fitted_rows(values, side.workload, side.benchmark).items()
-    }
+def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values, *, alone: bool) -> dict[str, Sequence[BlockFigure]]:
+    """Return the figures of all rows of a side's table, by subject; `alone` if they are compared with another table's.
+
+    A row of another table has no slice in the same pass.
+    """
+    rows = fitted_rows(values, side.workload, side.benchmark)
+    paired = compared_figures(rows) if metric is ClaimMetric.TIME and not alone else None
+    figures = paired or {label: _by_block(metric, one) for label, one in rows.items()}
+    return {str(replace(side, label=label)): row for label, row in figures.items()}
 
 
 def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[BlockFigure]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from interlock.analysis.pairing import compared_figures
 from interlock.analysis.statistics import Interval, Ratio, mean_by_group, ratio_of, relative_error
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.catalog.types import LIMIT, TWIN, label_of, split_label
@@ -168,7 +169,7 @@ def _compared(recorded: _ExperimentData) -> _Comparisons:
     twins: dict[BenchmarkKey, Ratio] = {}
     keys = {(workload, benchmark): None for (_, workload), cell in recorded.values.items() for benchmark in cell}
     for key in keys:
-        rows = {label: one.turns for label, one in fitted_rows(recorded.values, *key).items()}
+        rows = compared_figures(fitted_rows(recorded.values, *key))
         pairs = compared_pairs(rows, baseline, experiment.controls)
         found = compare_rows(rows, pairs, baseline, adaptive=adaptive, margin=experiment.workloads[key[0]].margin)
         comparisons |= {(*key, *pair): one for pair, one in found.items()}

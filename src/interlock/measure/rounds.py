@@ -12,6 +12,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from interlock.analysis.comparison import built_otherwise, compared_pairs
+from interlock.analysis.pairing import compared_figures
 from interlock.analysis.statistics import BlockFigure
 from interlock.analysis.verdicts import LOOKS, Comparison, Pair, compare_rows, last_look, open_labels
 from interlock.catalog.types import LIMIT, TWIN, label_of
@@ -175,8 +176,7 @@ def _values(open_cells: Sequence[Cell], benchmark: Benchmark) -> dict[str, Bench
 
 def _turns(open_cells: Sequence[Cell], benchmark: Benchmark) -> dict[str, Sequence[BlockFigure]]:
     """Return what the rows of a table are compared by; a limit is none."""
-    values = _values([cell for cell in open_cells if cell.limit is None], benchmark)
-    return {label: one.turns for label, one in values.items()}
+    return compared_figures(_values([cell for cell in open_cells if cell.limit is None], benchmark))
 
 
 def _rounds(

@@ -415,10 +415,12 @@ class BenchmarkValues(Data):
 
     @property
     def turns(self) -> Sequence[float | Mapping[int, float]]:
-        """Return the figure of each block, or its figures by group where rows were split: what rows are compared by."""
-        if not self.groups:
-            return self.figures
-        return by_group([self.estimator.of(process) for process in self.processes], self.blocks, self.groups)
+        """Return the figure of each block, or its figures by group where rows were split."""
+        return self.turns_of([self.estimator.of(process) for process in self.processes])
+
+    def turns_of(self, figures: Sequence[float]) -> Sequence[float | Mapping[int, float]]:
+        """Return the same of any figures, one for each process."""
+        return by_group(figures, self.blocks, self.groups) if self.groups else by_block(figures, self.blocks)
 
 
 # What an experiment's files hold, by variant[+mode] and workload, and then by benchmark.

@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import median
 
 from interlock.analysis.comparison import fitted_rows
+from interlock.analysis.pairing import compared_figures
 from interlock.analysis.scaling import ThroughputsByWorkers, predicted_ratios
 from interlock.analysis.statistics import Ratio, fit_levels, ratio_from
 from interlock.catalog.types import TWIN
@@ -80,7 +81,7 @@ def recorded_figures(experiment: Experiment, values: Values, made_of: str = "") 
 
 def _table(rows: Mapping[str, BenchmarkValues], contending: Sequence[str]) -> TableFigures:
     """Return the figures of the contending labels, fitted with all rows of their table as the report does."""
-    levels = fit_levels({label: one.turns for label, one in rows.items()})
+    levels = fit_levels(compared_figures(rows))
     labels = [label for label in contending if label in levels.rows]
     pairs = [[levels.difference(mine, one) for one in labels[: number + 1]] for number, mine in enumerate(labels)]
     return TableFigures(
