@@ -502,6 +502,14 @@ def test_an_interpreter_that_did_not_report_its_facts_in_time_is_not_asked_again
     assert asked == ["hangs", "other"]
 
 
+def test_a_cell_whose_container_was_killed_for_its_facts_has_no_agent_of_that_container() -> None:
+    sandbox = ScriptedSandbox("hangs", lambda *_: make_ended(timed_out=True))
+    cell = Cell(Subject(variant="hangs", image_id="i"), sandbox, agent=sandbox.start_agent(""))
+    workloads._ask_facts(Engine().session(rounds=2), cell)
+    assert cell.sandbox is not sandbox
+    assert cell.agent is None
+
+
 def test_an_interpreter_that_hung_when_asked_its_facts_has_no_longer_in_its_benchmarks() -> None:
     """cpython-2.7+pth-preload hung in eight of thirteen workloads until a deadline of up to two minutes."""
 
