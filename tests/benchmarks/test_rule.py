@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
+from interlock.analysis.pairing import compared_figures
 from interlock.analysis.pick.ranking import announced, ranks
-from interlock.analysis.statistics import fit_levels
+from interlock.analysis.statistics import BlockFigure, fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.results.answers import Rank
+from interlock.results.experiments import BenchmarkValues, Estimator
 
 TABLES, ROWS, NOISE = 200, 12, 0.03
 BASE, TEN = "v0", "v1"
@@ -35,7 +39,7 @@ def table(rng: np.random.Generator, kind: str, rounds: int) -> dict[str, list[fl
     return {f"v{number}": np.exp(row).tolist() for number, row in enumerate(logs)}
 
 
-def judged(figures: dict[str, list[float]], *, adaptive: bool) -> dict[str, Comparison]:
+def judged(figures: Mapping[str, Sequence[BlockFigure]], *, adaptive: bool) -> dict[str, Comparison]:
     pairs = [(label, BASE) for label in figures if label != BASE]
     found = compare_rows(figures, pairs, BASE, adaptive=adaptive)
     return {label: one for (label, _), one in found.items()}
@@ -62,6 +66,69 @@ def test_false_alarms_coverage_and_power_in_simulated_tables(kind: str, capsys: 
             shares += [counts["same"] / ratios, counts["found"] / TABLES]
             looked = "after 4, 5, 7, ..." if adaptive else "once"
             print(f"| {rounds} | {looked} |", " | ".join(f"{share:.1%}" for share in shares), "|")
+
+
+PASSES = 20
+# Slices take longer by an exponential share of this mean, each by itself; processes differ by this standard deviation.
+OF_SLICE, OF_PROCESS = 0.02, 0.01
+# The most that a pass takes longer, for all rows alike.
+NEIGHBOURS = {"none": 0.0, "far": 0.06, "near": 0.15, "busy": 0.5}
+
+
+def slices(rng: np.random.Generator, neighbour: str, blocks: int) -> dict[str, BenchmarkValues]:
+    """Rows of slices: equal, but for the second, which is 10 % slower."""
+    logs = rng.uniform(0, NEIGHBOURS[neighbour], (1, blocks, PASSES))
+    logs = logs + rng.exponential(OF_SLICE, (ROWS, blocks, PASSES)) + rng.normal(0, OF_PROCESS, (ROWS, blocks, 1))
+    logs[1] += math.log(1.1)
+    return {
+        f"v{number}": BenchmarkValues(
+            processes=np.exp(row).tolist(),
+            blocks=list(range(1, blocks + 1)),
+            estimator=Estimator.LOWER_DECILE,
+            max_rss_bytes=1,
+        )
+        for number, row in enumerate(logs)
+    }
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_verdicts_where_the_noise_chooses_what_is_compared(neighbour: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(f"\nneighbour: {neighbour}; {TABLES} tables of {ROWS} rows; in brackets by lower deciles alone")
+        print("| blocks | pass by pass | equals called different | covered | 10 % found | half the interval |")
+        for blocks in (4, 10):
+            rng = np.random.default_rng(5)
+            paired, told = 0, {"chosen": Told(), "alone": Told()}
+            for _ in range(TABLES):
+                rows = slices(rng, neighbour, blocks)
+                alone = {label: one.turns for label, one in rows.items()}
+                chosen = compared_figures(rows)
+                paired += chosen != alone
+                told["chosen"].add(chosen)
+                told["alone"].add(alone)
+            pairs = zip(told["chosen"].shares(), told["alone"].shares(), strict=True)
+            columns = [f"{paired / TABLES:.0%}", *(f"{one:.1%} ({other:.1%})" for one, other in pairs)]
+            print(f"| {blocks} |", " | ".join(columns), "|")
+
+
+@dataclass
+class Told:
+    """What the verdicts on tables have come to."""
+
+    wrong: list[bool] = field(default_factory=list)
+    covered: list[bool] = field(default_factory=list)
+    found: list[bool] = field(default_factory=list)
+    half: list[float] = field(default_factory=list)
+
+    def add(self, figures: Mapping[str, Sequence[BlockFigure]]) -> None:
+        said = judged(figures, adaptive=True)
+        self.found.append(said.pop(TEN).verdict is Verdict.SLOWER)
+        self.wrong += [one.verdict.differs for one in said.values()]
+        self.covered += [one.ratio.low <= 1 <= one.ratio.high for one in said.values()]
+        self.half += [(one.ratio.high - one.ratio.low) / 2 for one in said.values()]
+
+    def shares(self) -> list[float]:
+        return [float(np.mean(some)) for some in (self.wrong, self.covered, self.found)] + [float(np.median(self.half))]
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.10, 0.15])
