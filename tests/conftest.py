@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
@@ -114,6 +115,13 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Give everything back: libraries complain of what they still find at the end of the process."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk: of a tmpfs, as /tmp may be one, memory is all that there is."""
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(autouse=True, scope="session")

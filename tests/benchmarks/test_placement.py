@@ -87,9 +87,8 @@ def test_pages_stay_in_their_places_until_they_are_dropped(
     volume = cells.create_instruments_volume(client, OWNER, ensure_helper(client, ROOT, "instruments", image.base), {})
     with capsys.disabled():
         print(f"\n{PROCESSES} processes of {VARIANT} one after the other: pages of the interpreter's code that stay")
-        for container in (
-            cells.start_cell(client, image.image_id, cells.CellOptions(OWNER, volume, None)) for _ in "12"
-        ):
+        for _ in range(CONTAINERS):
+            container = cells.start_cell(client, image.image_id, cells.CellOptions(OWNER, volume, None))
             facts = parse_facts(cells.run_process(client, container, ["python", "-c", QUESTION], LIMIT_S).stdout)
             agent = cells.start_agent(client, container)
             for what, files in (("as they are", []), ("dropped before each", facts.mapped_files)):

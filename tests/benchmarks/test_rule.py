@@ -45,6 +45,28 @@ def judged(figures: Mapping[str, Sequence[BlockFigure]], *, adaptive: bool) -> d
     return {label: one for (label, _), one in found.items()}
 
 
+@dataclass
+class Told:
+    """What the verdicts on tables have come to: of each ratio of equals, of each table, and of what is 10 % slower."""
+
+    wrong: list[bool] = field(default_factory=list)
+    any_wrong: list[bool] = field(default_factory=list)
+    covered: list[bool] = field(default_factory=list)
+    same: list[bool] = field(default_factory=list)
+    found: list[bool] = field(default_factory=list)
+    half: list[float] = field(default_factory=list)
+
+    def add(self, figures: Mapping[str, Sequence[BlockFigure]], *, adaptive: bool) -> None:
+        said = judged(figures, adaptive=adaptive)
+        self.found.append(said.pop(TEN).verdict is Verdict.SLOWER)
+        wrong = [one.verdict.differs for one in said.values()]
+        self.wrong += wrong
+        self.any_wrong.append(any(wrong))
+        self.covered += [one.ratio.low <= 1 <= one.ratio.high for one in said.values()]
+        self.same += [one.verdict is Verdict.SAME for one in said.values()]
+        self.half += [(one.ratio.high - one.ratio.low) / 2 for one in said.values()]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_false_alarms_coverage_and_power_in_simulated_tables(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
@@ -52,18 +74,10 @@ def test_false_alarms_coverage_and_power_in_simulated_tables(kind: str, capsys: 
         print("| rounds | looked | equals called different | tables with any | covered | same | 10 % found |")
         for rounds, adaptive in ((5, False), (7, True), (20, True)):
             rng = np.random.default_rng(5)
-            counts: Counter[str] = Counter()
+            told = Told()
             for _ in range(TABLES):
-                found = judged(table(rng, kind, rounds), adaptive=adaptive)
-                counts["found"] += found.pop(TEN).verdict is Verdict.SLOWER
-                wrong = sum(one.verdict.differs for one in found.values())
-                counts["wrong"] += wrong
-                counts["any"] += wrong > 0
-                counts["covered"] += sum(one.ratio.low <= 1 <= one.ratio.high for one in found.values())
-                counts["same"] += sum(one.verdict is Verdict.SAME for one in found.values())
-            ratios = TABLES * (ROWS - 2)
-            shares = [counts["wrong"] / ratios, counts["any"] / TABLES, counts["covered"] / ratios]
-            shares += [counts["same"] / ratios, counts["found"] / TABLES]
+                told.add(table(rng, kind, rounds), adaptive=adaptive)
+            shares = [np.mean(some) for some in (told.wrong, told.any_wrong, told.covered, told.same, told.found)]
             looked = "after 4, 5, 7, ..." if adaptive else "once"
             print(f"| {rounds} | {looked} |", " | ".join(f"{share:.1%}" for share in shares), "|")
 
@@ -98,37 +112,21 @@ def test_verdicts_where_the_noise_chooses_what_is_compared(neighbour: str, capsy
         print("| blocks | pass by pass | equals called different | covered | 10 % found | half the interval |")
         for blocks in (4, 10):
             rng = np.random.default_rng(5)
-            paired, told = 0, {"chosen": Told(), "alone": Told()}
+            paired, chosen, alone = 0, Told(), Told()
             for _ in range(TABLES):
                 rows = slices(rng, neighbour, blocks)
-                alone = {label: one.turns for label, one in rows.items()}
-                chosen = compared_figures(rows)
-                paired += chosen != alone
-                told["chosen"].add(chosen)
-                told["alone"].add(alone)
-            pairs = zip(told["chosen"].shares(), told["alone"].shares(), strict=True)
+                by_decile, by_choice = {label: one.turns for label, one in rows.items()}, compared_figures(rows)
+                paired += by_choice != by_decile
+                chosen.add(by_choice, adaptive=True)
+                alone.add(by_decile, adaptive=True)
+            pairs = [
+                (np.mean(chosen.wrong), np.mean(alone.wrong)),
+                (np.mean(chosen.covered), np.mean(alone.covered)),
+                (np.mean(chosen.found), np.mean(alone.found)),
+                (np.median(chosen.half), np.median(alone.half)),
+            ]
             columns = [f"{paired / TABLES:.0%}", *(f"{one:.1%} ({other:.1%})" for one, other in pairs)]
             print(f"| {blocks} |", " | ".join(columns), "|")
-
-
-@dataclass
-class Told:
-    """What the verdicts on tables have come to."""
-
-    wrong: list[bool] = field(default_factory=list)
-    covered: list[bool] = field(default_factory=list)
-    found: list[bool] = field(default_factory=list)
-    half: list[float] = field(default_factory=list)
-
-    def add(self, figures: Mapping[str, Sequence[BlockFigure]]) -> None:
-        said = judged(figures, adaptive=True)
-        self.found.append(said.pop(TEN).verdict is Verdict.SLOWER)
-        self.wrong += [one.verdict.differs for one in said.values()]
-        self.covered += [one.ratio.low <= 1 <= one.ratio.high for one in said.values()]
-        self.half += [(one.ratio.high - one.ratio.low) / 2 for one in said.values()]
-
-    def shares(self) -> list[float]:
-        return [float(np.mean(some)) for some in (self.wrong, self.covered, self.found)] + [float(np.median(self.half))]
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.10, 0.15])

@@ -7,7 +7,6 @@ import mmap
 import os
 import select
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,13 +160,6 @@ def is_in_memory(path: Path) -> bool:
         return False
     finally:
         os.close(file)
-
-
-@pytest.fixture
-def on_disk() -> Iterator[Path]:
-    """A folder on a disk: of a tmpfs, as /tmp may be one, memory is all that there is."""
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
-        yield Path(folder)
 
 
 def test_pages_of_files_are_dropped_but_for_those_that_a_process_has_mapped(agent: Agent, on_disk: Path) -> None:

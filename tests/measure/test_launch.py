@@ -8,9 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,13 +166,6 @@ if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), st
     sys.exit("mincore failed")
 print(sum(state & 1 for state in states))
 """
-
-
-@pytest.fixture
-def on_disk() -> Iterator[Path]:
-    """A folder on a disk: of a tmpfs, as /tmp may be one, memory is all that there is."""
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
-        yield Path(folder)
 
 
 def resident(done: subprocess.CompletedProcess[str]) -> list[int]:

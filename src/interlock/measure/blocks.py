@@ -26,6 +26,7 @@ from interlock.measure.cells import (
     agent_of,
     deadline_of,
     environment_of,
+    facts_of,
     interpreter_argv,
     replace_sandbox,
     set_up,
@@ -214,7 +215,7 @@ def renew_pages(session: Session, cells: Sequence[Cell]) -> None:
     error that blocks show and average out.
     """
     for cell in cells:
-        facts = session.resources.facts_of(cell.subject)
+        facts = facts_of(cell.subject, session.resources.facts)
         if facts is None or not facts.mapped_files:
             continue
         try:

@@ -228,10 +228,6 @@ class Resources:
     facts: dict[str, Facts] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)  # labels that did not report their facts in time: not asked again
 
-    def facts_of(self, subject: Subject) -> Facts | None:
-        """Return what a subject's interpreter has reported; the twin's is the baseline's."""
-        return self.facts.get(subject.label) or self.facts.get(subject.variant)
-
     def require_probe(self) -> Probe:
         """Return the probe; WorkloadError if none was chosen."""
         if self.probe is None:
@@ -306,6 +302,11 @@ class Start:
     may_idle: bool = False  # it does no unit of work: what it costs is subtracted from a profile
     count_instructions: bool = False
     checks_output: bool = False  # of a command: for the expected texts
+
+
+def facts_of(subject: Subject, known: Mapping[str, Facts]) -> Facts | None:
+    """Return the facts of a subject's interpreter, else of its variant: the twin is not asked, a mode may be silent."""
+    return known.get(subject.label) or known.get(subject.variant)
 
 
 def open_cell(session: Session, subject: Subject, clock: Stopwatch) -> Cell:

@@ -23,6 +23,7 @@ from interlock.measure.cells import (
     Session,
     Stopwatch,
     deadline_of,
+    facts_of,
     leave_cell,
     open_cell,
     open_session,
@@ -123,7 +124,7 @@ def _make_ready(session: Session, open_cells: Sequence[Cell]) -> dict[str, Facts
                 answers[cell.subject.label] = _ask_facts(session, cell)
     facts = {label: answer for label, answer in answers.items() if answer}
     for cell in open_cells:
-        _exclude_impossible(session, cell, facts.get(cell.subject.label) or facts.get(cell.subject.variant))
+        _exclude_impossible(session, cell, facts_of(cell.subject, facts))
         _fail_without_mode(session.workload, cell, facts.get(cell.subject.label))
         cell.gil = _gil_at_start(cell.subject, facts)
     return facts
@@ -221,7 +222,7 @@ def _fail_without_mode(workload: Workload, cell: Cell, facts: Facts | None) -> N
 
 def _gil_at_start(subject: Subject, facts: Mapping[str, Facts]) -> Gil | None:
     """Return the GIL's state as the mode declares it or the interpreter reports it; the twin has its variant's."""
-    own = facts.get(subject.label) or facts.get(subject.variant)
+    own = facts_of(subject, facts)
     return subject.gil or (own.gil if own else None)
 
 
