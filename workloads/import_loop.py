@@ -4,8 +4,8 @@ import os as expected_module
 
 import protocol
 
-# Ten of these are the million of the post; one is less than a slice.
-IMPORTS_PER_LOOP = 100000
+# A hundred of these are the million of the post; two to four are a slice.
+IMPORTS_PER_LOOP = 10000
 # Threads that wait for each other's import lock on 2.x need ten times as long.
 CONTENDED_IMPORTS_PER_LOOP = 10000
 

@@ -149,10 +149,23 @@ def test_of_many_rows_a_quick_process_takes_half_of_its_values(rows: int, quick:
             make_resources(settings=settings),
             make_workload(quick={"warmups": 1, "values": given}, full=full),
             make_network(lambda *_: make_ended()),
-        ).take()
+        ).repetition
         for given in (1, 2, 4, 24)
     ]
     assert [take.values for take in found] == values
+
+
+def test_a_benchmark_of_shorter_slices_takes_so_many_times_as_many_warm_ups_and_values() -> None:
+    session = Session(
+        make_resources(settings=make_settings(["v0", "v1"])),
+        make_workload(quick={"warmups": 1, "values": 10, "rounds_limit": 8}, full={"warmups": 2, "values": 24}),
+        make_network(lambda *_: make_ended()),
+    )
+    assert session.take(make_benchmark("long")) == session.repetition
+    take = session.take(make_benchmark("short", values_factor=5))
+    assert take.values == 5 * session.repetition.values
+    assert take.warmups == 5 * session.repetition.warmups
+    assert take.rounds_limit == session.repetition.rounds_limit
 
 
 def test_benchmarks_that_are_found_out_later_have_what_the_workload_asks_for() -> None:

@@ -275,7 +275,7 @@ def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     run_rounds(session, open_cells, TimeUsed())
     # The baseline's trial, and of each block the start, the slices, the request to end and the end.
-    each = 3 * (1 + session.take().values + 2)
+    each = 3 * (1 + session.repetition.values + 2)
     assert [cell.clock.times.measuring_s for cell in open_cells] == [1 + each, each]
 
 

@@ -131,6 +131,11 @@ class Benchmark(Data):
         description="cpu: decided by CPU time, which no neighbour on the machine changes; only for one thread that "
         "never waits. The other clock's time is recorded too.",
     )
+    values_factor: int = Field(
+        default=1,
+        ge=1,
+        description="So many times as many warm-ups and values as its workload says, for slices that are as much shorter.",
+    )
     deadline_s: float | None = Field(default=None, gt=0, description="Seconds for a run (default: the workload's).")
     counts_for: Literal["any", "one", "more", "named"] = Field(
         default="any",
@@ -247,6 +252,10 @@ class Repetition(Data):
     rounds_limit: int | None = Field(
         default=None, ge=1, description="Rounds at most, where the experiment's limit would take too long."
     )
+
+    def times(self, factor: int) -> Repetition:
+        """Return the same with so many times as many warm-ups and values."""
+        return self.model_copy(update={"warmups": factor * self.warmups, "values": factor * self.values})
 
 
 class Limit(Data):
@@ -379,6 +388,8 @@ class WorkloadFile(Data):
                 )
         if is_service and (self.quick.values, self.full.values) != (1, 1):
             raise ValueError("a run of a service gives one value: 'values' must be 1")
+        if is_service and any(benchmark.values_factor > 1 for benchmark in self.benchmarks):
+            raise ValueError("a run of a service gives one value: 'values_factor' must be 1")
         return self
 
     @model_validator(mode="after")

@@ -198,7 +198,7 @@ def run_slices(
                 yield failed
         turns.await_ready()
         try:
-            values = session.take().values
+            values = session.take(benchmark).values
             for _ in range(values):
                 for worker in rng.sample(turns.workers, len(turns.workers)):
                     turns.do(worker, partial(worker.take, _repeats(benchmark, values)))
@@ -274,7 +274,7 @@ class Turns:
         # What the processes of one cell write is in one folder: they take turns from the start on.
         if any(worker.cell is cell for worker in self.workers if not worker.begun):
             self.await_ready()
-        argv = interpreter_argv(session, cell, benchmark, str(cell.loops[benchmark.name]), session.take())
+        argv = interpreter_argv(session, cell, benchmark, str(cell.loops[benchmark.name]), session.take(benchmark))
         process = agent_of(cell).start(
             ["--feed", *processes.launch_options(benchmark)],
             [*argv, "--slices"],
@@ -338,7 +338,7 @@ def run_starts(
     session: Session, benchmark: Benchmark, cells: Sequence[Cell], number: int, on_start: Callable[[Cell], None]
 ) -> Iterator[BlockResult]:
     """Run a block of a command: yield how each row of starts ended, of which the first ones are warm-ups."""
-    rng, take = _order(session, benchmark, number), session.take()
+    rng, take = _order(session, benchmark, number), session.take(benchmark)
     going_on = {cell.subject.label: cell for cell in cells}
     printed = {label: Ended(0, "", "", False) for label in going_on}
     failed: list[BlockResult] = []

@@ -244,8 +244,13 @@ class Session:
     network: Network
     clock: Stopwatch = field(default_factory=Stopwatch)  # of the whole workload
 
-    def take(self) -> Repetition:
-        """Return how many warm-ups and values a process takes: of many rows a quick one takes half as many values."""
+    def take(self, benchmark: Benchmark) -> Repetition:
+        """Return how many warm-ups and values a process of a benchmark takes."""
+        return self.repetition.times(benchmark.values_factor)
+
+    @property
+    def repetition(self) -> Repetition:
+        """Return what the workload says of all its benchmarks: of many rows a quick process takes half of its values."""
         settings = self.resources.settings
         if not settings.quick:
             return self.workload.full

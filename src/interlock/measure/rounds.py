@@ -287,7 +287,7 @@ def _shares_loops(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
 
     One that is to do its work once calibrates by itself.
     """
-    take = session.take()
+    take = session.take(benchmark)
     return _takes_turns(session, benchmark, cell) and benchmark.command is None and take.warmups + take.values > 1
 
 
@@ -333,7 +333,7 @@ def _keep(session: Session, benchmark: Benchmark, taken: blocks.BlockResult, spe
     with failing(taken.cell, benchmark):
         costs = processes.parse_costs(taken.ended.stdout)
         if taken.output is None:
-            run = command_run(session.workload, benchmark, costs, session.take(), units=benchmark.parallel)
+            run = command_run(session.workload, benchmark, costs, session.take(benchmark), units=benchmark.parallel)
         else:
             run = program_run(session.workload, benchmark, taken.output, costs[-1])
             _fit_loops(benchmark, taken.cell, taken.output)
@@ -363,7 +363,7 @@ def _limit(session: Session) -> int:
     settings = session.resources.settings
     if settings.rounds_limit is None:
         return settings.rounds
-    return max(settings.rounds, min(settings.rounds_limit, session.take().rounds_limit or settings.rounds_limit))
+    return max(settings.rounds, min(settings.rounds_limit, session.repetition.rounds_limit or settings.rounds_limit))
 
 
 def _undecided(
@@ -449,7 +449,7 @@ def _process(session: Session, benchmark: Benchmark, cell: Cell, calibrate: bool
         argv = interpreter_argv(session, cell, benchmark, "1", None)
         return Start(argv, environment, parallel=benchmark.parallel, checks_output=True)
     loops = "auto" if calibrate else str(cell.loops[benchmark.name])
-    planned = None if calibrate else session.take()
+    planned = None if calibrate else session.take(benchmark)
     return Start(interpreter_argv(session, cell, benchmark, loops, planned), environment)
 
 
@@ -467,7 +467,7 @@ def run_limit(session: Session, benchmark: Benchmark, cell: Cell, limit: Limit, 
 
     As for any command, round 0 only shows that it runs.
     """
-    take, calibrate = session.take(), number == 0
+    take, calibrate = session.take(benchmark), number == 0
     argv = processes.limit_argv(limit, session.network.url)
     command = Benchmark(
         name=benchmark.name,
