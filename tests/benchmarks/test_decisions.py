@@ -215,7 +215,10 @@ def by_table(found: list[Judged]) -> Iterator[str]:
         equals = [one for one in found if one.table == table and one.share == 0]
         here = [one.comparison.ratio for one in equals]
         width = statistics.median((one.high - one.low) / 2 / one.estimate for one in here)
-        differ = f"equals differ by {spread(found, table):.1%}, chi2/df {beyond_blocks(equals):.1f}"
+        together = math.exp(statistics.mean(one.log for one in here))
+        differ = (
+            f"equals differ by {spread(found, table):.1%}, chi2/df {beyond_blocks(equals):.1f}, mean {together:.3f}x"
+        )
         yield f"| {table} | {here[0].rounds} blocks | ±{width:.1%} | {differ} |"
 
 

@@ -93,18 +93,7 @@ class Answers:
         pass
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        ("abc", ["start a", "start b", "ready a", "start c", "ready b", "ready c"]),
-        # Processes of one cell write to one folder.
-        ("aba", ["start a", "start b", "ready a", "start a", "ready b", "ready a"]),
-        ("aab", ["start a", "ready a", "start a", "start b", "ready a", "ready b"]),
-    ],
-)
-def test_a_process_starts_while_the_one_before_it_warms_up_unless_they_share_a_cell(
-    labels: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_starts_while_the_one_before_it_warms_up(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
     class Starting:
@@ -122,12 +111,11 @@ def test_a_process_starts_while_the_one_before_it_warms_up_unless_they_share_a_c
     monkeypatch.setattr(blocks, "agent_of", lambda cell: Starting(cell.subject.label))
     session = Session(make_resources(), make_workload(), make_network(lambda *_: make_ended()))
     turns = blocks.Turns(session, session.workload.benchmarks[0])
-    cells = {label: cell_of(label) for label in labels}
-    for label in labels:
-        cells[label].loops[turns.benchmark.name] = 8
-        assert turns.start(cells[label]) is None
+    for cell in map(cell_of, "abc"):
+        cell.loops[turns.benchmark.name] = 8
+        assert turns.start(cell) is None
     turns.await_ready()
-    assert seen == expected
+    assert seen == ["start a", "start b", "ready a", "start c", "ready b", "ready c"]
 
 
 def test_a_block_begins_without_the_pages_that_interpreters_had_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,11 +135,42 @@ def test_a_block_begins_without_the_pages_that_interpreters_had_before(monkeypat
     resources = make_resources(facts=known | {"old": make_facts()})
     session = Session(resources, make_workload(), make_network(lambda *_: make_ended()))
     cells = [cell_of(label) for label in ("base", "base+twin", "base+mode", "gone", "old", "silent")]
+    cells[2].siblings.append(cell_of("base+mode"))
     blocks.renew_pages(session, cells)
-    assert dropped == [("base", ["/base"]), ("base+twin", ["/base"]), ("base+mode", ["/base+mode"])]
+    assert dropped == [("base", ["/base"]), ("base+twin", ["/base"]), *[("base+mode", ["/base+mode"])] * 2]
 
 
-def test_processes_of_several_cells_end_at_once_and_those_of_one_cell_after_each_other() -> None:
+def test_each_process_of_a_block_is_in_a_sandbox_of_its_own_and_its_values_are_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[tuple[str, int]] = []
+    start = blocks.Turns.start
+
+    def starting(turns: blocks.Turns, cell: Cell) -> blocks.BlockResult | None:
+        used.append((cell.subject.label, id(cell.sandbox)))
+        return start(turns, cell)
+
+    monkeypatch.setattr(blocks.Turns, "start", starting)
+    network = make_network(lambda *_: make_ended('{"interlock": 1, "loops": 8, "inner_loops": 1, "values": [0.5]}\n'))
+    session = Session(make_resources(), make_workload(), network)
+    (benchmark,) = session.workload.benchmarks
+    rows = [cell_of(label) for label in ("base", "base+twin", *(f"v{number}" for number in range(14)))]
+    for cell in rows:
+        cell.loops[benchmark.name] = 8
+    for number in (1, 2):
+        used.clear()
+        found = list(blocks.run_slices(session, benchmark, rows, number, lambda _: None))
+        assert Counter(label for label, _ in used)["base"] == 4
+        assert len(set(used)) == len(used)
+        assert len(found) == len(used)
+    # The baseline's four and the twin's two: no more are opened for the second block.
+    assert [len(cell.siblings) for cell in rows] == [3, 1, *[0] * 14]
+    assert len(network.surroundings) == 4
+    yielded = {id(one.cell.runs) for one in found if one.cell.subject.label == "base"}
+    assert yielded == {id(rows[0].runs)}
+
+
+def test_processes_end_at_once() -> None:
     seen: list[str] = []
 
     class Ending(Answers):
@@ -166,13 +185,12 @@ def test_processes_of_several_cells_end_at_once_and_those_of_one_cell_after_each
             seen.append(f"end {self.label}")
 
     session = Session(make_resources(), make_workload(), make_network(lambda *_: make_ended()))
-    cells = {label: cell_of(label) for label in "ab"}
+    cells = [cell_of(label) for label in "abc"]
     turns = blocks.Turns(session, session.workload.benchmarks[0])
-    turns.workers += [Worker(cells[label[0]], Ending(label), 5) for label in ("a1", "b1", "a2")]  # type: ignore[arg-type]
+    turns.workers += [Worker(cell, Ending(cell.subject.label), 5) for cell in cells]  # type: ignore[arg-type]
     found = turns.end_all()
-    assert sorted(seen[:2]) == ["close a1", "close b1"]
-    assert seen[2:] == ["end a1", "end b1", "end a2"]
-    assert [one.cell for one in found] == [cells["a"], cells["b"], cells["a"]]
+    assert seen == ["close a", "close b", "close c", "end a", "end b", "end c"]
+    assert [one.cell for one in found] == cells
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pyperf
 import pytest
 
 from interlock.catalog.variants import Gil, Surroundings
@@ -21,6 +22,7 @@ from interlock.measure.cells import (
     leave_cell,
     open_cell,
     open_sandbox,
+    sibling_of,
 )
 from interlock.results.experiments import Outcome, PackageSet, State, Subject
 from tests.builders import (
@@ -248,6 +250,21 @@ def test_a_workload_goes_on_in_the_sandboxes_of_the_one_before_with_their_agents
     other = SUBJECT.model_copy(update={"image_id": "sha256:2"})
     condition = SUBJECT.model_copy(update={"surroundings": Surroundings(seccomp="unconfined")})
     assert not any(open_cell(second, found, Stopwatch()).sandbox is one.sandbox for found in (other, condition))
+
+
+def test_siblings_have_all_but_the_sandbox_of_a_cell_and_are_left_with_it() -> None:
+    session = Session(make_resources(), make_workload(), make_network())
+    cell = open_cell(session, SUBJECT, Stopwatch())
+    siblings = [sibling_of(session, cell, number) for number in range(3)]
+    assert siblings == cell.family
+    assert siblings[0] is cell
+    assert len({id(one.sandbox) for one in siblings}) == 3
+    siblings[2].add(session.workload.benchmarks[0], pyperf.Run([0.5], collect_metadata=False))
+    assert [run.values for run in cell.runs[session.workload.benchmarks[0].name]] == [(0.5,)]
+    assert sibling_of(session, cell, 2) is siblings[2]
+    leave_cell(session, cell)
+    again = [open_cell(session, SUBJECT, Stopwatch()).sandbox for _ in siblings]
+    assert {id(one) for one in again} == {id(one.sandbox) for one in siblings}
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Benchmark(Data):
     values_factor: int = Field(
         default=1,
         ge=1,
-        description="So many times as many warm-ups and values as its workload says, for slices that are as much shorter.",
+        description="So many times as many warm-ups and values as its workload says: its slices are as much shorter.",
     )
     deadline_s: float | None = Field(default=None, gt=0, description="Seconds for a run (default: the workload's).")
     counts_for: Literal["any", "one", "more", "named"] = Field(

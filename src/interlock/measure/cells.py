@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -250,7 +250,7 @@ class Session:
 
     @property
     def repetition(self) -> Repetition:
-        """Return what the workload says of all its benchmarks: of many rows a quick process takes half of its values."""
+        """Return what the workload says of its benchmarks: of many rows a quick process takes half of its values."""
         settings = self.resources.settings
         if not settings.quick:
             return self.workload.full
@@ -279,6 +279,12 @@ class Cell:
     clock: Stopwatch = field(default_factory=Stopwatch)
     takes_slices: set[str] = field(default_factory=set)  # benchmarks whose program said so when it calibrated
     agent: Agent | None = None  # of the sandbox, once one is needed
+    siblings: list[Cell] = field(default_factory=list)  # in sandboxes of their own, for further processes of a block
+
+    @property
+    def family(self) -> list[Cell]:
+        """Return the cell and its siblings."""
+        return [self, *self.siblings]
 
     def note(self, text: str) -> None:
         """Add a note unless it is empty or already there."""
@@ -321,13 +327,26 @@ def open_cell(session: Session, subject: Subject, clock: Stopwatch) -> Cell:
     return Cell(subject, sandbox, agent=agent, clock=clock)
 
 
+def sibling_of(session: Session, cell: Cell, number: int) -> Cell:
+    """Return the cell, of number 0, or its sibling of this number: the same subject, in a sandbox opened now if needed.
+
+    All but the sandbox is the cell's too: what a process in a sibling yields is a value of the cell.
+    """
+    while len(cell.siblings) < number:
+        with session.clock.during(Phase.PREPARING), cell.clock.during(Phase.PREPARING):
+            opened = open_cell(session, cell.subject, cell.clock)
+        cell.siblings.append(replace(cell, sandbox=opened.sandbox, agent=opened.agent, siblings=[]))
+    return cell.family[number]
+
+
 def leave_cell(session: Session, cell: Cell) -> None:
-    """Leave a cell's sandbox to the next workload, or close it."""
+    """Leave the sandboxes of a cell and its siblings to the next workload, or close them."""
     key = _shared_by(session, cell.subject)
-    if key:
-        session.resources.idle.setdefault(key, []).append((cell.sandbox, cell.agent))
-    else:
-        cell.sandbox.close()
+    for one in cell.family:
+        if key:
+            session.resources.idle.setdefault(key, []).append((one.sandbox, one.agent))
+        else:
+            one.sandbox.close()
 
 
 def _shared_by(session: Session, subject: Subject) -> str:

@@ -157,7 +157,7 @@ def watched_rounds(
     start_s = time.monotonic()
     _rounds(session, open_cells, spent, order, on_block)
     spent.wall_s = time.monotonic() - start_s
-    used = [cell.sandbox.id for cell in open_cells] + [*session.network.helper_ids]
+    used = [one.sandbox.id for cell in open_cells for one in cell.family] + [*session.network.helper_ids]
     found = watch.warnings(used, spent.cpu_s)
     for benchmark in session.workload.benchmarks:
         values = _values(open_cells, benchmark)
