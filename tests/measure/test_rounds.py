@@ -344,8 +344,9 @@ def test_a_row_that_is_far_slower_or_faster_has_loops_of_its_own_after_its_first
         text = ended.stdout.replace('"loops": 1', f'"loops": {loops}').replace("[[1, 0.5]]", f"[[8, {value_s}]]")
         return dataclasses.replace(ended, stdout=text.replace("[0.5]", f"[{value_s}]"))
 
-    open_cells = [Cell(Subject(variant=label, image_id="i"), ScriptedSandbox(label, run)) for label in asked]
-    run_rounds(Engine().session(rounds=3), open_cells, TimeUsed())
+    open_cells = [Cell(Subject(variant=label, image_id=label), ScriptedSandbox(label, run)) for label in asked]
+    session = dataclasses.replace(Engine().session(rounds=3), network=make_network(run))
+    run_rounds(session, open_cells, TimeUsed())
     assert set(asked["base"]) == set(asked["b"]) == {8}
     assert asked["a"] == [8, 1, 1]
     assert asked["c"] == [8, 64, 64]

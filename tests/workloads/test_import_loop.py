@@ -25,12 +25,12 @@ time.perf_counter = perf_counter
 
 
 @pytest.mark.parametrize("where", ["function", "module", "from"])
-def test_ten_loops_are_a_million_imports(report: Report, where: str) -> None:
+def test_a_hundred_loops_are_a_million_imports(report: Report, where: str) -> None:
     found = report("import_loop.py", "--where", where, *ONCE)
-    assert 10 * found["inner_loops"] == 1_000_000
+    assert 100 * found["inner_loops"] == 1_000_000
     assert len(found["values"]) == 1
     # A nanosecond each is less than any interpreter needs: a loop that is not run shows.
-    assert found["values"][0] > 1e-4
+    assert found["values"][0] > 1e-5
 
 
 @pytest.mark.parametrize("where", ["function", "module", "from"])

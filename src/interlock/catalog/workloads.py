@@ -132,9 +132,7 @@ class Benchmark(Data):
         "never waits. The other clock's time is recorded too.",
     )
     values_factor: int = Field(
-        default=1,
-        ge=1,
-        description="So many times as many warm-ups and values as its workload says: its slices are as much shorter.",
+        default=1, ge=1, description="Factor of its workload's warm-ups and values, for slices as much shorter."
     )
     deadline_s: float | None = Field(default=None, gt=0, description="Seconds for a run (default: the workload's).")
     counts_for: Literal["any", "one", "more", "named"] = Field(
@@ -252,10 +250,6 @@ class Repetition(Data):
     rounds_limit: int | None = Field(
         default=None, ge=1, description="Rounds at most, where the experiment's limit would take too long."
     )
-
-    def times(self, factor: int) -> Repetition:
-        """Return the same with so many times as many warm-ups and values."""
-        return self.model_copy(update={"warmups": factor * self.warmups, "values": factor * self.values})
 
 
 class Limit(Data):
@@ -386,10 +380,8 @@ class WorkloadFile(Data):
                 raise ValueError(
                     f"benchmark '{benchmark.name}' of a service needs a program, and 'expected' texts of its answer"
                 )
-        if is_service and (self.quick.values, self.full.values) != (1, 1):
-            raise ValueError("a run of a service gives one value: 'values' must be 1")
-        if is_service and any(benchmark.values_factor > 1 for benchmark in self.benchmarks):
-            raise ValueError("a run of a service gives one value: 'values_factor' must be 1")
+        if is_service and {self.quick.values, self.full.values, *(one.values_factor for one in self.benchmarks)} != {1}:
+            raise ValueError("a run of a service gives one value: 'values' and 'values_factor' must be 1")
         return self
 
     @model_validator(mode="after")

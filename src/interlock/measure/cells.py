@@ -246,7 +246,8 @@ class Session:
 
     def take(self, benchmark: Benchmark) -> Repetition:
         """Return how many warm-ups and values a process of a benchmark takes."""
-        return self.repetition.times(benchmark.values_factor)
+        take, factor = self.repetition, benchmark.values_factor
+        return take.model_copy(update={"warmups": factor * take.warmups, "values": factor * take.values})
 
     @property
     def repetition(self) -> Repetition:
