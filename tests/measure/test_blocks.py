@@ -170,6 +170,21 @@ def test_each_process_of_a_block_is_in_a_sandbox_of_its_own_and_its_values_are_t
     assert yielded == {id(rows[0].runs)}
 
 
+def test_a_process_that_hangs_ends_the_others_of_its_row_and_no_others() -> None:
+    session = Session(make_resources(), make_workload(), make_network(lambda *_: make_ended()))
+    turns = blocks.Turns(session, session.workload.benchmarks[0])
+    cells = [cell_of(label) for label in ("base", "base", "base+twin", "a")]
+    before = [cell.sandbox for cell in cells]
+    turns.workers += [Worker(cell, Answers(), 5) for cell in cells]  # type: ignore[arg-type]
+
+    def hang() -> None:
+        turns.workers[1].ended = make_ended(timed_out=True)
+
+    turns.do(turns.workers[1], hang)
+    assert [worker.ended is not None for worker in turns.workers] == [True, True, False, False]
+    assert [cell.sandbox is old for cell, old in zip(cells, before, strict=True)] == [False, False, True, True]
+
+
 def test_processes_end_at_once() -> None:
     seen: list[str] = []
 

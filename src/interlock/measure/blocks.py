@@ -297,12 +297,18 @@ class Turns:
                 self.do(worker, worker.begin)
 
     def do(self, worker: Worker, step: Callable[[], None]) -> None:
-        """Run a step unless the process has ended. If it had to be killed, its cell gets a new sandbox."""
+        """Run a step unless the process has ended.
+
+        If it had to be killed, so are the others of its row, which would hang for as long; all get new sandboxes.
+        """
         if worker.ended is not None:
             return
         step()
         if worker.ended is not None and worker.ended.took_sandbox:
-            replace_sandbox(self.session, worker.cell)
+            for other in self.workers:
+                if other is worker or (other.ended is None and other.cell.subject == worker.cell.subject):
+                    other.ended = worker.ended
+                    replace_sandbox(self.session, other.cell)
 
     def end_all(self) -> list[BlockResult]:
         """Return how each process ended. They end at once."""
