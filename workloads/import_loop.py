@@ -6,8 +6,6 @@ import protocol
 
 # A hundred of these are the million of the post; two to four are a slice.
 IMPORTS_PER_LOOP = 10000
-# Threads that wait for each other's import lock on 2.x need ten times as long.
-CONTENDED_IMPORTS_PER_LOOP = 10000
 
 MODULE_LEVEL = compile("for _ in repeats:\n    import os\n", "module_level", "exec")
 
@@ -90,9 +88,9 @@ def prepare(options):
     threads = protocol.Threads()
     return protocol.Work(
         lambda loops: time_imports_at_once(
-            threads, options.threads, place, loops * CONTENDED_IMPORTS_PER_LOOP
+            threads, options.threads, place, loops * IMPORTS_PER_LOOP
         ),
-        CONTENDED_IMPORTS_PER_LOOP,
+        IMPORTS_PER_LOOP,
         {"threads": options.threads},
     )
 

@@ -190,9 +190,8 @@ def run_slices(
 ) -> Iterator[BlockResult]:
     """Run a block of a program: yield how each process ended, a process per cell and several of the baseline.
 
-    No two processes of a block are in one sandbox. Those of one are in one cgroup and have their code in the same
-    pages: in a sandbox whose processes take four turns where others' take one, threads that wake each other took a
-    sixth less, and threads that start a twentieth more, than in equal ones.
+    No two processes of a block are in one sandbox: those that share one are faster or slower than equal ones that do
+    not (docs/decisions/0045-a-container-for-each-process.md).
     """
     rng = _order(session, benchmark, number)
     groups = groups_of(cells, session.resources.settings.baseline, rng)

@@ -323,9 +323,13 @@ def facts_of(subject: Subject, known: Mapping[str, Facts]) -> Facts | None:
 
 def open_cell(session: Session, subject: Subject, clock: Stopwatch) -> Cell:
     """Open a cell, in the sandbox that the workload before has left if there is one that will do."""
-    waiting = session.resources.idle.get(_shared_by(session, subject))
-    sandbox, agent = waiting.pop() if waiting else (open_sandbox(session, subject), None)
+    sandbox, agent = _idle_or_new(session, subject)
     return Cell(subject, sandbox, agent=agent, clock=clock)
+
+
+def _idle_or_new(session: Session, subject: Subject) -> tuple[Sandbox, Agent | None]:
+    waiting = session.resources.idle.get(_shared_by(session, subject))
+    return waiting.pop() if waiting else (open_sandbox(session, subject), None)
 
 
 def sibling_of(session: Session, cell: Cell, number: int) -> Cell:
@@ -335,8 +339,8 @@ def sibling_of(session: Session, cell: Cell, number: int) -> Cell:
     """
     while len(cell.siblings) < number:
         with session.clock.during(Phase.PREPARING), cell.clock.during(Phase.PREPARING):
-            opened = open_cell(session, cell.subject, cell.clock)
-        cell.siblings.append(replace(cell, sandbox=opened.sandbox, agent=opened.agent, siblings=[]))
+            sandbox, agent = _idle_or_new(session, cell.subject)
+        cell.siblings.append(replace(cell, sandbox=sandbox, agent=agent, siblings=[]))
     return cell.family[number]
 
 
