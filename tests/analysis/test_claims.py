@@ -27,7 +27,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.claims import Bound, Claim, ClaimsFile
 from interlock.catalog.types import split_label
 from interlock.results import store
-from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State
+from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, RoundsEnd, State
 from interlock.results.profiles import BenchmarkProfile
 from tests.builders import (
     OK,
@@ -258,7 +258,7 @@ def test_the_ratio_is_that_of_the_workloads_table() -> None:
     values = by_round(0.7, 0.8, 0.75, 0.72, 0.79) | {"a+slow": make_values([3.0], [3.2], [3.1], [3.0], [3.3])}
     finding = judge(make_claim(), values)
     rows = {label: one.figures for label, one in values.items()}
-    assert finding.ratio == compare_rows(rows, [("a", "b")], "b", adaptive=False)["a", "b"].ratio
+    assert finding.ratio == compare_rows(rows, [("a", "b")], "b", end=RoundsEnd.FIXED)["a", "b"].ratio
 
 
 @pytest.mark.parametrize("published", [0.5, 1.0])

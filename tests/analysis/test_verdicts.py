@@ -16,10 +16,12 @@ from interlock.analysis.verdicts import (
     compare_rows,
     compared,
     looks_of,
+    looks_of_sameness,
     open_labels,
     p_of_difference,
     undecided_labels,
 )
+from interlock.results.experiments import RoundsEnd
 
 BASE = "base"
 
@@ -95,11 +97,34 @@ def test_a_pair_is_waited_for_if_its_true_ratio_may_lie_where_it_is_decided_soon
 
 
 def test_a_fixed_number_of_rounds_is_looked_at_once_and_others_as_often_as_they_came_by() -> None:
-    assert looks_of(6, adaptive=False) == {6: 1.0}
-    assert looks_of(5, adaptive=True) == {4: 0.20, 5: 0.10}
-    assert looks_of(6, adaptive=True) == {4: 0.20, 5: 0.10, 6: 0.15}
+    assert looks_of(6, RoundsEnd.FIXED) == {6: 1.0}
+    assert looks_of(5, RoundsEnd.CUT) == {4: 0.20, 5: 0.10}
+    assert looks_of(6, RoundsEnd.CUT) == {4: 0.20, 5: 0.10, 6: 0.15}
     assert sum(LOOKS.values()) == pytest.approx(1)
-    assert all(sum(looks_of(rounds, adaptive=True).values()) <= 1.0001 for rounds in range(1, 30))
+    for spent in (looks_of, looks_of_sameness):
+        assert all(sum(spent(rounds, end).values()) <= 1.0001 for rounds in range(1, 30) for end in RoundsEnd)
+
+
+def test_the_last_look_at_sameness_may_spend_what_is_left_unless_whoever_watched_ended_the_rounds() -> None:
+    assert looks_of_sameness(4, RoundsEnd.REACHED) == {4: 1.0}
+    assert looks_of_sameness(6, RoundsEnd.REACHED) == pytest.approx({4: 0.20, 5: 0.10, 6: 0.70})
+    assert looks_of_sameness(10, RoundsEnd.REACHED) == pytest.approx({4: 0.20, 5: 0.10, 7: 0.15, 10: 0.55})
+    assert looks_of_sameness(20, RoundsEnd.REACHED) == pytest.approx(LOOKS)
+    assert looks_of_sameness(25, RoundsEnd.REACHED) == pytest.approx(looks_of(25, RoundsEnd.REACHED))
+    assert looks_of_sameness(3, RoundsEnd.REACHED) == {3: 0.20}
+    assert looks_of_sameness(6, RoundsEnd.CUT) == looks_of(6, RoundsEnd.CUT)
+    assert looks_of_sameness(6, RoundsEnd.FIXED) == {6: 1.0}
+
+
+def test_of_equals_more_are_called_the_same_after_four_rounds_if_no_more_can_follow() -> None:
+    rng = np.random.default_rng(8)
+    said = {RoundsEnd.REACHED: 0, RoundsEnd.CUT: 0}
+    for _ in range(40):
+        figures = rows(rng, [1.0] * 10, 4, noise=0.025)
+        for end in said:
+            found = compare_rows(figures, pairs_of(figures), BASE, end=end).values()
+            said[end] += sum(one.verdict is Verdict.SAME for one in found)
+    assert said[RoundsEnd.REACHED] > 1.3 * said[RoundsEnd.CUT] > 0
 
 
 def rows(rng: np.random.Generator, ratios: Sequence[float], rounds: int, noise: float = 0.03) -> dict[str, list[float]]:
@@ -118,7 +143,9 @@ def test_of_equals_hardly_any_is_called_different_however_often_is_looked() -> N
     found = []
     for _ in range(60):
         figures = rows(rng, [1.0] * 10, 20)
-        found.append([one.verdict for one in compare_rows(figures, pairs_of(figures), BASE, adaptive=True).values()])
+        found.append(
+            [one.verdict for one in compare_rows(figures, pairs_of(figures), BASE, end=RoundsEnd.REACHED).values()]
+        )
     wrong = [sum(one in {Verdict.SLOWER, Verdict.FASTER} for one in table) for table in found]
     assert sum(wrong) <= 0.01 * 600
     assert sum(map(bool, wrong)) <= 3
@@ -130,7 +157,7 @@ def test_ten_percent_are_found_and_five_are_hardly_ever_called_the_same() -> Non
     ten, five = [], []
     for _ in range(60):
         figures = rows(rng, [1.1, 1.05, *[1.0] * 8], 7)
-        found = compare_rows(figures, pairs_of(figures), BASE, adaptive=True)
+        found = compare_rows(figures, pairs_of(figures), BASE, end=RoundsEnd.REACHED)
         ten.append(found["v0", BASE].verdict)
         five.append(found["v1", BASE].verdict)
     assert ten.count(Verdict.SLOWER) >= 0.95 * 60
@@ -162,8 +189,8 @@ def test_a_row_without_figures_is_waited_for() -> None:
 
 def test_ratios_to_the_baseline_and_to_controls_are_families_of_their_own() -> None:
     figures = rows(np.random.default_rng(6), [1.02, 1.0, 1.0, 1.0], 6)
-    alone = compare_rows(figures, pairs_of(figures), BASE, adaptive=False)
-    with_control = compare_rows(figures, [*pairs_of(figures), ("v0", "v1")], BASE, adaptive=False)
+    alone = compare_rows(figures, pairs_of(figures), BASE, end=RoundsEnd.FIXED)
+    with_control = compare_rows(figures, [*pairs_of(figures), ("v0", "v1")], BASE, end=RoundsEnd.FIXED)
     assert {pair: with_control[pair].p for pair in alone} == {pair: one.p for pair, one in alone.items()}
     control = with_control["v0", "v1"]
     assert control.p == control.ratio.p
@@ -172,10 +199,10 @@ def test_ratios_to_the_baseline_and_to_controls_are_families_of_their_own() -> N
 def test_a_row_that_is_decided_stays_so_in_fewer_rounds_than_the_others() -> None:
     figures = rows(np.random.default_rng(7), [2.0, 1.0, 1.0], 10)
     figures["v0"] = figures["v0"][:3]
-    found = compare_rows(figures, pairs_of(figures), BASE, adaptive=True)
+    found = compare_rows(figures, pairs_of(figures), BASE, end=RoundsEnd.REACHED)
     assert (found["v0", BASE].verdict, found["v0", BASE].ratio.rounds) == (Verdict.SLOWER, 3)
 
 
 def test_without_rows_there_is_nothing_to_compare() -> None:
     assert compared(BASE, {}) == {}
-    assert compare_rows({}, [("x", BASE)], BASE, adaptive=True) == {}
+    assert compare_rows({}, [("x", BASE)], BASE, end=RoundsEnd.REACHED) == {}

@@ -27,6 +27,7 @@ from interlock.analysis.verdicts import LOOKS, Comparison, Verdict, compare_rows
 from interlock.catalog.types import TWIN, label_of
 from interlock.measure.rounds import FAR
 from interlock.results import store
+from interlock.results.experiments import RoundsEnd
 
 REFERENCE = Path(__file__).parents[2] / "results/reference/2026-11-25-a"
 TABLES = int(os.environ.get("INTERLOCK_TABLES", "60"))
@@ -110,7 +111,7 @@ class Recorded:
             taken |= dict.fromkeys(going_on - still, look)
             going_on = still
         kept = {label: row[: taken[label]] for label, row in figures.items()}
-        found = compare_rows(kept, pairs, self.baseline, adaptive=True, margin=self.margin)
+        found = compare_rows(kept, pairs, self.baseline, end=RoundsEnd.REACHED, margin=self.margin)
         return {label: one for (label, _), one in found.items()}
 
 

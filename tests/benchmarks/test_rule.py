@@ -15,7 +15,7 @@ from interlock.analysis.pick.ranking import announced, ranks
 from interlock.analysis.statistics import BlockFigure, fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.results.answers import Rank
-from interlock.results.experiments import BenchmarkValues, Estimator
+from interlock.results.experiments import BenchmarkValues, Estimator, RoundsEnd
 
 TABLES, ROWS, NOISE = 200, 12, 0.03
 BASE, TEN = "v0", "v1"
@@ -39,9 +39,9 @@ def table(rng: np.random.Generator, kind: str, rounds: int) -> dict[str, list[fl
     return {f"v{number}": np.exp(row).tolist() for number, row in enumerate(logs)}
 
 
-def judged(figures: Mapping[str, Sequence[BlockFigure]], *, adaptive: bool) -> dict[str, Comparison]:
+def judged(figures: Mapping[str, Sequence[BlockFigure]], end: RoundsEnd) -> dict[str, Comparison]:
     pairs = [(label, BASE) for label in figures if label != BASE]
-    found = compare_rows(figures, pairs, BASE, adaptive=adaptive)
+    found = compare_rows(figures, pairs, BASE, end=end)
     return {label: one for (label, _), one in found.items()}
 
 
@@ -56,8 +56,8 @@ class Told:
     found: list[bool] = field(default_factory=list)
     half: list[float] = field(default_factory=list)
 
-    def add(self, figures: Mapping[str, Sequence[BlockFigure]], *, adaptive: bool) -> None:
-        said = judged(figures, adaptive=adaptive)
+    def add(self, figures: Mapping[str, Sequence[BlockFigure]], end: RoundsEnd) -> None:
+        said = judged(figures, end)
         self.found.append(said.pop(TEN).verdict is Verdict.SLOWER)
         wrong = [one.verdict.differs for one in said.values()]
         self.wrong += wrong
@@ -72,13 +72,13 @@ def test_false_alarms_coverage_and_power_in_simulated_tables(kind: str, capsys: 
     with capsys.disabled():
         print(f"\n{kind}: {KINDS[kind]}; {TABLES} tables of {ROWS} rows")
         print("| rounds | looked | equals called different | tables with any | covered | same | 10 % found |")
-        for rounds, adaptive in ((5, False), (7, True), (20, True)):
+        for rounds, end in ((5, RoundsEnd.FIXED), *((rounds, RoundsEnd.REACHED) for rounds in (4, 7, 20))):
             rng = np.random.default_rng(5)
             told = Told()
             for _ in range(TABLES):
-                told.add(table(rng, kind, rounds), adaptive=adaptive)
+                told.add(table(rng, kind, rounds), end)
             shares = [np.mean(some) for some in (told.wrong, told.any_wrong, told.covered, told.same, told.found)]
-            looked = "after 4, 5, 7, ..." if adaptive else "once"
+            looked = "after 4, 5, 7, ..." if end is RoundsEnd.REACHED else "once"
             print(f"| {rounds} | {looked} |", " | ".join(f"{share:.1%}" for share in shares), "|")
 
 
@@ -117,8 +117,8 @@ def test_verdicts_where_the_noise_chooses_what_is_compared(neighbour: str, capsy
                 rows = slices(rng, neighbour, blocks)
                 by_decile, by_choice = {label: one.turns for label, one in rows.items()}, compared_figures(rows)
                 paired += by_choice != by_decile
-                chosen.add(by_choice, adaptive=True)
-                alone.add(by_decile, adaptive=True)
+                chosen.add(by_choice, RoundsEnd.REACHED)
+                alone.add(by_decile, RoundsEnd.REACHED)
             pairs = [
                 (np.mean(chosen.wrong), np.mean(alone.wrong)),
                 (np.mean(chosen.covered), np.mean(alone.covered)),
@@ -141,7 +141,7 @@ def test_after_how_many_rounds_a_trial_tells_a_service_that_is_slower_by_a_facto
         rows = dict(zip(("own", "twin", "variant"), np.exp(logs).tolist(), strict=True))
         for rounds in (4, 5):
             seen = {label: row[:rounds] for label, row in rows.items()}
-            found = compare_rows(seen, [("variant", "own")], "own", adaptive=True)
+            found = compare_rows(seen, [("variant", "own")], "own", end=RoundsEnd.REACHED)
             if found["variant", "own"].verdict is Verdict.SLOWER:
                 told[rounds] += 1
                 break

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.results.experiments import Subject, engine_line, host_line
+from interlock.measure.ending import Ending
+from interlock.results.experiments import RoundsEnd, Subject, engine_line, host_line
+from interlock.results.journal import KILLED
+from tests.builders import make_experiment, make_settings
 
 
 def test_a_subject_in_a_mode_is_labelled_with_it() -> None:
@@ -32,3 +35,23 @@ def test_the_engine_is_called_what_it_is(name: dict[str, str], line: str) -> Non
 def test_the_machine_is_one_line_with_its_memory_in_gib() -> None:
     host = {"cores": 2, "cpu": "Example CPU", "memory_bytes": 8 * 2**30, "kernel": "6.18.0", "system": "Debian 13"}
     assert host_line(host) == "2 cores Example CPU, 8 GiB, Linux 6.18.0, Debian 13"
+
+
+def budget_reason() -> str:
+    ending = Ending(budget_s=1e-9)
+    ending.start()
+    assert ending.stops()
+    return ending.reason
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "end"),
+    [("", RoundsEnd.REACHED), (budget_reason(), RoundsEnd.REACHED), ("Ctrl-C", RoundsEnd.CUT), (KILLED, RoundsEnd.CUT)],
+)
+def test_rounds_that_somebody_ended_are_told_from_those_that_a_budget_did(ended_by: str, end: RoundsEnd) -> None:
+    limited = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
+    ended = make_experiment(settings=limited, ended_by=ended_by, unfinished=["locks"])
+    assert ended.rounds_end("locks") is end
+    assert ended.rounds_end("startup") is RoundsEnd.REACHED, "a workload that came to its end"
+    fixed = make_experiment(ended_by=ended_by, unfinished=["locks"])
+    assert fixed.rounds_end("locks") is RoundsEnd.FIXED

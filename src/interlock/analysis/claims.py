@@ -218,10 +218,10 @@ def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
             return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
         rows |= found
     mine, theirs = map(str, subjects_of(claim))
-    workload, adaptive = evidence.experiment.workloads[claim.workload], evidence.experiment.settings.looks
+    workload, end = evidence.experiment.workloads[claim.workload], evidence.experiment.rounds_end(claim.workload)
     if two_tables:  # rows of two tables are not one family of errors
         rows = {name: rows[name] for name in (mine, theirs)}
-    compared = compare_rows(rows, [(mine, theirs)], theirs, adaptive=adaptive, margin=workload.margin)
+    compared = compare_rows(rows, [(mine, theirs)], theirs, end=end, margin=workload.margin)
     return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
 
 

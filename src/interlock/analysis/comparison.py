@@ -164,14 +164,15 @@ def tables(experiment: Experiment, values: Values, profiles: Profiles) -> list[T
 def _compared(recorded: _ExperimentData) -> _Comparisons:
     """Compare each label with the baseline and its control, where these are the same once; and the baseline's twin."""
     experiment = recorded.experiment
-    baseline, adaptive = experiment.settings.baseline, experiment.settings.looks
+    baseline = experiment.settings.baseline
     comparisons: dict[ComparedPair, Comparison] = {}
     twins: dict[BenchmarkKey, Ratio] = {}
     keys = {(workload, benchmark): None for (_, workload), cell in recorded.values.items() for benchmark in cell}
     for key in keys:
         rows = compared_figures(fitted_rows(recorded.values, *key))
         pairs = compared_pairs(rows, baseline, experiment.controls)
-        found = compare_rows(rows, pairs, baseline, adaptive=adaptive, margin=experiment.workloads[key[0]].margin)
+        end, margin = experiment.rounds_end(key[0]), experiment.workloads[key[0]].margin
+        found = compare_rows(rows, pairs, baseline, end=end, margin=margin)
         comparisons |= {(*key, *pair): one for pair, one in found.items()}
         twin = ratio_of(rows.get(label_of(baseline, TWIN), []), rows.get(baseline, []))
         twins |= {key: twin} if twin else {}

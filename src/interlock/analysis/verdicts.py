@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from interlock.analysis import statistics
 from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
+from interlock.results.experiments import RoundsEnd
 from interlock.results.profiles import Instructions
 
 # What tests of sameness, of the best and of an order may err in.
@@ -161,7 +162,7 @@ def last_look(
     looked = max(look for look in LOOKS if look <= rounds)
     rows = {label: row[:looked] for label, row in figures.items()}
     return compare_rows(
-        rows, [pair for pair in pairs if set(pair) <= set(rows)], baseline, adaptive=True, margin=margin
+        rows, [pair for pair in pairs if set(pair) <= set(rows)], baseline, end=RoundsEnd.CUT, margin=margin
     )
 
 
@@ -185,13 +186,13 @@ def _is_near(found: Comparison, reach: float) -> bool:
     return found.verdict is Verdict.UNDECIDED and (found.fewest_more_rounds or 0) <= reach
 
 
-def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:
+def looks_of(rounds: int, end: RoundsEnd) -> dict[int, float]:
     """Return the numbers of rounds at which was looked, and what each look may spend.
 
     Rounds that were fixed beforehand are looked at once. An experiment that ended between two looks took the next one
     early.
     """
-    if not adaptive:
+    if end is RoundsEnd.FIXED:
         return {rounds: 1.0}
     taken = {look: share for look, share in LOOKS.items() if look <= rounds}
     if rounds > MOST_ROUNDS:
@@ -201,12 +202,24 @@ def looks_of(rounds: int, *, adaptive: bool) -> dict[int, float]:
     return taken
 
 
+def looks_of_sameness(rounds: int, end: RoundsEnd) -> dict[int, float]:
+    """Return the same for tests of sameness, of which the last look may spend what the others have left.
+
+    Not if whoever had seen the rounds ended them, nor in fewer rounds than the first look has. Tests of a difference
+    err too often with that (docs/decisions/0046-sameness-spends-all.md).
+    """
+    looks = looks_of(rounds, end)
+    if end is RoundsEnd.REACHED and rounds >= min(LOOKS):
+        looks[rounds] += 1 - sum(looks.values())
+    return looks
+
+
 def compare_rows(
     figures: Mapping[str, Sequence[BlockFigure]],
     pairs: Iterable[Pair],
     baseline: str,
     *,
-    adaptive: bool,
+    end: RoundsEnd,
     margin: float = MARGIN,
 ) -> dict[Pair, Comparison]:
     """Compare rows of one table; figures are by row, one for each block.
@@ -217,21 +230,21 @@ def compare_rows(
     rounds = max(map(len, figures.values()), default=0)
     wanted = list(pairs)
     found: dict[Pair, Comparison] = {}
-    for look, share in looks_of(rounds, adaptive=adaptive).items():
+    of_sameness = looks_of_sameness(rounds, end)
+    for look, share in looks_of(rounds, end).items():
         levels = fit_levels({label: row[:look] for label, row in figures.items()})
         for pair in wanted:
             ratio = levels.ratio(*pair)
             if ratio is not None:
-                found[pair] = _looked(found.get(pair), pair[1], ratio, share, margin)
+                p_same = p_of_difference(ratio, margin) / of_sameness[look]
+                now = Comparison(pair[1], ratio, min(1.0, ratio.p / share), min(1.0, p_same), margin)
+                found[pair] = _with_least_p(found.get(pair), now)
     return _adjusted(found, baseline)
 
 
-def _looked(before: Comparison | None, other: str, ratio: Ratio, share: float, margin: float) -> Comparison:
-    """Return the comparison after another look."""
-    p, p_same = (min(1.0, one / share) for one in (ratio.p, p_of_difference(ratio, margin)))
-    if before is None:
-        return Comparison(other, ratio, p, p_same, margin)
-    return Comparison(other, ratio, min(before.p, p), min(before.p_same, p_same), margin)
+def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:
+    """Return a comparison with the least p of all looks so far."""
+    return replace(now, p=min(before.p, now.p), p_same=min(before.p_same, now.p_same)) if before else now
 
 
 def _adjusted(found: Mapping[Pair, Comparison], baseline: str) -> dict[Pair, Comparison]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from interlock.errors import Interrupted
-from interlock.results.experiments import duration_text
+from interlock.results.experiments import BUDGET_WORDS, duration_text
 from interlock.untrusted import forget_terminal
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them, and the profile that.
@@ -90,7 +90,7 @@ class Ending:
         """Return what ended the work early, in words; empty if nothing has."""
         if self.signals:
             return SIGNALS[signal.Signals(self.signals[0])]
-        return f"the budget of {duration_text(self.budget_s)}" if self.budget_s and self._has_stopped else ""
+        return f"{BUDGET_WORDS}{duration_text(self.budget_s)}" if self.budget_s and self._has_stopped else ""
 
     @property
     def exit_code(self) -> int:

@@ -43,7 +43,7 @@ from interlock.measure.processes import (
     program_run,
     values_of,
 )
-from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject
+from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
@@ -212,10 +212,11 @@ def last_block(open_cells: Sequence[Cell], benchmark: Benchmark) -> int:
 def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:
     """Show what the rounds have come to, decided or not, whatever ended them."""
     settings, workload = session.resources.settings, session.workload
+    end = rounds_end_of(looks=settings.looks, ended_by=session.resources.ending.reason)
     for benchmark in workload.benchmarks:
         figures = _turns(open_cells, benchmark)
         pairs = compared_pairs(figures, settings.baseline, session.resources.controls)
-        found = compare_rows(figures, pairs, settings.baseline, adaptive=settings.looks, margin=workload.margin)
+        found = compare_rows(figures, pairs, settings.baseline, end=end, margin=workload.margin)
         _show(session, benchmark, found, is_last=True)
 
 

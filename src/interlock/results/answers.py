@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from interlock.catalog.types import TWIN, Data, FileLabel, Label, label_of
 from interlock.catalog.variants import Gil
-from interlock.results.experiments import Outcome, Recorded
+from interlock.results.experiments import Outcome, Recorded, RoundsEnd, rounds_end_of
 from interlock.results.profiles import BenchmarkProfile, Probe
 
 
@@ -337,6 +337,11 @@ class Trial(Recorded):
     warnings: list[str] = []
     measuring_s: float = 0.0  # of the rounds; 0 in older records
     ended_by: str = ""  # what ended the rounds before all was decided
+
+    @property
+    def rounds_end(self) -> RoundsEnd:
+        """Return why the rounds ended."""
+        return rounds_end_of(looks=self.settings.looks, ended_by=self.ended_by)
 
     @property
     def service_cpus(self) -> int:

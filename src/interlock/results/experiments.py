@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
@@ -229,6 +229,24 @@ class Settings(Data):
         return self.rounds_limit is not None and self.half_width is None
 
 
+BUDGET_WORDS = "the budget of "
+
+
+class RoundsEnd(Enum):
+    """Why a table has as many rounds as it has, which decides what the last look at sameness may spend."""
+
+    FIXED = "their number was fixed beforehand"
+    REACHED = "a limit or a budget ended them, or nothing was left to decide"
+    CUT = "whoever had seen them ended them, or they go on"
+
+
+def rounds_end_of(*, looks: bool, ended_by: str) -> RoundsEnd:
+    """Return why rounds ended: `looks` if their number was not fixed, `ended_by` as a record has it."""
+    if not looks:
+        return RoundsEnd.FIXED
+    return RoundsEnd.REACHED if not ended_by or ended_by.startswith(BUDGET_WORDS) else RoundsEnd.CUT
+
+
 class _EngineFacts(BaseModel):
     """What every reader of a record needs of its engine; there may be more."""
 
@@ -278,6 +296,10 @@ class Experiment(Recorded):
     set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
+
+    def rounds_end(self, workload: str) -> RoundsEnd:
+        """Return why a workload's rounds ended."""
+        return rounds_end_of(looks=self.settings.looks, ended_by=self.ended_by if workload in self.unfinished else "")
 
     def require_whole(self) -> None:
         """Raise ValueError for a record that no reader can use: without machine, date, or a workload that it names."""

@@ -88,8 +88,7 @@ def comparisons(trial: Trial) -> dict[str, dict[Figure, Comparison]]:
     for figure in own.values if own else {}:
         rows = {one.label: one.values.get(figure, []) for one in trial.candidates}
         pairs = [(label, OWN) for label in found]
-        adaptive = trial.settings.looks
-        for (label, _), comparison in compare_rows(rows, pairs, OWN, adaptive=adaptive).items():
+        for (label, _), comparison in compare_rows(rows, pairs, OWN, end=trial.rounds_end).items():
             found[label][figure] = comparison
     return found
 
