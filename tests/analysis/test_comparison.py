@@ -152,6 +152,16 @@ def test_a_workloads_margin_decides_what_is_the_same() -> None:
     assert comparison_of(row_of(wide)).margin == 0.2
 
 
+def test_what_a_budget_ended_may_be_the_same_where_what_somebody_ended_is_undecided() -> None:
+    limited = make_settings([BASE, OTHER]).model_copy(update={"rounds_limit": 10})
+    values = {BASE: by_rounds(1, 0, rounds=4), OTHER: by_rounds(1, 0.025, rounds=4)}
+    verdicts = [
+        comparison_of(row_of(table_of(values, settings=limited, ended_by=reason, unfinished=["locks"]))).verdict
+        for reason in ("the budget of 12 min", "Ctrl-C")
+    ]
+    assert verdicts == ["same", "undecided"]
+
+
 def test_a_clear_10_percent_over_8_rounds_is_found() -> None:
     values = {BASE: by_rounds(1, 0), f"{BASE}+twin": by_rounds(1, 0.01), OTHER: by_rounds(1.1, 0.02)}
     assert comparison_of(row_of(table_of(values))).verdict == "slower"

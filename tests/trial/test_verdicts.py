@@ -25,7 +25,7 @@ from interlock.trial.verdicts import (
     judge,
     twins,
 )
-from tests.trials import NOISE, around, make_candidate, make_trial
+from tests.trials import NOISE, around, make_candidate, make_trial, make_trial_settings
 
 
 def verdict_of(trial: Trial) -> JudgedCandidate:
@@ -49,6 +49,22 @@ def test_a_variant_that_answers_fewer_is_none_to_switch_to() -> None:
 def test_an_equal_one_is_the_same() -> None:
     judged = verdict_of(make_trial(make_candidate("cpython-3.14", 0.001)))
     assert judged.verdict is TrialVerdict.SAME
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "expected"),
+    [("the budget of 10 min", TrialVerdict.SAME), ("", TrialVerdict.SAME), ("Ctrl-C", TrialVerdict.UNDECIDED)],
+)
+def test_what_a_budget_ended_may_be_the_same_where_what_somebody_ended_is_undecided(
+    ended_by: str, expected: TrialVerdict
+) -> None:
+    def rounds(label: str, *factors: float) -> Candidate:
+        return make_candidate(label, values={Figure.REQUEST_S: [0.001 * factor for factor in factors]})
+
+    own, other = rounds(OWN, 1.0, 1.0, 1.0, 1.0), rounds("cpython-3.14", 1.025, 0.975, 1.025, 0.975)
+    settings = make_trial_settings(rounds=4, rounds_limit=20)
+    (judged,) = judge(make_trial(candidates=[own, other], settings=settings, ended_by=ended_by))
+    assert judged.verdict is expected
 
 
 @pytest.mark.parametrize(
