@@ -224,8 +224,9 @@ def compare_rows(
 ) -> dict[Pair, Comparison]:
     """Compare rows of one table; figures are by row, one for each block.
 
-    Ratios to the baseline are one family, those to controls another. Of all looks the least p, divided by the look's
-    share of the error, is kept (Bonferroni's inequality), so that looking often does not find more.
+    `end` is why the rounds ended. Ratios to the baseline are one family, those to controls another. Of all looks the
+    least p, divided by the look's share of the error, is kept (Bonferroni's inequality), so that looking often does not
+    find more.
     """
     rounds = max(map(len, figures.values()), default=0)
     wanted = list(pairs)

@@ -229,6 +229,7 @@ class Settings(Data):
         return self.rounds_limit is not None and self.half_width is None
 
 
+# What `ended_by` begins with if a budget ended the rounds.
 BUDGET_WORDS = "the budget of "
 
 
