@@ -91,13 +91,14 @@ full = { warmups = 0, values = 2 }
 [[benchmarks]]
 name = "hot"
 command = ["-c", "import xml.dom.minidom; print(open('/proc/mounts').read())"]
-expected = [" /usr/local "]  # from where the cold one reads too, else the hot one could be the slower
+expected = [" /usr/local "]  # both read from the volume, else the hot one could be the slower
 metric = { label = "ms", scale = 1e3 }
 profile_metric = { label = "calls", scale = 1 }
 profile_syscalls = "all"
 [[benchmarks]]
 name = "cold"
-command = ["-c", "import xml.dom.minidom"]
+command = ["-c", "import xml.dom.minidom; print(open('/proc/mounts').read())"]
+expected = [" /usr/local "]
 cold = true
 metric = { label = "ms", scale = 1e3 }
 [[benchmarks]]
