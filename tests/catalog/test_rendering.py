@@ -166,10 +166,19 @@ def stage(text: str, start: str, end: str) -> str:
 
 
 def test_all_variants_that_are_built_share_the_toolchain_and_the_runtime_stage_byte_for_byte() -> None:
-    shared = {stage(dockerfile_of(variant), "ARG BASE=", "FROM toolchain AS build") for variant in compiled()}
+    shared = {stage(dockerfile_of(variant), "ARG BASE=", "FROM toolchain AS ") for variant in compiled()}
     assert len(shared) == 1
     assert "AS toolchain" in next(iter(shared))
     assert "AS runtime" in next(iter(shared))
+
+
+def test_variants_with_the_same_packages_to_build_with_share_the_stage_that_has_them() -> None:
+    with_packages = [variant for variant in compiled() if variant.build_packages]
+    tools = {
+        (*variant.build_packages, stage(dockerfile_of(variant), "FROM toolchain AS tools", "FROM tools AS build"))
+        for variant in with_packages
+    }
+    assert len(tools) == len({tuple(variant.build_packages) for variant in with_packages}) > 1
 
 
 def test_what_is_packed_and_what_debian_packages_lie_on_the_runtime_stage_of_what_is_built() -> None:

@@ -92,6 +92,28 @@ def test_what_is_looked_up_is_planned_once_and_comes_with_its_plan(
     assert [one.variant.name for one in (of_it, of_missing) if one] == planned == [VARIANT, "cpython-3.13"]
 
 
+@pytest.mark.parametrize(
+    ("names", "stages"),
+    [
+        (["cpython-3.13"], []),
+        (["cpython-3.13", "cpython-2.7-pth"], ["toolchain", "runtime"]),
+        (["cpython-3.13", "cpython-2.7-pth", "cpython-3.13-frozen"], ["toolchain", "runtime"]),
+        (["cpython-2.7-pth", "cpython-3.13", "cpython-2.7-pth-plain"], ["toolchain", "runtime", "tools"]),
+    ],
+)
+def test_what_builds_share_is_built_once_before_they_are_built_side_by_side(
+    project: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], stages: list[str]
+) -> None:
+    """Two that install the same packages at once leave two images, and one is compiled again for its symbols."""
+    built: list[str] = []
+    monkeypatch.setattr(builds, "begin_helpers", lambda *_: None)
+    monkeypatch.setattr(builds, "build_aside", lambda *_, target, **__: built.append(target))
+    known = catalogs.load(project)
+    builder = builds.ImageBuilder(None, known, BuildOptions(project, project / "cache"), lambda *_: None)
+    builder.workers([builder.plan(known.variants[name]) for name in names])
+    assert built == stages
+
+
 def test_what_is_generated_of_a_helper_is_as_it_would_be_rendered_now(project: Path) -> None:
     folder = project / "dockerfiles" / "instruments"
     folder.mkdir()

@@ -55,8 +55,8 @@ from interlock.errors import BuildError, InterlockError, SignatureError, SourceU
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
 
-# Two stages that all variants share: built once before the variants are built side by side.
-SHARED_STAGES = ("toolchain", "runtime")
+# What variants of one base share, and what those with the same packages besides do.
+BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
 AGAIN = "building it again from nothing"
 Planned = TypeVar("Planned", bound=Plan)
@@ -291,8 +291,8 @@ class ImageBuilder:
         """Build the stages that all variants share, and return how many variants are then built side by side."""
         compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
         begin_helpers(self.client, self.options.root, self.options.helpers, (compiled or plans)[0].base)
-        for stage in SHARED_STAGES if compiled else ():
-            self._build_shared_stage(compiled[0], stage)
+        for stage, plan in shared_stages(compiled):
+            self._build_shared_stage(plan, stage)
         return worker_count(len(plans))
 
     def _build_shared_stage(self, plan: ImagePlan, stage: str) -> None:
@@ -300,6 +300,21 @@ class ImageBuilder:
         dockerfile = f"dockerfiles/{plan.variant.name}/Dockerfile"
         arguments = {"BASE": plan.base.reference}
         build_aside(self.client, plan.files, f"the {stage} stage", dockerfile, buildargs=arguments, target=stage)
+
+
+def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
+    """Return each stage that several plans share, with the first plan that has it, in the order of its Dockerfile.
+
+    They are built before the plans are built side by side. Two builds that run a step at the same time leave two images
+    of it. The engine then takes the newer one for both, and compiles one of the variants once more for its symbols.
+    """
+    found: dict[tuple[str, str, tuple[str, ...]], list[ImagePlan]] = {}
+    for plan in plans:
+        packages = tuple(plan.variant.build_packages)
+        stages = [*((one, ()) for one in BASE_STAGES), *([(TOOLS_STAGE, packages)] if packages else [])]
+        for stage, installed in stages:
+            found.setdefault((plan.base.reference, stage, installed), []).append(plan)
+    return [(stage, plans[0]) for (_, stage, _), plans in found.items() if len(plans) > 1]
 
 
 def build_command(names: Sequence[str], everything: bool, profile: str, force: bool) -> str:
