@@ -95,7 +95,8 @@ def test_what_is_looked_up_is_planned_once_and_comes_with_its_plan(
 @pytest.mark.parametrize(
     ("names", "stages"),
     [
-        (["cpython-3.13"], []),
+        (["debian-3.13"], []),
+        (["cpython-3.13", "debian-3.13"], ["toolchain", "runtime"]),
         (["cpython-3.13", "cpython-2.7-pth"], ["toolchain", "runtime"]),
         (["cpython-3.13", "cpython-2.7-pth", "cpython-3.13-frozen"], ["toolchain", "runtime"]),
         (["cpython-2.7-pth", "cpython-3.13", "cpython-2.7-pth-plain"], ["toolchain", "runtime", "tools"]),

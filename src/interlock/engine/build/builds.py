@@ -288,7 +288,7 @@ class ImageBuilder:
         return describe_image(plan, take_tag(self.client, image_id, plan.tag), 0.0, reused=False)
 
     def workers(self, plans: Sequence[ImagePlan]) -> int:
-        """Build the stages that all variants share, and return how many variants are then built side by side."""
+        """Build the stages that variants share, and return how many variants are then built side by side."""
         compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
         begin_helpers(self.client, self.options.root, self.options.helpers, (compiled or plans)[0].base)
         for stage, plan in shared_stages(compiled):
@@ -303,10 +303,11 @@ class ImageBuilder:
 
 
 def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
-    """Return each stage that several plans share, with the first plan that has it, in the order of its Dockerfile.
+    """Return the stages that are built before the plans are built side by side, each with a plan that has it.
 
-    They are built before the plans are built side by side. Two builds that run a step at the same time leave two images
-    of it. The engine then takes the newer one for both, and compiles one of the variants once more for its symbols.
+    Those of a base are shared with what is packed or comes from Debian, too; tools are built where several plans have
+    them. Two builds that run a step at the same time leave two images of it. The engine then takes the newer one for
+    both, and compiles one of the variants once more for its symbols.
     """
     found: dict[tuple[str, str, tuple[str, ...]], list[ImagePlan]] = {}
     for plan in plans:
@@ -314,7 +315,7 @@ def shared_stages(plans: Sequence[ImagePlan]) -> list[tuple[str, ImagePlan]]:
         stages = [*((one, ()) for one in BASE_STAGES), *([(TOOLS_STAGE, packages)] if packages else [])]
         for stage, installed in stages:
             found.setdefault((plan.base.reference, stage, installed), []).append(plan)
-    return [(stage, plans[0]) for (_, stage, _), plans in found.items() if len(plans) > 1]
+    return [(stage, some[0]) for (_, stage, _), some in found.items() if stage in BASE_STAGES or len(some) > 1]
 
 
 def build_command(names: Sequence[str], everything: bool, profile: str, force: bool) -> str:
