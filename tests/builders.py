@@ -83,12 +83,16 @@ PROMISED = [
     "debian-3.13",
     "nogil-3.9",
     "official-3.13",
+    "prebuilt-3.13",
     "pyenv-3.10",
     "pyenv-3.12",
     "pyenv-3.6",
     "pyenv-3.7",
     "pyenv-3.8",
     "pypy-3.11",
+    "system-3.11",
+    "system-3.12",
+    "system-3.13",
 ]
 # A variant's interpreter from elsewhere than a source: `make_variant(**changes, interpreter=None)`.
 FROM_IMAGE: dict[str, Any] = {"image": {"reference": f"python:x@sha256:{'1' * 64}"}, "interpreter": None}

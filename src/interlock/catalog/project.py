@@ -103,6 +103,7 @@ def _check_references(catalog: Catalog) -> None:
             ("base", variant.base, catalog.bases.keys()),
             ("family", variant.family, catalog.families.keys()),
             ("control", variant.control, catalog.variants.keys()),
+            ("stands_for", variant.stands_for, catalog.variants.keys()),
             *((profile, profile, catalog.profiles.keys()) for profile in variant.profiles),
         ):
             if name is not None and name not in known:
@@ -129,7 +130,7 @@ def _check_sums(catalog: Catalog) -> None:
     """Require one SHA-256 for each file name, whichever variants use it: a slip in one of several copies is caught."""
     seen: dict[str, tuple[str, str]] = {}
     for variant in catalog.variants.values():
-        for part in variant.downloads:
+        for part in variant.fetched:
             sha256, owner = seen.setdefault(part.file, (part.sha256, variant.name))
             if sha256 != part.sha256:
                 raise CatalogError(

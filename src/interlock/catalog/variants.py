@@ -98,6 +98,12 @@ class Prefix(Data):
     places: list[MachinePath] = Field(
         min_length=1, description="Folders to look in, below /, ~ or $VARIABLE; the first one that exists is packed."
     )
+    python: FileName = Field(default="python", description="Name of the interpreter below bin/ there.")
+    archives: dict[Literal["x86_64", "aarch64"], Download] = Field(
+        default={},
+        description="By machine, an archive with the interpreter in a folder `python`: fetched where none of the "
+        "places exists and variants are measured without containers.",
+    )
 
 
 class Packages(Data):
@@ -271,6 +277,11 @@ class VariantFile(Data):
     core: bool = Field(
         default=False, description="Whether it is in the core set, which `matrix` uses by default; its modes are not."
     )
+    stands_for: Name | None = Field(
+        default=None,
+        description="The variant of the core set in whose place this one is measured without containers, if it is the "
+        "first that is there.",
+    )
     control: Name | None = Field(
         default=None, description="The variant that differs from this one only in the thing under study."
     )
@@ -380,8 +391,13 @@ class Variant(VariantFile):
 
     @property
     def downloads(self) -> list[Download]:
-        """Return everything that is fetched, in order."""
+        """Return everything that a build fetches, in order."""
         return [*self.parts, *(self.finish.downloads if self.finish else [])]
+
+    @property
+    def fetched(self) -> list[Download]:
+        """Return everything that is fetched anywhere: by a build, or an archive without one."""
+        return [*self.downloads, *(self.prefix.archives.values() if self.prefix else ())]
 
     @property
     def build_name(self) -> str:

@@ -31,7 +31,7 @@ from interlock.cli.options import (
 from interlock.cli.progress import DecidedRows
 from interlock.cli.report import write_report
 from interlock.engine.machine import facts
-from interlock.engine.protocol import INSTRUMENTS, Engine
+from interlock.engine.protocol import INSTRUMENTS, CoreSet, Engine
 from interlock.errors import UsageError, WorkloadError, nearest
 from interlock.measure import experiment, resumable
 from interlock.measure.ending import Ending
@@ -125,6 +125,20 @@ def read_request(known: Catalog, options: MatrixOptions) -> MatrixRequest:
     )
 
 
+def with_core(request: MatrixRequest, core: CoreSet) -> MatrixRequest:
+    """Return the request with the core set as far as the engine has it, and name what is left out and why."""
+    for label, reason in core.left_out:
+        console.print(Text(f"without {label}: {reason}"), soft_wrap=True)
+    if not core.labels:
+        raise UsageError(
+            key="--variants",
+            found="nothing of the core set can be measured on this machine",
+            todo="Run `interlock doctor --engine host`: it names what is missing.",
+        )
+    chosen = [label for label in request.labels if request.baseline and split_label(label)[0] == request.baseline]
+    return replace(request, labels=[*core.labels, *(one for one in chosen if one not in core.labels)])
+
+
 def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Wildcards:
     """Return the words that stand for these names, so that the command to repeat an experiment is short."""
     every, core = (project.select_labels(known.variants, [word]) for word in (EVERYTHING, CORE))
@@ -153,8 +167,12 @@ def resumed_request(request: MatrixRequest, settings: Settings) -> MatrixRequest
 def require_no_contradiction(options: MatrixOptions, asked: MatrixRequest, began: Experiment) -> None:
     """Raise UsageError for an option that is given and is not as when the experiment was begun."""
     before = resumed_request(asked, began.settings)
+    # Without containers the core set is what of it was there.
+    is_core_here = asked.words.variants == CORE and engine_of(began) is EngineName.HOST
     contradictions = {
-        "--variants": options.variants and {*asked.labels, began.settings.baseline} != set(before.labels),
+        "--variants": options.variants
+        and not is_core_here
+        and {*asked.labels, began.settings.baseline} != set(before.labels),
         "--workloads": options.workloads and set(asked.workloads) != set(before.workloads),
         "--conditions": options.conditions and set(asked.conditions) != set(before.conditions),
         "--quick": options.quick and not before.quick,
@@ -251,6 +269,8 @@ def matrix(
     ending = Ending(budget_s or (None if began else request.usual_budget_s))
     with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
         write_generated(paths, known)
+        if request.words.variants == CORE and not began:
+            request = with_core(request, machine.core(known))
         earlier = store.readable_experiments(store.experiments_below(paths.results))
         print_estimate(machine, paths, known, request, earlier, ending.budget_s)
         helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]

@@ -11,6 +11,7 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import ContainerError, DockerException
 
+from interlock.catalog import project
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Base
@@ -23,7 +24,7 @@ from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, Installer
-from interlock.engine.protocol import INSTRUMENTS, BuildOptions, Needs, OnStep
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Needs, OnStep
 from interlock.engine.run import cells, leftovers, proofs, trials
 from interlock.engine.run.rights import without_rights
 from interlock.engine.run.trials import ServiceNetwork
@@ -57,6 +58,9 @@ class DockerEngine:
 
     def facts(self) -> dict[str, Any]:
         return connection.engine_facts(self.client)
+
+    def core(self, known: Catalog) -> CoreSet:
+        return CoreSet(project.select_labels(known.variants, [project.CORE]), [])
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         proofs.allow()

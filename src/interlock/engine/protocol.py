@@ -58,6 +58,14 @@ class BuildOptions:
 
 
 @dataclass(frozen=True)
+class CoreSet:
+    """The labels of the core set that an engine can measure, and those that it leaves out, each with the reason."""
+
+    labels: list[str]
+    left_out: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Ended:
     """How a process in a sandbox ended. One that had to be killed, or had no memory left, took its sandbox with it."""
 
@@ -292,6 +300,10 @@ class Engine(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what an experiment records of the engine."""
+        ...
+
+    def core(self, known: Catalog) -> CoreSet:
+        """Return the core set as far as this engine has it."""
         ...
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:

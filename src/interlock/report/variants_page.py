@@ -194,9 +194,9 @@ def _host_of(place: str) -> str:
 
 
 def _checked_by(variant: Variant) -> str:
-    if not variant.downloads:
+    if not variant.fetched:
         return {SourceKind.IMAGE: "digest", SourceKind.PACKAGES: "apt"}.get(variant.kind, "not checked")
-    keys = dict.fromkeys(part.signature.key for part in variant.downloads if part.signature)
+    keys = dict.fromkeys(part.signature.key for part in variant.fetched if part.signature)
     return f"SHA-256, signature by {_code(keys)}" if keys else "SHA-256"
 
 
@@ -252,7 +252,7 @@ def _owners(owners: list[Variant], catalog: Catalog) -> str:
 def _sums(catalog: Catalog) -> list[str]:
     used: dict[tuple[str, ...], list[Variant]] = {}
     for variant in _sorted(catalog.variants.values()):
-        for part in variant.downloads:
+        for part in variant.fetched:
             reason = f"not checked: {part.unsigned or 'no reason is given'}"
             key = f"`{part.signature.key}`" if part.signature else reason
             row = (part.file, f"`{part.sha256}`", part.sum_from or "unknown", key)

@@ -101,7 +101,7 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
 
     From the folder that INTERLOCK_SOURCE_MIRROR names, and from pip's index, asked with this machine's settings.
     """
-    folder = _mirror_folder()
+    folder = mirror_folder()
     files = {}
     groups: dict[str, Sequence[Download]] = {
         "sources": variant.parts,
@@ -124,7 +124,8 @@ def mirror_url() -> str:
     return mirror if "://" in mirror else ""
 
 
-def _mirror_folder() -> Path | None:
+def mirror_folder() -> Path | None:
+    """Return the folder that INTERLOCK_SOURCE_MIRROR names; None if it names none."""
     mirror = os.environ.get(MIRROR, "")
     if not mirror or "://" in mirror:
         return None
@@ -167,14 +168,18 @@ def _tags(file: str) -> list[str]:
     return [word for pair in zip(TAGS, found.groups(), strict=True) for word in pair] if found else []
 
 
+def folders_of(prefix: Prefix) -> list[Path]:
+    """Return the prefix' places as folders of this machine, whether they exist or not."""
+    return [Path(os.path.expandvars(place)).expanduser().resolve() for place in prefix.places]
+
+
 def find_prefix(variant: Variant, prefix: Prefix) -> Path:
     """Return the first of the prefix' places that exists here.
 
     SourceUnavailableError names all places if none does, or the one that is the system's own.
     """
     found = f"not installed on this machine: {', '.join(prefix.places)}"
-    for place in prefix.places:
-        folder = Path(os.path.expandvars(place)).expanduser().resolve()
+    for place, folder in zip(prefix.places, folders_of(prefix), strict=True):
         if folder in SYSTEM:
             found = f"{place} is the system's own folder: packing it would pack the whole system"
             break

@@ -23,9 +23,10 @@ from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
 from interlock.engine.host import cells, profiler, toolchain
 from interlock.engine.host.cells import serving
+from interlock.engine.host.core import core_here
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
-from interlock.engine.protocol import NOTHING, Answer, BuildOptions, Needs, OnStep
+from interlock.engine.protocol import NOTHING, Answer, BuildOptions, CoreSet, Needs, OnStep
 from interlock.errors import UsageError
 from interlock.results.experiments import Built, EngineName
 
@@ -57,6 +58,9 @@ class HostEngine:
             "architecture": platform.machine(),
             "data_root": str(self.cache),
         }
+
+    def core(self, known: Catalog) -> CoreSet:
+        return core_here(known, self.cache)
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         if options.registry is not None or options.verifies:

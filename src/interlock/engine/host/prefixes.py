@@ -16,7 +16,7 @@ from pathlib import Path
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import Data
-from interlock.catalog.variants import SourceKind, Variant
+from interlock.catalog.variants import Prefix, SourceKind, Variant
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
     EXIT_CODE,
@@ -30,7 +30,8 @@ from interlock.engine.build.image import (
     parse_facts,
     require_proof,
 )
-from interlock.engine.build.sources import MIRROR, find_prefix, local_files, mirror_url
+from interlock.engine.build.sources import MIRROR, local_files, mirror_url
+from interlock.engine.host import existing
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, Installed, OnStep
 from interlock.errors import SourceUnavailableError, StoreError
@@ -43,7 +44,7 @@ LOCALE = "C.UTF-8"
 ANSWER_S = 60
 # Marks `interlock build` and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
-NETWORK = re.compile(r"_proxy$|CERT|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
+NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
 INSTALL_S = 900
 PACKAGES_RECORD = "interlock.json"
 QUIET_PIP = ["--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
@@ -89,7 +90,7 @@ class PrefixBuilder:
         """Return what would be built now; SourceUnavailableError for a kind of source that only containers have."""
         profile = self.options.profile
         if variant.prefix is not None:
-            prefix = find_prefix(variant, variant.prefix)
+            prefix = self._place(variant, variant.prefix)
             return PrefixPlan(variant=variant, profile=profile, files={}, content_hash="", prefix=prefix)
         files = build_files(variant, self.known, self.texts)
         identified = content_hash(files, identity(), profile)
@@ -97,10 +98,22 @@ class PrefixBuilder:
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"
         return PrefixPlan(variant=variant, profile=profile, files=files, content_hash=identified, prefix=prefix)
 
+    def _place(self, variant: Variant, declared: Prefix) -> Path:
+        """Return where an interpreter of others is used from, or will be once its archive is fetched."""
+        place, archive = existing.place_of(declared), existing.archive_of(declared)
+        if place is not None and not existing.needs_links(declared, place):
+            return place
+        if place is None and archive is None:
+            raise existing.not_here(variant, declared)
+        identified = archive.sha256[:12] if place is None and archive else f"{place}"[1:].replace("/", "-")
+        return self.options.cache / "prefixes" / f"{variant.name}-{identified}"
+
     def find(self, plan: PrefixPlan) -> Built | None:
         """Return the prefix of this plan if it is whole."""
-        if plan.variant.prefix is not None:
-            return self._use(plan)
+        declared = plan.variant.prefix
+        place = existing.place_of(declared) if declared else None
+        if declared is not None and place is not None:
+            return self._use(plan, place / "bin" / declared.python)
         return _describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None
 
     def fetch(self, _: PrefixPlan) -> Built | None:
@@ -109,19 +122,36 @@ class PrefixBuilder:
 
     def make(self, plan: PrefixPlan) -> Built:
         """Build and prove a prefix."""
-        if plan.variant.prefix is not None:
-            return self._use(plan)
-        _make(plan, self.options, self.on_step)
+        if plan.variant.prefix is None:
+            _make(plan, self.options, self.on_step)
+        else:
+            self._unpack(plan, plan.variant.prefix)
         return _describe(plan, reused=False)
 
     def workers(self, _: Sequence[PrefixPlan]) -> int:
         """Return 1: each build uses all cores, and Ctrl-C has to end its scripts."""
         return 1
 
-    def _use(self, plan: PrefixPlan) -> Built:
-        """Prove a prefix of this machine, which is used where it is."""
+    def _use(self, plan: PrefixPlan, interpreter: Path) -> Built:
+        """Prove an interpreter of this machine, which is used where it is."""
+        if interpreter.parent.parent != plan.prefix:
+            existing.link(plan.prefix, interpreter)
         require_proof(plan.variant, ask_facts(plan.prefix))
         return _describe(plan, reused=True)
+
+    def _unpack(self, plan: PrefixPlan, declared: Prefix) -> None:
+        """Fetch, unpack and prove an interpreter that others built; nothing is left of it if that fails."""
+        archive = existing.archive_of(declared)
+        if archive is None:
+            raise existing.not_here(plan.variant, declared)
+        self.on_step(plan.variant.name, f"fetching {archive.file}")
+        packed = existing.fetch(plan.variant, archive, self.options.cache)
+        try:
+            existing.unpack(plan.variant, packed, plan.prefix)
+            _prove(plan, self.on_step)
+        except BaseException:
+            shutil.rmtree(plan.prefix, ignore_errors=True)
+            raise
 
 
 def expect(known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
@@ -163,16 +193,20 @@ def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep) -> None:
     try:
         _write({**plan.files, **local_files(plan.variant, options.cache)}, work / "files")
         _run_scripts(plan, options, work, on_step)
-        on_step(plan.variant.name, "proving")
-        facts = ask_facts(plan.prefix)
-        require_proof(plan.variant, facts)
-        (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
+        _prove(plan, on_step)
     except BaseException:
         for folder in (plan.prefix, _symbols(plan.prefix)):
             shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _prove(plan: PrefixPlan, on_step: OnStep) -> None:
+    on_step(plan.variant.name, "proving")
+    facts = ask_facts(plan.prefix)
+    require_proof(plan.variant, facts)
+    (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
@@ -229,11 +263,11 @@ def _lines(argv: list[str], environment: dict[str, str], log: list[str]) -> Iter
     log.append(str(process.returncode))
 
 
-def ask_facts(prefix: Path) -> Facts:
+def ask_facts(prefix: Path, python: str = "python") -> Facts:
     """Return what the interpreter of the prefix says of itself; BuildError if it does not start."""
     try:
         done = subprocess.run(
-            [prefix / "bin" / "python", "-c", QUESTION],
+            [prefix / "bin" / python, "-c", QUESTION],
             env=environment_of(prefix),
             capture_output=True,
             text=True,

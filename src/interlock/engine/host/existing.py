@@ -1,0 +1,110 @@
+"""Interpreters that others built and that are used without containers: in a folder of this machine, or an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from interlock.catalog.variants import Download, Prefix, Variant
+from interlock.engine.build.sources import SYSTEM, folders_of, mirror_folder, mirror_url
+from interlock.errors import SourceUnavailableError, last_line
+
+ANSWER_S, FETCH_S = 10, 120
+
+
+def place_of(prefix: Prefix) -> Path | None:
+    """Return the first of the prefix' places that has its interpreter."""
+    return next((one for one in folders_of(prefix) if (one / "bin" / prefix.python).exists()), None)
+
+
+def archive_of(prefix: Prefix) -> Download | None:
+    """Return what would be fetched for this machine where no place has the interpreter."""
+    return next((one for machine, one in prefix.archives.items() if machine == platform.machine()), None)
+
+
+def not_here(variant: Variant, prefix: Prefix) -> SourceUnavailableError:
+    """Return the error of an interpreter that no place has and that is not fetched either."""
+    found = f"not installed on this machine: {', '.join(f'{place}/bin/{prefix.python}' for place in prefix.places)}"
+    todo = "Install it into a folder of its own and name that."
+    return SourceUnavailableError(file=variant.file, key="prefix.places", found=found, todo=todo)
+
+
+def needs_links(prefix: Prefix, place: Path) -> bool:
+    """Return whether the interpreter of a place is found by its own name only with a folder of links to it."""
+    return place in SYSTEM or not (place / "bin" / "python").exists()
+
+
+def link(folder: Path, interpreter: Path) -> None:
+    """Fill a folder with links by which programs find the interpreter; it finds its library by itself."""
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    for name in ("python", "python3"):
+        (folder / "bin" / name).unlink(missing_ok=True)
+        (folder / "bin" / name).symlink_to(interpreter)
+
+
+def urls_of(download: Download) -> Iterator[str]:
+    """Yield where to ask for it, the user's own mirror first."""
+    folder = mirror_folder()
+    if folder is not None and (folder / download.file).is_file():
+        yield (folder / download.file).absolute().as_uri()
+    if mirror_url():
+        yield f"{mirror_url().rstrip('/')}/{download.file}"
+    yield from download.places
+
+
+def why_not_fetched(download: Download, cache: Path) -> str:
+    """Return why an archive cannot be had now; an empty text if it is here or somebody answers for it."""
+    if kept(download, cache).is_file():
+        return ""
+    said = "no place is named"
+    for url in urls_of(download):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=ANSWER_S):  # noqa: S310
+                return ""
+        except (OSError, ValueError) as error:
+            said = f"{url}: {error}"
+    return f"it cannot be fetched: {said}"
+
+
+def kept(download: Download, cache: Path) -> Path:
+    """Return where the cache has an archive, or is to have it."""
+    return cache / "downloads" / download.sha256
+
+
+def fetch(variant: Variant, download: Download, cache: Path) -> Path:
+    """Return an archive from the cache or the first place whose bytes have its sum; else SourceUnavailableError."""
+    target, said = kept(download, cache), "no place is named"
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for url in urls_of(download):
+        try:
+            with urllib.request.urlopen(url, timeout=FETCH_S) as answer:  # noqa: S310  the sum is checked
+                data = answer.read()
+        except (OSError, ValueError) as error:
+            said = f"{url}: {error}"
+            continue
+        found = hashlib.sha256(data).hexdigest()
+        if found == download.sha256:
+            partial = target.with_suffix(".part")
+            partial.write_bytes(data)
+            return partial.replace(target)
+        said = f"{url}: sha256 is {found} ({len(data)} bytes), wanted {download.sha256}"
+    todo = "Make one of its places reachable, or set INTERLOCK_SOURCE_MIRROR to a folder that has the file."
+    raise SourceUnavailableError(file=variant.file, key="prefix.archives", found=said, todo=todo)
+
+
+def unpack(variant: Variant, archive: Path, folder: Path) -> None:
+    """Unpack an archive's folder with the interpreter; SourceUnavailableError if that fails."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    words = ["tar", "--no-same-owner", "--strip-components=1", "-xzf", str(archive), "-C", str(folder)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        found, todo = f"it cannot be unpacked: {last_line(ended.stderr)}", "Install tar and gzip, and free space."
+        raise SourceUnavailableError(file=variant.file, key="prefix.archives", found=found, todo=todo)

@@ -1,0 +1,112 @@
+"""Interpreters that others built: an archive is fetched by its sum, proved and used, and links lead to the system's."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import platform
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.catalog import project as catalogs
+from interlock.catalog.variants import Variant
+from interlock.engine.build import builds
+from interlock.engine.host import existing
+from interlock.engine.host.core import why_not
+from interlock.engine.host.prefixes import DONE, PrefixBuilder
+from interlock.engine.protocol import BuildOptions
+from interlock.results.experiments import Built, State
+from tests.builders import ROOT, make_variant
+from tests.integration.toys import ANSWERS, toy_tarball
+
+FILE = "python.tar.gz"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """The address of a server of tmp_path/served."""
+    (tmp_path / "served").mkdir()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def packed(folder: Path) -> str:
+    """Write an archive whose only folder has bin/python, and return its sum."""
+    toy_tarball(folder, FILE)
+    unpacked = folder / "toy"
+    subprocess.run(["tar", "-xzf", FILE], cwd=folder, check=True)
+    (unpacked / "bin").mkdir()
+    (unpacked / "python9").rename(unpacked / "bin/python")
+    subprocess.run(["tar", "-czf", FILE, "toy"], cwd=folder, check=True)
+    return hashlib.sha256((folder / FILE).read_bytes()).hexdigest()
+
+
+def variant(sha256: str, *places: str, here: str = "/nowhere/python") -> Variant:
+    archive = {"file": FILE, "sha256": sha256, "places": [f"{place}/{FILE}" for place in places]}
+    return make_variant(
+        "one",
+        version=ANSWERS["version"],
+        interpreter=None,
+        prefix={"places": [here], "archives": {platform.machine(): archive}},
+    )
+
+
+def builder(one: Variant, tmp_path: Path) -> PrefixBuilder:
+    known = catalogs.load(ROOT).model_copy(update={"variants": {one.name: one}})
+    return PrefixBuilder(known, BuildOptions(ROOT, tmp_path / "cache"), lambda *_: None)
+
+
+def build(one: Variant, tmp_path: Path) -> Built:
+    (built,) = builds.build(builder(one, tmp_path), [one.name])
+    return built
+
+
+def test_an_archive_is_fetched_proved_and_not_fetched_again(served: str, tmp_path: Path) -> None:
+    one = variant(packed(tmp_path / "served"), "http://127.0.0.1:1", served)
+    assert why_not(one, tmp_path / "cache") == ""
+    built = build(one, tmp_path)
+    assert built.outcome.state is State.OK, built.outcome.reason
+    assert (Path(built.image_id) / "bin/python").is_file()
+    (tmp_path / "served" / FILE).unlink()
+    again = build(one, tmp_path)
+    assert (again.reused, again.image_id) == (True, built.image_id)
+
+
+def test_an_archive_with_another_sum_is_unavailable_and_nothing_of_it_stays(served: str, tmp_path: Path) -> None:
+    packed(tmp_path / "served")
+    built = build(variant("1" * 64, served), tmp_path)
+    assert built.outcome.state is State.UNAVAILABLE
+    assert "wanted 1111" in built.outcome.reason
+    assert not list((tmp_path / "cache").rglob(DONE))
+
+
+def test_an_archive_that_nobody_answers_for_is_told_before_it_is_expected(tmp_path: Path) -> None:
+    reason = why_not(variant("1" * 64, "http://127.0.0.1:1"), tmp_path / "cache")
+    assert reason.startswith("it cannot be fetched: http://127.0.0.1:1/")
+
+
+def test_the_users_own_mirror_comes_first(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sha256 = packed(tmp_path / "mirror")
+    monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
+    assert build(variant(sha256, served), tmp_path).outcome.state is State.OK
+
+
+def test_an_interpreter_without_the_plain_name_is_used_by_links(tmp_path: Path) -> None:
+    packed(tmp_path / "served")
+    place = tmp_path / "served/toy"
+    (place / "bin/python").rename(place / "bin/python9.9")
+    declared = {"places": [str(place)], "python": "python9.9"}
+    one = make_variant("one", version=ANSWERS["version"], interpreter=None, prefix=declared)
+    built = build(one, tmp_path)
+    assert built.outcome.state is State.OK, built.outcome.reason
+    assert Path(built.image_id).is_relative_to(tmp_path / "cache")
+    assert (Path(built.image_id) / "bin/python").resolve() == place / "bin/python9.9"
+    assert existing.place_of(one.prefix) == place  # type: ignore[arg-type]
