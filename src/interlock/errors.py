@@ -143,6 +143,10 @@ class EngineError(InterlockError):
     exit_code = 4
 
 
+class NoEngineError(EngineError):
+    """No container engine can be talked to; what is to be done besides starting one, the command knows."""
+
+
 class RegistryError(InterlockError):
     """A registry does not answer, refuses, or has another image than it should."""
 

@@ -346,6 +346,38 @@ def test_the_reason_why_no_engine_answers_is_the_systems_own_words(run: Run) -> 
     assert "(No such file or directory)" in said
 
 
+NEED_CONTAINERS = (
+    ["audit", "-r", "service/requirements.txt"],
+    ["trial", "service", "--cmd", "true"],
+    ["check"],
+    ["sbom", "cpython-3.13"],
+    ["push", "--registry", "localhost:1/team"],
+    ["pull", "--registry", "localhost:1/team"],
+    ["save", "images.tar"],
+    ["load", "images.tar", "--sha256", "0" * 64],
+    ["swap", "service/Dockerfile", "--to", "cpython-3.14", "--try"],
+    ["pick", "--needs", "service/requirements.txt", "--experiment", str(ROOT / "results/reference/2026-11-25-a")],
+    ["build", "cpython-3.13"],
+    ["clean", "--engine", "docker"],
+)
+
+
+@pytest.mark.parametrize("words", NEED_CONTAINERS, ids=lambda words: words[0])
+def test_without_an_engine_a_command_says_what_to_start_and_names_no_option_that_it_lacks(
+    run: Run, project: Path, words: list[str]
+) -> None:
+    (project / "service").mkdir()
+    (project / "service/requirements.txt").write_text("six\n")
+    (project / "service/Dockerfile").write_text("FROM python:3.13-slim\n")
+    code, said = run(*words)
+    assert code == 4
+    assert "docker" in said
+    assert "podman" in said
+    own = {name for one in load_command(words[0]).params for name in one.opts}
+    assert {word.rstrip(".") for word in re.findall(r"--[a-z-]+", said)} <= own
+    assert ("--engine" in own) == ("--engine host" in said)
+
+
 def test_a_matrix_without_an_engine_ends_as_a_build_without_one_does(run: Run) -> None:
     code, said = run("matrix", "--variants", "cpython-3.13")
     assert said.startswith("error: engine: ")

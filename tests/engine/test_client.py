@@ -103,7 +103,7 @@ def test_what_needs_containers_says_so_on_the_machine_itself(monkeypatch: pytest
     monkeypatch.setenv("INTERLOCK_ENGINE", "host")
     with pytest.raises(EngineError) as caught:
         connect()
-    assert caught.value.key == "--engine"
+    assert caught.value.key == "INTERLOCK_ENGINE"
     assert "'host'" in caught.value.found
 
 
@@ -195,12 +195,13 @@ def test_an_ordinary_users_own_socket_comes_before_that_of_root(monkeypatch: pyt
     assert client.known_sockets() == [Path("/run/user/1000/podman/podman.sock"), Path("/run/podman/podman.sock")]
 
 
-def test_without_podman_the_option_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_podman_it_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(client, "known_sockets", list)
     with pytest.raises(EngineError) as caught:
         client.podman_address()
-    assert caught.value.key == "--engine"
+    assert "podman" in caught.value.found
+    assert "apt-get install podman" in caught.value.todo
 
 
 def test_a_service_that_does_not_start_is_reported_in_its_own_words(

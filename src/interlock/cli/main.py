@@ -20,7 +20,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from interlock import __version__
-from interlock.errors import ENDING_SIGNALS, InterlockError, Interrupted, require
+from interlock.errors import ENDING_SIGNALS, InterlockError, Interrupted, NoEngineError, require
 from interlock.untrusted import forget_terminal
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def load_command(name: str) -> TyperCommand:
     function = getattr(importlib.import_module(f"interlock.cli.{entry.module}"), entry.function)
     if name in EXTRA_OF:
         function = _with_extra(name, EXTRA_OF[name], function)
-    info = CommandInfo(name=name, callback=function)
+    info = CommandInfo(name=name, callback=_with_way_out(name, function))
     command = get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=app.rich_markup_mode)
     assert isinstance(command, TyperCommand)  # noqa: S101  CommandInfo.cls is not set
     return command
@@ -119,6 +119,22 @@ def _with_extra(name: str, extra: str, function: Callable[..., None]) -> Callabl
     def run(*arguments: Any, **options: Any) -> None:
         require(extra, name)
         function(*arguments, **options)
+
+    return run
+
+
+def _with_way_out(name: str, function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command so that it says, where no container engine answers, whether it can do without one."""
+    way = f"`interlock {name}` cannot do this without one."
+    if "engine" in inspect.signature(function).parameters:
+        way = "Or do without containers: --engine host."
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except NoEngineError as error:
+            raise error.with_todo(way) from None
 
     return run
 

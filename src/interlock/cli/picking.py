@@ -223,9 +223,9 @@ def _engine(*, required: bool) -> tuple[DockerEngine | None, dict[str, Any] | No
     """Return the engine and its facts, or None twice if none answers; EngineError if one is required."""
     try:
         containers = connect()
-    except EngineError:
+    except EngineError as error:
         if required:
-            raise
+            raise EngineError(file=error.file, found=error.found, todo=f"{error.todo} Or leave out --needs.") from None
         return None, None
     return containers, containers.facts()
 

@@ -32,7 +32,7 @@ from requests.exceptions import RequestException
 from urllib3.exceptions import HTTPError
 
 from interlock.engine.ownership import PREFIX, mark
-from interlock.errors import ENDING_SIGNALS, EngineError, last_line
+from interlock.errors import ENDING_SIGNALS, EngineError, NoEngineError, last_line
 from interlock.results.experiments import EngineName
 
 # How long the engine may be silent within a call before it counts as gone. What only asks or sets is quick even on a
@@ -56,8 +56,7 @@ QUOTED = re.compile(r"'([^']+)'")
 
 NETWORK = (RequestException, HTTPError, HTTPException, SSLError, ConnectionError, TimeoutError, gaierror)
 START_ONE = (
-    "Start Docker (`systemctl start docker`, or `dockerd`), install podman, set DOCKER_HOST to an engine that runs, or "
-    "do without containers (--engine host)."
+    "Start Docker (`systemctl start docker`, or `dockerd`), install podman, or set DOCKER_HOST to an engine that runs."
 )
 SEE_LOG = "See the engine's log (of Docker: `journalctl -u docker`)."
 FREE_SPACE = "Free space on the engine's disk: `docker system df` shows what takes it."
@@ -147,21 +146,19 @@ def environment_for(address: Address) -> dict[str, str]:
 
 
 def open_client(engine: EngineName | None = None) -> tuple[DockerClient, Address]:
-    """Return a docker SDK client whose engine answers, and its address; EngineError says why none does.
+    """Return a docker SDK client whose engine answers, and its address; NoEngineError says why none does.
 
     Without a name it is what INTERLOCK_ENGINE names, or Docker as `docker_address` finds it; where nobody answers and
     nothing was named, Podman.
     """
     engine = engine or _named()
     if engine is EngineName.HOST:
-        raise EngineError(
-            key="--engine", found="'host' has no containers, and this needs them", todo="Choose docker or podman."
-        )
+        raise NoEngineError(key=ENGINE, found="'host' has no containers", todo="Set it to docker or podman.")
     if engine is EngineName.PODMAN:
         return _open(podman_address())
     try:
         return _open(docker_address())
-    except EngineError:
+    except NoEngineError:
         if engine is not None or "DOCKER_HOST" in os.environ or not podman_is_installed():
             raise
     return _open(podman_address())
@@ -182,7 +179,7 @@ def _open(address: Address) -> tuple[DockerClient, Address]:
     try:
         client = _Client(**{**settings, "base_url": address.host}, timeout=LONG_S)
         if not client.ping():
-            raise EngineError(file=address.host, found="what answers there is not a container engine", todo=START_ONE)
+            raise NoEngineError(file=address.host, found="what answers there is not a container engine", todo=START_ONE)
     except (DockerException, RequestException) as error:
         raise _explain(str(error), address) from None
     return client, address
@@ -194,15 +191,15 @@ def name_of(client: DockerClient) -> EngineName:
     return EngineName.PODMAN if any("podman" in part.lower() for part in parts) else EngineName.DOCKER
 
 
-def _explain(message: str, address: Address) -> EngineError:
+def _explain(message: str, address: Address) -> NoEngineError:
     where = address.host
     if "Permission denied" in message or "PermissionError" in message:
-        return EngineError(
+        return NoEngineError(
             file=where,
             found="this user may not talk to the container engine (permission denied)",
             todo="Add the user to the group 'docker' and log in again, or run as root.",
         )
-    return EngineError(
+    return NoEngineError(
         file=where,
         found=f"no container engine answers ({_last_cause(message)})",
         todo=START_ONE,
@@ -314,7 +311,7 @@ def answers(path: Path) -> bool:
 
 def _serve() -> Path:
     if not podman_is_installed():
-        raise EngineError(key="--engine", found="podman is not installed", todo="Install it: apt-get install podman")
+        raise NoEngineError(found="podman is not installed", todo="Install it: apt-get install podman.")
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}podman-"))
     mark(folder, "podman")
     path, log = folder / "podman.sock", folder / "log"
@@ -326,8 +323,7 @@ def _serve() -> Path:
     limit = time.monotonic() + READY_S
     while not answers(path):
         if service.poll() is not None or time.monotonic() > limit:
-            raise EngineError(
-                key="--engine",
+            raise NoEngineError(
                 found=f"podman's service does not start: {last_line(log.read_text(errors='replace'))}",
                 todo="Run `podman info` and fix what it reports.",
             )

@@ -37,7 +37,7 @@ COMPILE_S = 60
 
 
 def connect(engine: EngineName | None = None) -> DockerEngine:
-    """Return the container engine that answers; EngineError says why none does and what to do."""
+    """Return the container engine that answers; NoEngineError says why none does and what to do."""
     return DockerEngine(*connection.open_client(engine))
 
 
