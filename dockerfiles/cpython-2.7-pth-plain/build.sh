@@ -44,6 +44,8 @@ SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 patch -p1 < "$HERE/cpython-2.7-hashlib-openssl3.patch"
 patch -p1 < "$HERE/cpython-2.7-pth-signals.patch"
+# What embeds the interpreter for tests is linked as the interpreter is, for as long, and never installed.
+sed -i 's/\([[:space:]]\)\(Programs\|Modules\)\/_testembed\([[:space:]]\|$\)/\1\3/' Makefile.pre.in
 case $PROFILE in
     standard)
         builtin=""

@@ -33,6 +33,8 @@ export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 patch -p1 < "$HERE/cpython-3.11-deepfreeze-all.patch"
 step "preparing the source: deepfreeze-stdlib.sh"
 sh "$HERE/deepfreeze-stdlib.sh"
+# What embeds the interpreter for tests is linked as the interpreter is, for as long, and never installed.
+sed -i 's/\([[:space:]]\)\(Programs\|Modules\)\/_testembed\([[:space:]]\|$\)/\1\3/' Makefile.pre.in
 case $PROFILE in
     standard)
         builtin=""

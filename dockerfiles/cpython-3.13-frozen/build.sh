@@ -35,6 +35,8 @@ SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
 step "preparing the source: freeze-stdlib.sh"
 sh "$HERE/freeze-stdlib.sh"
+# What embeds the interpreter for tests is linked as the interpreter is, for as long, and never installed.
+sed -i 's/\([[:space:]]\)\(Programs\|Modules\)\/_testembed\([[:space:]]\|$\)/\1\3/' Makefile.pre.in
 case $PROFILE in
     standard)
         builtin=""

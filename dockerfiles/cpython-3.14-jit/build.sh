@@ -30,6 +30,8 @@ unpack "Python-3.14.4.tar.xz"
 # What the compiler and the byte code carry as dates: the release's, so that two builds are equal.
 SOURCE_DATE_EPOCH=$(stat -c %Y configure)
 export SOURCE_DATE_EPOCH PREFIX JOBS BUILD_DIR
+# What embeds the interpreter for tests is linked as the interpreter is, for as long, and never installed.
+sed -i 's/\([[:space:]]\)\(Programs\|Modules\)\/_testembed\([[:space:]]\|$\)/\1\3/' Makefile.pre.in
 case $PROFILE in
     standard)
         builtin=""

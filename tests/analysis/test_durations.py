@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.analysis import durations
-from interlock.results.experiments import BuildRecord, Experiment, Times
+from interlock.results.experiments import BuildRecord, Experiment, Outcome, State, Times
 from tests.builders import make_built, make_cell, make_experiment, make_settings, make_workload
 
 
@@ -95,3 +95,14 @@ def test_workloads_that_took_least_are_first_and_those_that_no_record_has_last_i
     assert durations.shortest_first(names, [first], quick=False) == names
     later = experiment("later", "2026-02", times={"locks": Times(measuring_s=1)})
     assert durations.shortest_first(names, [later, first], quick=True) == ["locks", "write", "unknown", "new"]
+
+
+def test_cells_that_lacked_something_tell_no_time_and_a_workload_of_such_cells_alone_is_unknown() -> None:
+    lacking = Outcome(state=State.UNSUPPORTED, reason="nginx is not installed")
+    cells = [make_cell("base", "locks"), make_cell("a", "locks", lacking)]
+    cells += [make_cell(label, "write", lacking) for label in ("base", "a")]
+    times = {"locks": Times(measuring_s=10), "write": Times(preparing_s=0.1)}
+    found = durations.of_measuring(
+        ["locks", "write"], 3, [experiment("one", "2026-01", cells=cells, times=times)], quick=True
+    )
+    assert (found.seconds, found.unknown) == (30, ("write",))

@@ -558,3 +558,25 @@ def test_no_host_is_named() -> None:
 
 def test_the_file_says_what_made_it() -> None:
     assert "interlock render" in baked()["//"]
+
+
+# What Makefile.pre.in of 3.4, of 3.11 and of 3.15 says, and what must stay.
+EMBEDDING = """\
+build_all: $(BUILDPYTHON) oldsharedmods sharedmods gdbhooks Modules/_testembed
+build_all: check-clean-src $(BUILDPYTHON) gdbhooks Programs/_testembed python-config
+\t\tgdbhooks Programs/_testembed \\
+Programs/_testembed: Programs/_testembed.o $(LINK_PYTHON_DEPS)
+\t$(LINKCC) -o $@ Programs/_testembed.o $(LINK_PYTHON_OBJS)
+"""
+
+
+def test_what_embeds_the_interpreter_for_tests_is_not_linked(tmp_path: Path) -> None:
+    (line,) = [one for one in files()["dockerfiles/cpython-3.14t/build.sh"].splitlines() if "_testembed" in one]
+    (tmp_path / "Makefile.pre.in").write_text(EMBEDDING)
+    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+    assert (tmp_path / "Makefile.pre.in").read_text().splitlines() == [
+        "build_all: $(BUILDPYTHON) oldsharedmods sharedmods gdbhooks ",
+        "build_all: check-clean-src $(BUILDPYTHON) gdbhooks  python-config",
+        "\t\tgdbhooks  \\",
+        *EMBEDDING.splitlines()[3:],
+    ]

@@ -190,3 +190,47 @@ def test_what_was_unfinished_and_not_reached_again_stays_so() -> None:
     found = resumable.joined(ended(), now)
     assert found.unfinished == ["startup"]
     assert resumable.remaining(found) == ["startup", "write"]
+
+
+LACKING = Outcome(state=State.UNSUPPORTED, reason="nginx is not installed")
+
+
+def test_what_lacked_something_is_tried_again_and_what_some_benchmarks_cannot_do_is_not() -> None:
+    complete = ended(unfinished=[], cells=[], settings=ended().settings.model_copy(update={"workloads": ["locks"]}))
+    lacking = make_cell("a", "locks", LACKING, benchmarks={"uncontended": LACKING})
+    partly = make_cell("a", "locks", LACKING, benchmarks={"uncontended": OK, "cold": LACKING})
+    assert resumable.remaining(complete.model_copy(update={"cells": [lacking]})) == ["locks"]
+    with pytest.raises(UsageError):
+        resumable.remaining(complete.model_copy(update={"cells": [partly]}))
+
+
+def test_a_benchmark_that_lacked_something_is_measured_when_its_cell_is_opened_again(tmp_path: Path) -> None:
+    gone = Outcome(state=State.UNAVAILABLE, reason="no answer")
+    outcomes = {"uncontended": LACKING, "other": FAILED, "third": gone}
+    cell = Cell(Subject(variant="a", image_id="i"), SANDBOX)
+    experiment = ended(cells=[make_cell("a", benchmarks=outcomes)])
+    resumable.EarlierMeasurements(tmp_path, experiment).restore(cell, "locks")
+    assert cell.outcomes == {"other": FAILED}
+
+
+def test_a_workload_that_was_measured_in_part_must_be_what_it_was_when_the_rest_is_tried_again() -> None:
+    cells = [make_cell("base", "locks"), make_cell("a", "locks", LACKING)]
+    complete = ended(unfinished=[], cells=cells)
+    changed = {name: make_workload(name, summary="another") for name in complete.workloads}
+    with pytest.raises(UsageError, match=r"workloads/locks\.toml"):
+        resumable.require_same_workloads(complete, {**complete.workloads, "locks": changed["locks"]})
+
+
+def test_an_image_that_was_missing_is_taken_and_the_others_stay() -> None:
+    missing = make_built("a").model_copy(update={"outcome": Outcome(state=State.UNAVAILABLE, reason="no answer")})
+    experiment = ended(images=[make_built("base"), missing])
+    again = make_built("base").model_copy(update={"reused": True})
+    assert resumable.images_now(experiment, [again, make_built("a")]) == [make_built("base"), make_built("a")]
+    assert resumable.images_now(experiment, [again, missing]) == [make_built("base"), missing]
+
+
+def test_a_cell_without_an_image_in_the_first_part_has_the_outcome_of_the_second() -> None:
+    before = ended(cells=[make_cell("a", "write", NOT_REACHED)])
+    now = part().model_copy(update={"cells": [make_cell("a", "write", FAILED)]})
+    (found,) = resumable.joined(before, now).cells
+    assert found.outcome == FAILED

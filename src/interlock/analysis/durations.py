@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from interlock.results.experiments import BuildRecord, Experiment, duration_text
+from interlock.results.experiments import BuildRecord, Experiment, State, duration_text
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def shortest_first(
 def _latest(
     workloads: Sequence[str], experiments: Sequence[Experiment], *, quick: bool, fixed: bool
 ) -> dict[str, Experiment]:
-    """Return the latest experiment as quick that finished each workload and recorded its time.
+    """Return the latest experiment as quick that finished each workload, measured of it and recorded its time.
 
     Those whose rounds were fixed, or not, as is asked for go before all others. Experiments from before times were
     recorded by workload took values otherwise, and their time says nothing of these.
@@ -95,10 +95,16 @@ def _latest(
     latest: dict[str, Experiment] = {}
     for one in sorted(experiments, key=by_rounds_and_time):
         if one.settings.quick is quick:
-            latest |= {name: one for name in one.times if name not in one.unfinished}
+            latest |= {name: one for name in one.times if name not in one.unfinished and _measured(one, name)}
     return {name: latest[name] for name in workloads if name in latest}
 
 
 def _cell_s(experiment: Experiment, workload: str) -> float:
-    """Return what a cell of the workload took."""
-    return experiment.times[workload].total_s / max(1, sum(cell.workload == workload for cell in experiment.cells))
+    """Return what a cell of the workload took that was measured: the others take next to nothing."""
+    return experiment.times[workload].total_s / _measured(experiment, workload)
+
+
+def _measured(experiment: Experiment, workload: str) -> int:
+    """Return how many cells of a workload have a benchmark that was measured."""
+    cells = [cell for cell in experiment.cells if cell.workload == workload]
+    return sum(State.OK in {cell.outcome.state, *(one.state for one in cell.benchmarks.values())} for cell in cells)

@@ -36,8 +36,10 @@ from interlock.errors import UsageError, WorkloadError, nearest
 from interlock.measure import experiment, resumable
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import Assignment, Wildcards
+from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import journal, store
+from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
 
 # README's first command, the core set with --quick, is to end in half an hour, builds included.
@@ -265,6 +267,7 @@ def matrix(
         request, engine = resumed_request(request, began.settings), engine_of(began)
         request = replace(request, workloads=resumable.remaining(began))
     request.require_possible(engine)
+    print_known(paths, request)
     # An experiment that is resumed has ended in time once.
     ending = Ending(budget_s or (None if began else request.usual_budget_s))
     with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
@@ -296,9 +299,9 @@ def _resumed_assignment(
     paths: ProjectPaths, known: Catalog, into: Path, built: list[Built], began: Experiment
 ) -> Assignment:
     """Return the rest of an experiment; UsageError if it is of other images or workloads now."""
-    resumable.require_same_images(began, built)
+    images = resumable.images_now(began, built)
     resumable.require_same_workloads(began, known.workloads)
-    return Assignment(known, paths.root, into, began.images, began.settings, began.command, resumes=began)
+    return Assignment(known, paths.root, into, images, began.settings, began.command, resumes=began)
 
 
 def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
@@ -309,6 +312,15 @@ def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
         folder = experiment.run(machine, assignment, experiment.Observers(on_progress, rows, ending))
         rows.end()
     return folder
+
+
+def print_known(paths: ProjectPaths, request: MatrixRequest) -> None:
+    """Print what the experiment of README's table says of what is asked for, if it came with the project."""
+    folder = paths.reference / overview.EXPERIMENT
+    if (folder / store.FIGURES_FILE).is_file():
+        figures = store.read_json(folder / store.FIGURES_FILE, RecordedFigures)
+        for line in overview.known_lines(store.read_experiment(folder), figures, request.labels, request.workloads):
+            console.print(Text(line), soft_wrap=True)
 
 
 def print_estimate(

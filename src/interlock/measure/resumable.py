@@ -22,6 +22,10 @@ from interlock.results.store import read_runs, write_runs
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="the end came first")
 
 
+# What a machine lacked when an experiment was begun it may have when it goes on.
+LACKED = {State.UNSUPPORTED, State.UNAVAILABLE}
+TRIED_AGAIN = {State.NOT_MEASURED, *LACKED}
+
 BEGIN_ANEW = "Start a new experiment: leave out --resume."
 
 
@@ -163,7 +167,7 @@ class EarlierMeasurements:
         if before is None:
             return
         # A benchmark that needs no more rounds has no other outcome than this one.
-        known = {name: one for name, one in before.benchmarks.items() if one.state is not State.NOT_MEASURED}
+        known = {name: one for name, one in before.benchmarks.items() if one.state not in TRIED_AGAIN}
         cell.outcomes.update(known)
         for note in before.notes:
             cell.note(note)
@@ -186,14 +190,20 @@ def phases_of(times: Times | None) -> list[tuple[Phase, float]]:
 
 
 def remaining(experiment: Experiment) -> list[str]:
-    """Return the workloads that go on or were never reached; UsageError if there are none."""
+    """Return the workloads that go on, were never reached or lacked something; UsageError if there are none."""
     names = experiment.settings.workloads
-    found = [name for name in names if name in experiment.unfinished or name not in experiment.times]
+    lacking = {cell.workload for cell in experiment.cells if _lacks_all(cell)}
+    found = [name for name in names if name in {*experiment.unfinished, *lacking} or name not in experiment.times]
     says = bool(experiment.times or experiment.ended_by)
     if not found or not says:
         what = "is complete" if says else "has no record of which parts are complete"
         raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo=BEGIN_ANEW)
     return found
+
+
+def _lacks_all(cell: CellResult) -> bool:
+    """Return whether nothing of a cell was measured because something was missing."""
+    return cell.outcome.state in LACKED and not any(one.state is State.OK for one in cell.benchmarks.values())
 
 
 def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
@@ -203,6 +213,16 @@ def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
         if there != here.get(key):
             found = f"{experiment.name} was started on another host: {key} {there}, here {here.get(key)}"
             raise UsageError(key="--resume", found=found, todo="Resume it there, or start a new experiment.")
+
+
+def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
+    """Return the images that an experiment goes on with: its own, and those that it had not and that are there now.
+
+    UsageError for a variant that has another image now.
+    """
+    require_same_images(experiment, built)
+    now = {one.variant: one for one in built}
+    return [one if one.outcome.state is State.OK else now.get(one.variant, one) for one in experiment.images]
 
 
 def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
@@ -221,7 +241,7 @@ def require_same_workloads(experiment: Experiment, known: Mapping[str, Workload]
             found = f"there is no workload '{name}' any more"
             raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
         before, now = experiment.workloads[name], known[name].for_experiment(experiment.settings.quick)
-        if name in experiment.unfinished and not now.is_adapted and before != now:
+        if name in experiment.times and not now.is_adapted and before != now:
             found = f"{now.file} has changed since {experiment.name} was started"
             raise UsageError(key="--resume", found=found, todo="Restore it, or start a new experiment.")
 
@@ -255,9 +275,9 @@ SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
 
 
 def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells as they are now; one that was not opened again as it was before."""
-    opened = [one for one in now if one.times is not None]
-    found = {(one.label, one.workload): one for some in (now, before, opened) for one in some}
+    """Return the cells as they are now; one that was opened before and not again as it was."""
+    opened = [one for some in (before, now) for one in some if one.times is not None]
+    found = {(one.label, one.workload): one for some in (before, now, opened) for one in some}
     return list(found.values())
 
 
