@@ -247,7 +247,7 @@ def test_the_command_that_repeats_a_fleet_names_the_engine_if_one_was_named(
 ) -> None:
     assert call(monkeypatch, "--variants", QUICKEST, *OPTIONS, *options) == 0
     record = read_record(ordered[0][0].settings.folder)
-    assert record.command.startswith("nox -s fleet -- ")
+    assert record.command.startswith("interlock fleet -i ")
     assert ("--engine host" in record.command) is named
     assert record.engine == (EngineName.HOST if named else None)
     assert bool(engines) is not named
@@ -260,7 +260,7 @@ def begun(engine: EngineName | None, project: Path, **changes: Any) -> FleetReco
         "name": "2026-11-21-a",
         "token": "abc",
         "tool_version": "0",
-        "command": experiment.repeat_command(settings, engine=engine),
+        "command": experiment.repeat_command(settings, where=["--engine", engine] if engine else []),
         "started": "2026-11-21T06:00:00+00:00",
         "duration_s": 1,
         "settings": settings,

@@ -222,7 +222,7 @@ def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -
 
 def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
     assert experiment.repeat_command(make_settings(["a", "b"])) == (
-        "nox -s matrix -- --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
+        "interlock matrix --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
     )
     variants = make_settings(["a", "a+slow"]).model_copy(update={"conditions": ["c", "d"]})
     assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
@@ -255,12 +255,6 @@ def test_a_quick_experiment_names_what_it_leaves_out() -> None:
     full = dataclasses.replace(quick, settings=given.settings.model_copy(update={"quick": False}))
     assert [one.name for one in full.workloads["locks"].benchmarks] == ["quick", "slow"]
     assert full.left_out == {}
-
-
-def test_a_repetition_names_the_engine_if_it_was_chosen() -> None:
-    settings = make_settings(["cpython-3.13"])
-    assert "--engine" not in experiment.repeat_command(settings)
-    assert experiment.repeat_command(settings, engine=EngineName.HOST).endswith("--engine host")
 
 
 class DyingEngine:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import secrets
-import shlex
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +46,8 @@ from interlock.report import comparisons
 from interlock.report import experiment as report
 from interlock.report.comparisons import read_extracts
 from interlock.results import store
-from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State
+from interlock.results.commands import command_line, resuming
+from interlock.results.experiments import Built, EngineName, Experiment, Outcome, State
 
 # What hosts without a registry get: the playbooks' variables, and the kinds of the files that they name.
 SENT = {"images_list": "json", "images_archive": "tar", "images_sum": "sha256"}
@@ -261,14 +261,15 @@ def _record(
         return _resumed_record(before, builds, hosts)
     settings = request.settings(builds.built)
     kinds = {host: kind.name for host, kind in hosts.kinds.items()}
-    command = experiment.repeat_command(settings, request.words, builds.engine)
+    where = [*_engine_options(builds.engine), *(["--as-root"] if builds.as_root else [])]
+    options = experiment.repeat_options(settings, request.words, [*where, *(["--each"] if each else [])])
     guesses_s = {name: BENCHMARK_S * len(known.workloads[name].benchmarks) for name in settings.workloads}
     expected_s = dispatch.expectations(guesses_s, earlier_durations_s(results, settings))
     return FleetRecord(
         name=name,
         token=secrets.token_hex(3),
         tool_version=__version__,
-        command=command.replace("-s matrix", "-s fleet"),
+        command=command_line("fleet", "-i", str(hosts.path), *options),
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         duration_s=0,
         settings=settings,
@@ -310,7 +311,7 @@ def _run_settings(
     limits: Limits,
     variables: Mapping[str, object],
 ) -> RunSettings:
-    repeat = partial(experiment.repeat_command, engine=record.engine)
+    repeat = partial(experiment.repeat_command, where=_engine_options(record.engine))
 
     def take_in(fetched: Path, host: str, workload: str) -> None:
         def merged(before: Experiment | None, new: Experiment) -> Experiment:
@@ -324,16 +325,20 @@ def _run_settings(
         inventory=hosts,
         limits=limits,
         variables=variables,
-        options_of=lambda workload: _matrix_options(record.settings, workload, repeat),
+        options_of=lambda workload: _matrix_options(record, workload),
         take_in=take_in,
         print_line=lambda line: console.print(Text(line), soft_wrap=True),
     )
 
 
-def _matrix_options(settings: Settings, workload: str, repeat: Callable[[Settings], str]) -> list[str]:
+def _matrix_options(record: FleetRecord, workload: str) -> list[str]:
     """Return the options of `interlock matrix` on a host, for one workload."""
-    words = shlex.split(repeat(settings.model_copy(update={"workloads": [workload]})))
-    return words[words.index("--") + 1 :]
+    settings = record.settings.model_copy(update={"workloads": [workload]})
+    return experiment.repeat_options(settings, where=_engine_options(record.engine))
+
+
+def _engine_options(named: EngineName | None) -> list[str]:
+    return ["--engine", named.value] if named else []
 
 
 def _measure(run: FleetRun, builds: FleetBuilds) -> None:
@@ -389,5 +394,5 @@ def _print_missing(folder: Path, record: FleetRecord) -> None:
             file=str(folder),
             key=", ".join(shard.title for shard in missing),
             found=f"not measured: {reasons[0]}",
-            todo=f"Measure it: interlock fleet -i INVENTORY --resume {record.name}",
+            todo=f"Measure it: {resuming(record.command, record.name)}",
         )

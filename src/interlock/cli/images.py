@@ -148,7 +148,7 @@ def build(
             image.variant, image.tag or image.image_id, size, seconds, Text(f"{state} {image.outcome.reason}")
         )
     console.print(table)
-    fail_on_failed_builds(built)
+    fail_on_failed_builds(built, lead_to(builder, engine, as_root=as_root))
     if not release and any(known.variants[name].release for name in names):
         line = "note    standard builds, for studying; pick, trial, swap, push and pull take those of `build --release`"
         console.print(Text(line, style="dim"), soft_wrap=True)
@@ -261,9 +261,19 @@ def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list
     return [(one, [name for name in names if profiles[name] == one]) for one in dict.fromkeys(profiles.values())]
 
 
-def build_line(image: Built) -> str:
-    """Return the command that builds what is missing."""
-    return build_command([image.variant], False, image.profile, False)
+def build_line(image: Built, where: Sequence[str] = ()) -> str:
+    """Return the command that builds what is missing; `where` has the options that lead to its engine."""
+    return " ".join([build_command([image.variant], False, image.profile, False), *where])
+
+
+def lead_to(used: protocol.Engine, asked: EngineName | None, *, as_root: bool) -> list[str]:
+    """Return the options that lead a later command to this engine, whatever the environment says by then.
+
+    Where DOCKER_HOST leads to it, its name may lead to another one.
+    """
+    named = asked if "DOCKER_HOST" in os.environ and used.name is not EngineName.HOST else used.name
+    words = ["--engine", named.value] if named else []
+    return [*words, *(["--as-root"] if as_root and used.name is EngineName.HOST else [])]
 
 
 def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], options: BuildOptions) -> list[Built]:
@@ -306,14 +316,17 @@ def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
     return HostEngine(paths.root, paths.cache)
 
 
-def fail_on_failed_builds(built: list[Built]) -> None:
-    """Raise BuildError for the first variant that failed; an unavailable one did not fail."""
+def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None:
+    """Raise BuildError for the first variant that failed; an unavailable one did not fail.
+
+    `where` has the options that lead to the engine that was to build it.
+    """
     for image in built:
         if image.outcome.state is State.FAILED:
             raise BuildError(
                 key=image.variant,
                 found=image.outcome.reason,
-                todo=f"Correct it, then run: {build_line(image)}",
+                todo=f"Correct it, then run: {build_line(image, where)}",
             )
 
 

@@ -216,7 +216,9 @@ def _print_line(message: str) -> None:
     from rich.console import Console  # noqa: PLC0415  a tenth of the time of `--help`
     from rich.text import Text  # noqa: PLC0415
 
-    Console(stderr=True).print(Text(f"error: {message}"), soft_wrap=True)
+    from interlock.results.commands import runnable  # noqa: PLC0415
+
+    Console(stderr=True).print(Text(runnable(f"error: {message}")), soft_wrap=True)
 
 
 def _print_json(kind: str, message: str, exit_code: int, error: InterlockError | None = None) -> None:

@@ -16,7 +16,7 @@ from interlock.catalog import project
 from interlock.catalog.project import CORE, EVERYTHING, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, lead_to, write_generated
 from interlock.cli.machine import ready_machine
 from interlock.cli.options import (
     MatrixOptions,
@@ -283,7 +283,9 @@ def matrix(
             assignment = _resumed_assignment(paths, known, into, built, began)
         else:
             settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
-            command = experiment.repeat_command(settings, request.words, _engine_to_repeat(machine.name, engine))
+            where = [*lead_to(machine, engine, as_root=options.as_root)]
+            where += [] if results is None else ["--results", str(results.absolute())]
+            command = experiment.repeat_command(settings, request.words, where)
             assignment = Assignment(known, paths.root, into, built, settings, command, name)
         order = durations.shortest_first(request.workloads, earlier, **request.rounds_alike)
         assignment = replace(assignment, order=order)
@@ -291,7 +293,7 @@ def matrix(
     described = write_report(folder)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
-    fail_on_failed_builds(built)
+    fail_on_failed_builds(built, lead_to(machine, engine, as_root=options.as_root))
     fail_on_failed_cells(folder, described)
 
 
@@ -343,11 +345,6 @@ def print_estimate(
     number = len(request.workloads)
     size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)
-
-
-def _engine_to_repeat(used: EngineName, engine: EngineName | None) -> EngineName | None:
-    """Return the engine that the command to repeat this experiment names."""
-    return used if used is EngineName.HOST else engine
 
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:

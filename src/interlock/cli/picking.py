@@ -47,6 +47,7 @@ from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit
+from interlock.results.commands import runnable
 from interlock.results.sums import read_sums
 
 
@@ -115,14 +116,14 @@ def _check_baseline(known: Catalog, baseline: str | None) -> None:
 
 
 def _print(picked: Pick, *, why: bool) -> None:
-    first, second = pick.first_lines(picked)
+    first, second = map(runnable, pick.first_lines(picked))
     # A terminal would break words; the second line has a command, which is copied whole.
     console.print(Text(first, style="bold"), soft_wrap=not console.is_terminal)
     console.print(Text(second), soft_wrap=True)
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
         for line in pick.closing(picked):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+            console.print(runnable(line), soft_wrap=True, highlight=False, markup=False)
 
 
 def _shipped(paths: ProjectPaths) -> list[RecordedExperiment]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from interlock.measure.ending import exit_code_of
 from interlock.report.why import flame_svg
 from interlock.results import store
 from interlock.results.answers import Trial, TrialSettings
+from interlock.results.commands import command_line
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.writing import read_file
 from interlock.trial import options as trial_options
@@ -346,4 +346,4 @@ def _repeat(
     words += [] if settings.profiled else ["--no-syscalls"]
     words += ["--why"] if settings.why else []
     words += ["--profile", "standard"] if settings.profile == "standard" else []
-    return shlex.join(["interlock", "trial", settings.context, *words])
+    return command_line("trial", settings.context, *words)

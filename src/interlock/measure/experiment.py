@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,10 +26,10 @@ from interlock.measure.profiling import best_probe, lock_sites_in
 from interlock.measure.resumable import EarlierMeasurements, joined, remaining, silent_in
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
+from interlock.results.commands import command_line, resuming
 from interlock.results.experiments import (
     Built,
     CellResult,
-    EngineName,
     Experiment,
     Outcome,
     Settings,
@@ -74,12 +73,17 @@ class Wildcards:
 NAMED = Wildcards()
 
 
-def repeat_command(settings: Settings, words_for: Wildcards = NAMED, engine: EngineName | None = None) -> str:
-    """Return the command that repeats an experiment, with its defaults written out.
+def repeat_command(settings: Settings, words_for: Wildcards = NAMED, where: Sequence[str] = ()) -> str:
+    """Return the command that repeats an experiment."""
+    return command_line("matrix", *repeat_options(settings, words_for, where))
+
+
+def repeat_options(settings: Settings, words_for: Wildcards = NAMED, where: Sequence[str] = ()) -> list[str]:
+    """Return the options that repeat an experiment, with its defaults written out; `where` has those of its engine.
 
     Except the number of rounds, which the verdicts decide again, and lists of names that a word stands for.
     """
-    words = ["nox", "-s", "matrix", "--", "--variants", words_for.variants or ",".join(settings.variants)]
+    words = ["--variants", words_for.variants or ",".join(settings.variants)]
     words += ["--workloads", words_for.workloads or ",".join(settings.workloads)]
     words += ["--conditions", ",".join(settings.conditions)] if settings.conditions else []
     words += ["--quick"] if settings.quick else []
@@ -88,8 +92,8 @@ def repeat_command(settings: Settings, words_for: Wildcards = NAMED, engine: Eng
     words += [] if settings.profiled else ["--no-profile"]
     words += ["--why"] if settings.why else []
     words += [] if settings.budget_s is None else ["--budget", f"{settings.budget_s:g}s"]
-    words += ["--engine", engine.value] if engine else []
-    return shlex.join([*words, *(["--release"] if settings.profile == "release" else [])])
+    words += ["--release"] if settings.profile == "release" else []
+    return [*words, *where]
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ def _run(engine: Engine, assignment: Assignment, watching: Observers, waited_s: 
         failure = found if isinstance(found, InterlockError) else engine_failure(found)
         error = watching.ending.reason or f"an error ({getattr(failure, 'found', type(found).__name__)})"
         if failure is not None and record.has_values:
-            more = f"What was measured is in {folder}; to continue: interlock matrix --resume {folder.name}."
+            more = f"What was measured is in {folder}; to continue: {resuming(assignment.command, folder.name)}"
             raise failure.with_todo(more) from found
         raise
     finally:

@@ -27,6 +27,7 @@ from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
 from interlock.report.tables import Section, markdown_table, ratio_text, rich_parts
 from interlock.results.answers import Decision, Pick
+from interlock.results.commands import runnable
 from interlock.results.experiments import Experiment, State, Times, Values
 
 # What people choose between; the other families are there to show why, and their rows are folded.
@@ -209,7 +210,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     pick, baseline, has_mark = opening.pick, experiment.settings.baseline, False
     if pick and pick.decision is Decision.SWITCH and pick.next:
         # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
-        parts.append(Text(f"next: {pick.next[0]}", style="dim", no_wrap=True, overflow="ignore"))
+        parts.append(Text(runnable(f"next: {pick.next[0]}"), style="dim", no_wrap=True, overflow="ignore"))
     for title, most, found in (
         (CHANGED, MOST_LINES_CHANGED, opening.differences),
         (OPEN, MOST_LINES_OPEN, opening.undecided),
@@ -268,7 +269,7 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [one for table in tables for one in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{experiment.ended_by} ended the experiment. `interlock matrix --resume {experiment.name}` continues it.",
+        f"{experiment.ended_by} ended the experiment. `{experiment.resume_command}` continues it.",
         *(f"undecided: {one}" for one in open_rows),
         *(f"not measured: {one}" for one in unreached),
     ]

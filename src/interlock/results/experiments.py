@@ -24,6 +24,7 @@ from interlock.catalog.types import (
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
 from interlock.errors import UsageError
+from interlock.results.commands import resuming
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
 
@@ -297,6 +298,11 @@ class Experiment(Recorded):
     set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
+
+    @property
+    def resume_command(self) -> str:
+        """Return the command that goes on with it."""
+        return resuming(self.command, self.name)
 
     def rounds_end(self, workload: str) -> RoundsEnd:
         """Return why a workload's rounds ended."""

@@ -1,0 +1,62 @@
+"""Command lines that are printed to be run next, as they are typed where this process was started.
+
+An experiment records the one that repeats it, so that its report says the same wherever it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from itertools import takewhile
+from pathlib import Path
+
+PROGRAM = "interlock"
+# The sessions of nox that are a command and nothing else: README's first command starts one.
+SESSIONS = ("matrix", "fleet")
+# A command within a sentence; behind a path it is typed as it stands there.
+NAMED = re.compile(rf"(?<![\w./-]){PROGRAM} ([a-z]+)\b")
+# What an experiment that goes on is told again, each option with the number of its values.
+TOLD_AGAIN = {"--engine": 1, "--as-root": 0, "--results": 1}
+
+
+def command_line(command: str, *words: str) -> str:
+    """Return the line for a shell that runs a command with these words."""
+    return shlex.join([*_program(command), *words])
+
+
+def runnable(text: str) -> str:
+    """Return a text with each command that it names as it is typed here."""
+    return NAMED.sub(lambda found: shlex.join(_program(found[1])), text)
+
+
+def resuming(command: str, name: str) -> str:
+    """Return the line that goes on with the experiment of this name, which this command began."""
+    words = shlex.split(command)
+    program = takewhile(lambda word: word == "--" or not word.startswith("--"), words)
+    places = (at for at, word in enumerate(words) if word in TOLD_AGAIN)
+    told = [word for at in places for word in words[at : at + 1 + TOLD_AGAIN[words[at]]]]
+    return shlex.join([*program, "--resume", name, *told])
+
+
+def _program(command: str) -> list[str]:
+    """Return the words in front of a command's own."""
+    if _is_session() and command in SESSIONS:
+        return ["sh", "bootstrap.sh", "-s", command, "--"]
+    return [_executable(), command]
+
+
+def _is_session() -> bool:
+    return os.environ.get("NOX_CURRENT_SESSION") in SESSIONS
+
+
+def _executable() -> str:
+    """Return the program as the user's shell finds it: by its name, or by its path where only nox has it in PATH."""
+    started = Path(sys.argv[0])
+    found = None if _is_session() else shutil.which(PROGRAM)
+    if started.name != PROGRAM or (found and started.exists() and started.samefile(found)):
+        return PROGRAM
+    path, here = started.absolute(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,0 +1,151 @@
+"""A command that is printed is one that runs: it is parsed, and finds the same experiment and the same engine."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from interlock.catalog import project as catalogs
+from interlock.cli.images import lead_to
+from interlock.cli.main import load_command
+from interlock.cli.matrix import engine_of, read_request, require_no_contradiction, resumed_place
+from interlock.cli.options import MatrixOptions
+from interlock.engine.protocol import Engine
+from interlock.measure import experiment
+from interlock.results import store
+from interlock.results.commands import command_line, resuming, runnable
+from interlock.results.experiments import EngineName, Experiment
+from tests.builders import ROOT, make_experiment, make_settings
+
+SESSION = "NOX_CURRENT_SESSION"
+BY_NOX = "sh bootstrap.sh -s matrix --"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The program that was started, in a folder below the current one, where nox would have put it."""
+    program = tmp_path / ".nox/matrix/bin/interlock"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(SESSION, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return program
+
+
+@pytest.mark.parametrize(
+    ("session", "in_path", "program"),
+    [("", True, "interlock"), ("", False, ".nox/matrix/bin/interlock"), ("tests", True, "interlock")],
+)
+def test_a_command_begins_with_the_program_as_it_was_found(
+    monkeypatch: pytest.MonkeyPatch, started: Path, session: str, in_path: bool, program: str
+) -> None:
+    monkeypatch.setenv(SESSION, session)
+    if in_path:
+        monkeypatch.setenv("PATH", str(started.parent))
+    assert command_line("matrix", "--name", "a b") == f"{program} matrix --name 'a b'"
+    assert runnable("Run `interlock build X`, /x/interlock pick.") == f"Run `{program} build X`, /x/interlock pick."
+
+
+def test_in_another_folder_the_program_is_named_by_its_whole_path(
+    monkeypatch: pytest.MonkeyPatch, started: Path
+) -> None:
+    monkeypatch.chdir("/usr")
+    assert command_line("pick") == f"{started} pick"
+
+
+def test_what_nox_started_is_started_by_bootstrap_again_and_other_commands_by_their_path(
+    monkeypatch: pytest.MonkeyPatch, started: Path
+) -> None:
+    monkeypatch.setenv(SESSION, "matrix")
+    monkeypatch.setenv("PATH", str(started.parent))  # which the user's shell has not
+    assert command_line("matrix", "--quick") == f"{BY_NOX} --quick"
+    assert runnable("error: `interlock matrix --yes` or interlock doctor") == (
+        f"error: `{BY_NOX} --yes` or .nox/matrix/bin/interlock doctor"
+    )
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """The parameters of a printed command of `matrix`, as its options are read."""
+    words = shlex.split(line)
+    rest = words[words.index("--") + 1 :] if "--" in words else words[2:]
+    return load_command("matrix").make_context("matrix", rest).params
+
+
+@pytest.mark.parametrize("session", ["", "matrix"])
+@pytest.mark.parametrize("results", [None, "elsewhere"])
+@pytest.mark.parametrize("docker_host", [None, "unix:///run/podman.sock"])
+@pytest.mark.parametrize(
+    ("used", "asked", "as_root"),
+    [
+        (EngineName.HOST, None, False),
+        (EngineName.HOST, EngineName.HOST, True),
+        (EngineName.DOCKER, None, True),
+        (EngineName.PODMAN, EngineName.PODMAN, False),
+    ],
+)
+@pytest.mark.usefixtures("started")
+def test_what_repeats_or_continues_an_experiment_finds_its_folder_and_its_engine(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    used: EngineName,
+    asked: EngineName | None,
+    as_root: bool,
+    docker_host: str | None,
+    results: str | None,
+    session: str,
+) -> None:
+    monkeypatch.setenv(SESSION, session)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    if docker_host:
+        monkeypatch.setenv("DOCKER_HOST", docker_host)
+    began = begun(used, asked, as_root, Path(results) if results else None)
+    folder = (tmp_path / results if results else tmp_path / "results") / began.name
+    store.write_json(folder / store.EXPERIMENT_FILE, began)
+    # Whatever the environment says by then, unless DOCKER_HOST leads to the engine.
+    monkeypatch.setenv("INTERLOCK_ENGINE", "" if docker_host and not asked else "podman")
+    again, on = parsed(began.command), parsed(began.resume_command)
+    for found in (again, on):
+        assert found["engine"] is (asked if docker_host and used is not EngineName.HOST else used)
+        assert found["as_root"] == (as_root and used is EngineName.HOST)
+        assert (found["results"] or tmp_path / "results") == folder.parent
+    assert (again["resume"], on["resume"]) == (None, began.name)
+    monkeypatch.chdir("/")
+    assert resumed_place(on["resume"], on["results"]) == (began.name, folder.parent if results else None)
+    options = MatrixOptions(**{name: again[name] for name in MatrixOptions.__dataclass_fields__})
+    known = catalogs.load(ROOT)
+    require_no_contradiction(options, read_request(known, options), began)
+    assert engine_of(began) is used
+
+
+def begun(used: EngineName, asked: EngineName | None, as_root: bool, results: Path | None) -> Experiment:
+    """An experiment of this engine, with the command that `matrix` records."""
+    settings = make_settings(["cpython-3.13", "cpython-3.14"]).model_copy(update={"rounds_limit": None})
+    where = lead_to(cast(Engine, SimpleNamespace(name=used)), asked, as_root=as_root)
+    where += ["--results", str(results.absolute())] if results else []
+    engine = {"name": used.value, "version": "1", "storage_driver": "x"}
+    found = make_experiment(["cpython-3.13", "cpython-3.14"], settings=settings)
+    command = experiment.repeat_command(settings, where=where)
+    return found.model_copy(update={"host": {**found.host, "engine": engine}, "command": command})
+
+
+@pytest.mark.parametrize(
+    ("began", "on"),
+    [
+        ("nox -s matrix -- --quick --seed 7", "nox -s matrix -- --resume x"),
+        ("interlock matrix --seed 7 --engine host --as-root", "interlock matrix --resume x --engine host --as-root"),
+        (
+            "interlock fleet -i a.yml --variants a --engine podman",
+            "interlock fleet -i a.yml --resume x --engine podman",
+        ),
+    ],
+)
+def test_an_experiment_goes_on_by_the_words_that_began_it(began: str, on: str) -> None:
+    assert resuming(began, "x") == on
