@@ -17,7 +17,10 @@ import pytest
 from hypothesis import settings
 
 from interlock.catalog import project as catalogs
+from interlock.engine.client import open_client
+from interlock.errors import EngineError
 from interlock.measure import lock
+from tests import apart
 from tests.builders import ROOT
 
 # pytest-xdist gives its workers 80 columns; without a terminal Interlock prints 160.
@@ -95,6 +98,37 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
+HOME = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave what is the user's alone; workers are started in the home that the tests have by then."""
+    if not hasattr(config, "workerinput"):
+        config.stash[HOME] = apart.move_out()
+    apart.take_own_lock()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if HOME in config.stash:
+        shutil.rmtree(config.stash[HOME], ignore_errors=True)
+
+
+@lru_cache
+def no_engine() -> str:
+    """Return why no container engine can be used; empty if one can."""
+    try:
+        open_client()[0].close()
+    except EngineError as error:
+        return str(error.found)
+    return ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what needs an engine where there is none: pytest says it in one line at the end."""
+    if "client" in getattr(item, "fixturenames", ()) and no_engine():
+        pytest.skip(f"tests/integration needs a container engine: {no_engine()}")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest, whatever order the others have."""
@@ -142,8 +176,17 @@ def nobody_waits_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture
 def alone_on_the_machine() -> Iterator[None]:
-    """While no experiment or trial measures here: a test that traces takes the lock that they take."""
+    """While no experiment or trial of the tests measures here: a test that traces takes the lock that they take."""
     with lock.hold("a test that traces", lambda _: None):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def outside_of_a_clone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test begins in an empty folder, and its results are empty: a clone has those of the user."""
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("XDG_DATA_HOME", f"{folder}/data")
         yield
 
 

@@ -132,7 +132,7 @@ WITHOUT = "import sys; sys.modules |= dict.fromkeys({}); from interlock.cli.main
 def without_extras(*words: str) -> subprocess.CompletedProcess[str]:
     program = WITHOUT.format(repr(sorted(MODULES.values())))
     command = [sys.executable, "-c", program, *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def brought_by(extra: str) -> set[str]:

@@ -41,6 +41,8 @@ def chromium() -> Iterator[Browser]:
     # Its sandbox is not for root, whom containers and CI run as; the page is our own.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
+        if not found and not Path(playwright.chromium.executable_path).exists():
+            pytest.skip("tests/browser needs Chromium, which is not installed and could not be")
         browser = playwright.chromium.launch(executable_path=found, args=arguments)
         yield browser
         browser.close()

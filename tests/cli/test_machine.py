@@ -186,7 +186,6 @@ def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("state", CheckState)
 def test_the_doctors_checks_are_json_for_programs(state: CheckState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "examine", lambda *_args, **_options: [Check("engine", state, "found", "fix")])
-    monkeypatch.chdir(ROOT)
     result = CliRunner().invoke(main.app, ["doctor", "--json"])
     found = Examined.model_validate_json(result.output)
     assert (found.can_measure, result.exit_code) == (state is not CheckState.PROBLEM, state is CheckState.PROBLEM)

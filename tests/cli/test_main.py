@@ -26,6 +26,7 @@ from interlock.measure.experiment import Wildcards
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Outcome, State, Times
 from interlock.results.profiles import CellProfile
+from tests.apart import command
 from tests.builders import ROOT, edit, make_cell, make_experiment, make_profile
 from tests.cli.conftest import Run
 
@@ -327,7 +328,7 @@ def test_checking_a_damaged_copy_ends_with_the_exit_code_that_the_help_promises(
 def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: Path, tmp_path: Path) -> None:
     socket = f"unix://{tmp_path}/none.sock"
     done = subprocess.run(
-        [sys.executable, "-c", "from interlock.cli.main import main; main()", "build", "cpython-3.13"],
+        command("build", "cpython-3.13"),
         cwd=project,
         env={"DOCKER_HOST": socket, "XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
         capture_output=True,

@@ -128,7 +128,6 @@ def test_a_report_of_a_folder_of_experiments_is_a_summary_of_each_kind(results: 
 
 
 def test_the_projects_own_experiments_are_compared_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
     result = call("compare", "2026-11-21-a", "2026-11-21-b", "--markdown")
     assert result.exit_code == 0
     (changed,) = [line for line in result.output.splitlines() if line.startswith("changed")]
@@ -342,7 +341,6 @@ def test_of_a_folder_of_experiments_there_is_no_json(results: Path) -> None:
 
 
 def test_the_next_command_of_a_report_is_printed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
     monkeypatch.setattr(report, "console", PlainConsole(width=80))
     (line,) = (one for one in call("report", overview.EXPERIMENT).output.splitlines() if one.startswith("next: "))
     assert len(line) > 80

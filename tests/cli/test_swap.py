@@ -14,6 +14,7 @@ import pytest
 
 from interlock.cli import main
 from interlock.results.json_documents import Failure, Swapped
+from tests.apart import command
 from tests.builders import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
@@ -25,7 +26,6 @@ TAG = "localhost/interlock/python:3.14t-trixie-release"
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Run]:
     """Runs the entry point in the project; its exit code, output and errors."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.chdir(ROOT)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
 
     def call(*words: object) -> tuple[int, str, str]:
@@ -62,8 +62,8 @@ def test_a_swap_is_shown_and_not_written(run: Run, file: Path) -> None:
 
 
 def test_the_diff_is_one_that_patch_applies(run: Run, file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from interlock.cli.main import main; main()", "swap", str(file)]
-    diff = subprocess.run([*command, "--to", "cpython-3.14t", "--paths"], stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    words = command("swap", str(file), "--to", "cpython-3.14t", "--paths")
+    diff = subprocess.run(words, stdout=subprocess.PIPE, check=True)
     run(file, "--to", "cpython-3.14t", "--paths", "--write", "--local")
     written = file.read_bytes()
     file.write_bytes(TEXT.encode("utf-8", "surrogateescape"))

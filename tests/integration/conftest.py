@@ -13,7 +13,7 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import connect
-from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL, PID, Life, life
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.run import cells
 from interlock.engine.run.leftovers import clean_up
@@ -141,12 +141,16 @@ def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def leftovers(client: Any, is_looked_at: Callable[[str], bool]) -> dict[str, str]:
-    """The owners, by id, of all whose owner is looked at: other workers have theirs at the same time."""
+    """The owners, by id, of all whose owner is looked at: other workers have theirs at the same time.
+
+    What another process is at work on is another worker's, or of an experiment of the user's.
+    """
     owned = {"label": OWNER_LABEL}
     found = {
         **{one.id: one.labels for one in client.containers.list(all=True, filters=owned, ignore_removed=True)},
         **{one.id: one.attrs["Labels"] for one in client.networks.list(filters=owned)},
         **{one.id: one.attrs["Labels"] for one in client.volumes.list(filters=owned)},
     }
-    owners = {one: labels[OWNER_LABEL] for one, labels in found.items()}
-    return {one: owner for one, owner in owners.items() if is_looked_at(owner)}
+    mine = {one: labels for one, labels in found.items() if labels.get(PID) == str(os.getpid())}
+    left = mine | {one: labels for one, labels in found.items() if life(labels) is not Life.LIVING}
+    return {one: labels[OWNER_LABEL] for one, labels in left.items() if is_looked_at(labels[OWNER_LABEL])}

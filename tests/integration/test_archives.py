@@ -65,6 +65,7 @@ def test_load_says_which_of_a_list_are_missing_and_nothing_if_none_is(
     assert (done.returncode, done.stdout) == (0, "interlock-test/none:1\n")
 
 
+@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

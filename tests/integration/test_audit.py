@@ -25,9 +25,10 @@ from interlock.engine.packages.kept_wheels import CACHE_VOLUME
 from interlock.errors import EngineError
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
+from tests.apart import command
 from tests.integration import wheelhouse
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, Images
-from tests.integration.toys import command, copy_project, interlock
+from tests.integration.toys import copy_project, interlock
 
 Auditing = Callable[..., list[VariantAudit]]
 

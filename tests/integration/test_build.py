@@ -26,8 +26,9 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State
+from tests.apart import command
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
-from tests.integration.toys import command, interlock, toy_tarball, toy_variant
+from tests.integration.toys import interlock, toy_tarball, toy_variant
 
 
 def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: Images) -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
+from tests.apart import command
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK
 from tests.integration.shared import Measured
-from tests.integration.toys import add_mode, command, copy_project, interlock
+from tests.integration.toys import add_mode, copy_project, interlock
 
 WORKLOAD = """\
 summary = "a test's own"

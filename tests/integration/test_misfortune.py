@@ -27,10 +27,11 @@ from interlock.measure.cells import Resources, open_sandbox, open_session
 from interlock.measure.workload import measure_workload
 from interlock.results import store
 from interlock.results.experiments import BaseImage, Experiment, State, Subject
+from tests.apart import command
 from tests.builders import ROOT, edit
 from tests.integration.images import NO_THREADS, QUICK, Images
 from tests.integration.resources import make_resources
-from tests.integration.toys import command, copy_project, interlock, toy_variant
+from tests.integration.toys import copy_project, interlock, toy_variant
 
 OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
 TOML = """\

@@ -40,10 +40,11 @@ from interlock.engine.registry.names import Registry as Named
 from interlock.engine.registry.refusals import MEANINGS
 from interlock.engine.registry.transfer import pull_base, push_base
 from interlock.results.experiments import BaseImage
+from tests.apart import command
 from tests.builders import make_built
 from tests.integration import registries
 from tests.integration.registries import Registry
-from tests.integration.toys import ANSWERS, command, copy_project, make_toy_base, toy_tarball, toy_variant
+from tests.integration.toys import ANSWERS, copy_project, make_toy_base, toy_tarball, toy_variant
 
 REGISTRY_FAILED, BUILD_FAILED, BAD_USAGE = 4, 5, 2
 

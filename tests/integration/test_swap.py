@@ -20,7 +20,6 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.registry.api import registry_digest
 from interlock.engine.registry.names import find_tagged
 from interlock.results.experiments import Built
-from tests.builders import ROOT
 from tests.integration import registries
 from tests.integration.images import NO_THREADS, Images
 from tests.integration.registries import Registry
@@ -81,7 +80,6 @@ def image(client: Any, built: Images) -> Iterator[Built]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.chdir(ROOT)
 
     def call(*words: object) -> tuple[int, str, str]:
         # The profile that tests build: a release build takes ten minutes.

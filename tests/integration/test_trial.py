@@ -20,8 +20,9 @@ from docker.errors import DockerException
 
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.results.answers import Trial
+from tests.apart import command
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
-from tests.integration.toys import command, copy_project, interlock
+from tests.integration.toys import copy_project, interlock
 
 # The name of an official image as a registry of one's own has it; swap knows it by that.
 OWN_IMAGE = "localhost:5000/trial-test/python:3.13-slim"

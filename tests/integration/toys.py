@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from interlock.catalog.variants import Base, Mode
 from interlock.engine.build.base import LABEL, PATH, find_base, local_tag
 from interlock.engine.build.sources import tar_of
 from interlock.results.experiments import BaseImage
+from tests.apart import command
 
 ANSWERS = {
     "version": "9.9.1",
@@ -203,11 +203,6 @@ def edit_only(project: Path, workload: str, names: list[str]) -> None:
 def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:
     (mode,) = (mode for mode in catalog.variants[variant].modes if mode.name == name)
     return mode
-
-
-def command(*words: str) -> list[str]:
-    """The command line of this very Interlock, whatever PATH says."""
-    return [sys.executable, "-c", "from interlock.cli.main import main; main()", *words]
 
 
 def interlock(

@@ -22,9 +22,10 @@ from interlock.fleet import ansible
 from interlock.fleet.record import Ending, FleetRecord, read_record
 from interlock.results import store
 from interlock.results.experiments import EngineName, State
+from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.resources import clean
-from tests.integration.toys import BARE, command, copy_project, toy_tarball, toy_variant
+from tests.integration.toys import BARE, copy_project, toy_tarball, toy_variant
 from tests.proofs import hosts as machines
 from tests.proofs.hosts import Host, Key
 

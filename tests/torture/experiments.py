@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from interlock.results import store
+from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 
 Record = Callable[[str, object], None]
 ENDS = "a completed block survives any end"
-INTERLOCK = [sys.executable, "-c", "from interlock.cli.main import main; main()"]
+INTERLOCK = command()
 # Long enough to be ended anywhere, short enough to be begun often.
 MATRIX = ["matrix", "--variants", QUICK, "--workloads", "startup", "--rounds", "4", "--no-profile", "--quick"]
 LIMIT_S = 300
