@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.analysis.pairing import compared_figures
-from interlock.analysis.statistics import fit_levels
+from interlock.analysis.pairing import compared_figures, in_places
+from interlock.analysis.statistics import NO_PART, fit_levels
 from interlock.results.experiments import BenchmarkValues, Estimator
 
 ROWS = {"base": 1.0, "twin": 1.0, "slower": 1.05, "twice": 2.0, "half": 0.5, "again": 1.0}
@@ -111,3 +111,29 @@ def test_any_values_have_as_many_figures_above_zero(processes: dict[str, list[li
     figures = compared_figures(rows)
     assert {label: len(row) for label, row in figures.items()} == {label: len(one.turns) for label, one in rows.items()}
     assert all(0 < figure < math.inf for row in figures.values() for figure in row)  # type: ignore[operator]
+
+
+def test_figures_stand_in_the_places_of_their_blocks_among_those_of_the_table() -> None:
+    def row(*blocks: int) -> BenchmarkValues:
+        return BenchmarkValues(processes=[[float(one)] for one in blocks], blocks=list(blocks), max_rss_bytes=1)
+
+    rows = {"base": row(1, 2, 4, 5), "late": row(4, 5), "cut": row(1, 4), "ended": row(1), "none": row()}
+    assert in_places(rows, {key: one.turns for key, one in rows.items()}) == {
+        "base": [1.0, 2.0, 4.0, 5.0],
+        "late": [NO_PART, NO_PART, 4.0, 5.0],
+        "cut": [1.0, NO_PART, 4.0],
+        "ended": [1.0],
+        "none": [],
+    }
+
+
+def test_slices_of_a_row_that_joined_later_are_compared_with_those_of_the_same_blocks() -> None:
+    rows = table(busy, Estimator.LOWER_DECILE)
+    late = rows["slower"]
+    rows["slower"] = late.model_copy(update={"processes": late.processes[2:], "blocks": late.blocks[2:]})
+    figures = compared_figures(rows)
+    assert figures["slower"][:2] == [NO_PART, NO_PART]
+    ratio = fit_levels(figures).ratio("slower", "base")
+    assert ratio is not None
+    assert ratio.rounds == BLOCKS - 2
+    assert ratio.low < ROWS["slower"] < ratio.high

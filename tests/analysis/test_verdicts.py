@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from interlock.analysis.statistics import Ratio, ratio_from, ratio_over
+from interlock.analysis.statistics import NO_PART, BlockFigure, Ratio, ratio_from, ratio_over
 from interlock.analysis.verdicts import (
     LOOKS,
     Comparison,
     Verdict,
     compare_rows,
     compared,
+    last_look,
     looks_of,
     looks_of_sameness,
     open_labels,
@@ -206,3 +207,58 @@ def test_a_row_that_is_decided_stays_so_in_fewer_rounds_than_the_others() -> Non
 def test_without_rows_there_is_nothing_to_compare() -> None:
     assert compared(BASE, {}) == {}
     assert compare_rows({}, [("x", BASE)], BASE, end=RoundsEnd.REACHED) == {}
+
+
+# Rows of a core set: the first ones have four blocks alone, and the others join them. Some differ by a fifth.
+FIRST_TRUTH = {"base": 1.0, "base+twin": 1.0, "first": 1.2, "first-equal": 1.0}
+LATE_TRUTH = {**{f"equal-{number}": 1.0 for number in range(5)}, "slower": 1.2, "faster": 1 / 1.2}
+JOINED_AFTER = 4
+
+
+def staged_table(rng: np.random.Generator, blocks: int) -> dict[str, list[BlockFigure]]:
+    """Rows of a machine whose blocks differ by a third, and figures by 2 %; late rows lack the first blocks."""
+    effects = rng.normal(0, 0.3, blocks)
+
+    def row(truth: float, first: int) -> list[BlockFigure]:
+        figures = np.exp(effects + rng.normal(0, 0.02, blocks)) * truth
+        return [NO_PART] * first + [float(one) for one in figures[first:]]
+
+    rows = {label: row(truth, 0) for label, truth in FIRST_TRUTH.items()}
+    return rows | {label: row(truth, JOINED_AFTER) for label, truth in LATE_TRUTH.items()}
+
+
+@pytest.mark.parametrize("own", [4, 6])
+def test_rows_that_join_later_are_compared_in_the_blocks_that_both_have(own: int) -> None:
+    """The simulated truth: intervals hold it, equals are not different, and a fifth is found."""
+    rng, tables = np.random.default_rng(44), 150
+    held = wrong = found = 0
+    for _ in range(tables):
+        rows = staged_table(rng, JOINED_AFTER + own)
+        pairs = [(label, BASE) for label in rows if label not in {BASE, "base+twin"}]
+        shown = compare_rows(rows, pairs, BASE, end=RoundsEnd.REACHED)
+        for label, truth in LATE_TRUTH.items():
+            one = shown[label, BASE]
+            assert one.ratio.rounds == own
+            held += one.ratio.low <= truth <= one.ratio.high
+            wrong += truth == 1 and one.verdict.differs
+            found += truth != 1 and one.verdict.differs
+    assert held / (tables * len(LATE_TRUTH)) > 0.93
+    assert wrong / (tables * 5) < 0.03
+    assert found / (tables * 2) > 0.97
+    # Beside the first blocks, which are others, they would be as uncertain as blocks differ.
+    moved = {label: [one for one in row if one != NO_PART] for label, row in rows.items()}
+    there = compare_rows(moved, pairs, BASE, end=RoundsEnd.REACHED)
+    assert there["slower", BASE].ratio.error > 4 * shown["slower", BASE].ratio.error
+
+
+def test_a_row_that_joined_later_has_its_first_look_after_as_many_blocks_of_its_own() -> None:
+    rng = np.random.default_rng(7)
+    rows = staged_table(rng, JOINED_AFTER + min(LOOKS) - 1)
+    pairs = [("first", BASE), ("slower", BASE)]
+    assert set(last_look(rows, pairs, BASE)) == {("first", BASE)}
+    assert undecided_labels(rows, pairs, BASE) >= {"slower", BASE}
+    rows = staged_table(rng, JOINED_AFTER + min(LOOKS))
+    assert set(last_look(rows, pairs, BASE)) == set(pairs)
+    # A look at rounds that were fixed beforehand is the only one, of each row's own.
+    fixed = compare_rows(rows, pairs, BASE, end=RoundsEnd.FIXED)
+    assert fixed["slower", BASE].p == pytest.approx(fixed["slower", BASE].ratio.p, rel=1)

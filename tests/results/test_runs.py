@@ -27,7 +27,8 @@ def by_pyperf(path: Path) -> dict[str, BenchmarkValues]:
 def _values(benchmark: Any) -> BenchmarkValues:
     runs = [run for run in benchmark.get_runs() if run.values]
     metadata = [run.get_metadata() for run in runs]
-    blocks, groups = ([data[key] for data in metadata if key in data] for key in (BLOCK, GROUP))
+    blocks = [data[BLOCK] for data in metadata if BLOCK in data]
+    groups = [data.get(GROUP, 0) for data in metadata] if any(GROUP in data for data in metadata) else []
     return BenchmarkValues(
         processes=[list(run.values) for run in runs],
         blocks=blocks,
@@ -77,6 +78,18 @@ def test_whatever_runs_have_in_common_is_read_as_pyperf_reads_it(
     path = tmp_path_factory.mktemp("suite") / "locks.json"
     pyperf.BenchmarkSuite(benchmarks).dump(str(path))
     assert parse_pyperf(path.read_bytes(), {}) == by_pyperf(path)
+
+
+def test_a_block_that_was_not_split_is_all_of_the_first_group_of_one_that_was(tmp_path: Path) -> None:
+    """The first rows of an experiment have their first blocks alone; all rows together are split."""
+    shared = {"name": "locks queue", "loops": 1, "inner_loops": 1, "mem_max_rss": 1}
+    costs = {"interlock_process_user_s": 1.0, "interlock_process_sys_s": 1.0}
+    places: list[dict[str, int]] = [{BLOCK: 1}, {BLOCK: 2, GROUP: 1}, {BLOCK: 2, GROUP: 0}]
+    runs = [pyperf.Run([1.0], metadata={**shared, **costs, **one}, collect_metadata=False) for one in places]
+    pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(str(tmp_path / "locks.json"))
+    values = parse_pyperf((tmp_path / "locks.json").read_bytes(), {})["queue"]
+    assert (values.blocks, values.groups) == ([1, 2, 2], [0, 1, 0])
+    assert values.turns == [{0: 1.0}, {1: 1.0, 0: 1.0}]
 
 
 @pytest.mark.parametrize(

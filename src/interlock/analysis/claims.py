@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from interlock.analysis.comparison import fitted_rows
-from interlock.analysis.pairing import compared_figures
+from interlock.analysis.pairing import compared_figures, in_places
 from interlock.analysis.statistics import BlockFigure, Interval, Ratio
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
 from interlock.catalog.claims import Bound, Claim, ClaimMetric
@@ -232,7 +232,7 @@ def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values, *, alone: boo
     """
     rows = fitted_rows(values, side.workload, side.benchmark)
     paired = compared_figures(rows) if metric is ClaimMetric.TIME and not alone else None
-    figures = paired or {label: _by_block(metric, one) for label, one in rows.items()}
+    figures = paired or in_places(rows, {label: _by_block(metric, one) for label, one in rows.items()})
     return {str(replace(side, label=label)): row for label, row in figures.items()}
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from interlock.analysis.statistics import BlockFigure, Key, fit_levels
+from interlock.analysis.statistics import NO_PART, BlockFigure, Key, fit_levels
 from interlock.errors import LazyModule
 from interlock.results.experiments import BenchmarkValues, Estimator
 
@@ -33,13 +33,32 @@ def compared_figures(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, Sequence[
     a second apart, are disturbed alike. What a row's slices take beside those of their passes is compared then. Threads
     that wait for each other are slow for reasons of their own, and the mean of all of their slices counts.
     """
-    alone: dict[Key, Sequence[BlockFigure]] = {key: one.turns for key, one in rows.items()}
+    alone = in_places(rows, {key: one.turns for key, one in rows.items()})
     if len(rows) < 2 or any(one.estimator is not Estimator.LOWER_DECILE for one in rows.values()):
         return alone
-    paired: dict[Key, Sequence[BlockFigure]] = {
-        key: rows[key].turns_of(figures) for key, figures in _beside_their_passes(rows).items()
-    }
+    beside = _beside_their_passes(rows)
+    paired = in_places(rows, {key: rows[key].turns_of(figures) for key, figures in beside.items()})
     return paired if _variance(paired) < CLEARLY_LESS * _variance(alone) else alone
+
+
+def in_places(
+    rows: Mapping[Key, BenchmarkValues], figures: Mapping[Key, Sequence[BlockFigure]]
+) -> dict[Key, Sequence[BlockFigure]]:
+    """Return rows' figures in the places that their blocks have among all blocks of the table.
+
+    A row that joined later, or that an end kept from a block, has no part in the others.
+    """
+    numbers = sorted({number for one in rows.values() for number in one.blocks})
+    places = {number: place for place, number in enumerate(numbers)}
+    return {key: _placed(figures[key], [places[number] for number in one.blocks]) for key, one in rows.items()}
+
+
+def _placed(figures: Sequence[BlockFigure], places: Sequence[int]) -> Sequence[BlockFigure]:
+    """Return one row's figures in their places; in old files each figure has its own."""
+    if not places:
+        return figures
+    known = dict(zip(dict.fromkeys(places), figures, strict=True))
+    return [known.get(place, NO_PART) for place in range(max(places) + 1)]
 
 
 def _variance(figures: Mapping[Key, Sequence[BlockFigure]]) -> float:

@@ -23,10 +23,13 @@ else:
     np, scipy = LazyModule("numpy", "measure"), LazyModule("scipy", "measure")
 from functools import lru_cache
 from statistics import NormalDist
+from types import MappingProxyType
 
 Key = TypeVar("Key", bound=Hashable)
-# The figure of a row in one block, or its figures by group where the rows of the block were split.
+# The figure of a row in one block, or its figures by group where the rows of the block were split; none where it has no
+# part.
 BlockFigure = float | Mapping[int, float]
+NO_PART: Mapping[int, float] = MappingProxyType({})
 
 # Figures further from their row's level than this many standard deviations count as if they were there (Huber).
 CLIP = 2.5
@@ -151,7 +154,7 @@ class Levels:
 def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
     """Fit the rows of one table; figures are by row, one for each block from the first on, all above 0.
 
-    Rows may end early. Where the rows of a block were split into groups, each group is a round of its own. Rows and
+    Rows may end early or begin late. Where a block was split into groups, each group is a round of its own. Rows and
     rounds are fitted by Huber's M-estimate in alternating sweeps, each row with a scale of its own, so that a process
     that took half as long again moves little; what is left is treated as pseudo-values (Huber, Robust Statistics, Wiley
     1981, chapter 7). A row's variance is moderated by those of the others, whose spread tells how much they have in

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from interlock.analysis import statistics
-from interlock.analysis.statistics import BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
+from interlock.analysis.statistics import NO_PART, BlockFigure, Key, Ratio, benjamini_hochberg, fit_levels
 from interlock.results.experiments import RoundsEnd
 from interlock.results.profiles import Instructions
 
@@ -156,14 +156,13 @@ def last_look(
     figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
 ) -> dict[Pair, Comparison]:
     """Return what the last look that the rounds have come to has shown of each pair; nothing before the first one."""
-    rounds = max(map(len, figures.values()), default=0)
-    if rounds < min(LOOKS):
-        return {}
-    looked = max(look for look in LOOKS if look <= rounds)
-    rows = {label: row[:looked] for label, row in figures.items()}
-    return compare_rows(
-        rows, [pair for pair in pairs if set(pair) <= set(rows)], baseline, end=RoundsEnd.CUT, margin=margin
-    )
+    rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
+    found: dict[Pair, Comparison] = {}
+    for first, some in _by_first(figures, wanted).items():
+        looked = max((look for look in LOOKS if look <= rounds - first), default=0)
+        if looked:
+            found |= _looked_at(figures, some, first, _shares(looked, RoundsEnd.CUT), margin)
+    return _adjusted({pair: found[pair] for pair in wanted if pair in found}, baseline)
 
 
 def open_labels(
@@ -228,19 +227,53 @@ def compare_rows(
     least p, divided by the look's share of the error, is kept (Bonferroni's inequality), so that looking often does not
     find more.
     """
-    rounds = max(map(len, figures.values()), default=0)
-    wanted = list(pairs)
+    rounds, wanted = max(map(len, figures.values()), default=0), list(pairs)
     found: dict[Pair, Comparison] = {}
+    for first, some in _by_first(figures, wanted).items():
+        found |= _looked_at(figures, some, first, _shares(rounds - first, end), margin)
+    return _adjusted({pair: found[pair] for pair in wanted if pair in found}, baseline)
+
+
+def _by_first(figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
+    """Return the pairs by the number of blocks before the first that both have a part in.
+
+    A row may have joined later: its looks are after as many rounds of its own as those of the others after theirs.
+    """
+    begins = {
+        label: next((place for place, one in enumerate(row) if one != NO_PART), 0) for label, row in figures.items()
+    }
+    found: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        if set(pair) <= begins.keys():
+            found.setdefault(max(begins[label] for label in pair), []).append(pair)
+    return found
+
+
+def _shares(rounds: int, end: RoundsEnd) -> dict[int, tuple[float, float]]:
+    """Return what each look may spend on differences and on sameness."""
     of_sameness = looks_of_sameness(rounds, end)
-    for look, share in looks_of(rounds, end).items():
-        levels = fit_levels({label: row[:look] for label, row in figures.items()})
-        for pair in wanted:
+    return {look: (share, of_sameness[look]) for look, share in looks_of(rounds, end).items()}
+
+
+def _looked_at(
+    figures: Mapping[str, Sequence[BlockFigure]],
+    pairs: Sequence[Pair],
+    first: int,
+    shares: Mapping[int, tuple[float, float]],
+    margin: float,
+) -> dict[Pair, Comparison]:
+    """Return what all looks have shown of pairs that begin after the same number of blocks."""
+    found: dict[Pair, Comparison] = {}
+    for look, (share, of_sameness) in shares.items():
+        levels = fit_levels({label: row[: first + look] for label, row in figures.items()})
+        for pair in pairs:
             ratio = levels.ratio(*pair)
             if ratio is not None:
-                p_same = p_of_difference(ratio, margin) / of_sameness[look]
-                now = Comparison(pair[1], ratio, min(1.0, ratio.p / share), min(1.0, p_same), margin)
-                found[pair] = _with_least_p(found.get(pair), now)
-    return _adjusted(found, baseline)
+                p_same = min(1.0, p_of_difference(ratio, margin) / of_sameness)
+                found[pair] = _with_least_p(
+                    found.get(pair), Comparison(pair[1], ratio, min(1.0, ratio.p / share), p_same, margin)
+                )
+    return found
 
 
 def _with_least_p(before: Comparison | None, now: Comparison) -> Comparison:

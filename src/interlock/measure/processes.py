@@ -403,7 +403,7 @@ def values_of(runs: Sequence[pyperf.Run], estimator: Estimator) -> BenchmarkValu
     return BenchmarkValues(
         processes=[list(run.values) for run in taken],
         blocks=[run._metadata[BLOCK] for run in taken],
-        groups=[run._metadata[GROUP] for run in taken if GROUP in run._metadata],
+        groups=[run._metadata.get(GROUP, 0) for run in taken] if any(GROUP in run._metadata for run in taken) else [],
         estimator=estimator,
         max_rss_bytes=0,
     )

@@ -55,7 +55,7 @@ def _benchmark(
         reported=_reported(figures, shared, reported.get(name, ())),
         units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
         blocks=_own_column(figures, shared, BLOCK),
-        groups=_own_column(figures, shared, GROUP),
+        groups=_groups(figures, shared),
         estimator=figures[-1].get(ESTIMATOR, shared.get(ESTIMATOR, Estimator.MEDIAN)),
         max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
         gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
@@ -73,6 +73,12 @@ def _own_column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any],
     """Return a number of each run; nothing if any lacks it, as those of old files do."""
     found = [data.get(key, shared.get(key)) for data in figures]
     return [] if None in found else found
+
+
+def _groups(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[int]:
+    """Return the group of each run, the first one for those of blocks that were not split; nothing if none was."""
+    found = [data.get(GROUP, shared.get(GROUP)) for data in figures]
+    return [one or 0 for one in found] if any(one is not None for one in found) else []
 
 
 def _reported(
