@@ -57,6 +57,7 @@ def toy_tarball(
             )
         ),
         "Makefile.in": MAKEFILE,
+        "Makefile.pre.in": "",  # CPython's, which build.sh edits before it configures
         "python9": "\n".join(("#!/bin/sh", first, *lines, "")),
     }
     folder.mkdir(parents=True, exist_ok=True)
