@@ -1,33 +1,64 @@
 #!/bin/sh
-# Brings nox, and on Debian and Ubuntu the packages that it cannot do without, and runs it with the arguments given:
+# Brings nox, and runs it with the arguments given. It needs Python 3.11 or newer, and works with or without root's rights:
 #   sh bootstrap.sh -s matrix -- --quick --yes
 #   sh bootstrap.sh -s tests
 # What measuring needs besides is brought by playbooks/host.yml, if --yes allows it.
 set -eu
 cd "$(dirname "$0")"
 
+say() { echo "bootstrap: $*" >&2; }
+here() { dpkg-query -W -f '${Status}' "$1" 2> /dev/null | grep -q 'ok installed'; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+# At a terminal sudo may ask for a password.
+may_install() { [ "$(id -u)" = 0 ] || { command -v sudo && { sudo -n true || [ -t 0 ]; }; } > /dev/null 2>&1; }
 
+# Installs what is missing of these packages, or says what would: who may not install goes on without.
 install_debian_packages() {
     missing=
-    for package in "$@"; do
-        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
-    done
+    for package in "$@"; do here "$package" || missing="$missing $package"; done
     [ -n "$missing" ] || return 0
-    as_root apt-get update -q
+    if ! may_install; then
+        say "missing, and this user may not install packages. As root: apt-get install$missing"
+        return 0
+    fi
+    as_root apt-get update -q || say "apt-get update failed: the packages that it knew before are taken"
     # shellcheck disable=SC2086  one word per package
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+    size=$(apt-get install --print-uris -qq --no-install-recommends $missing 2> /dev/null \
+        | awk '{ bytes += $3 } END { printf "%d packages, %d MB to download", NR, bytes / 1e6 }')
+    say "installs$missing (with what they need $size)"
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing \
+        || say "these could not be installed; what needs them is left out"
+}
+
+# pip and uv make an environment where Python's own way is missing, as in Debian without python3-venv.
+make_environment() {
+    asked="--require-hashes --only-binary :all: -r requirements/nox.txt"
+    rm -rf .venv
+    # shellcheck disable=SC2086
+    if python3 -c 'import ensurepip' 2> /dev/null; then
+        python3 -m venv .venv && .venv/bin/python -m pip install -q $asked
+    elif python3 -m pip --version > /dev/null 2>&1; then
+        python3 -m venv --without-pip .venv && python3 -m pip --python .venv/bin/python install -q $asked
+    elif command -v uv > /dev/null; then
+        uv venv -q .venv && uv pip install -q --python .venv/bin/python $asked
+    else
+        say "no way to make a Python environment: as root, apt-get install python3-venv (or install pip or uv)"
+        return 1
+    fi
 }
 
 if command -v dpkg-query > /dev/null; then
-    # With Debian's keys mmdebstrap checks who signed what it makes a base of; without them it makes none.
-    install_debian_packages debian-archive-keyring python3 python3-venv
+    # Python's own way to make an environment is a package of its own here.
+    if python3 -c 'import ensurepip' 2> /dev/null; then venv=; else venv=python3-venv; fi
+    # shellcheck disable=SC2086
+    install_debian_packages python3 $venv
     # The tests make bases with mmdebstrap, compile, ask registries and fleets of their own, and look at the report with
     # Chromium: the headless shell takes a third less time. Ubuntu has no package: there nox has playwright bring one.
     case " $* " in *" tests "* | *" unit "* | *" proofs "* | *" torture "*)
         # Without its lists apt does not know which of its mirrors is Debian's, which mmdebstrap needs.
-        ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || as_root apt-get update -q
-        install_debian_packages binutils ca-certificates curl docker-registry gcc gnupg gpgv libc6-dev make \
+        ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || ! may_install || as_root apt-get update -q
+        install_debian_packages binutils ca-certificates curl debian-archive-keyring docker-registry gcc gnupg gpgv libc6-dev make \
             mmdebstrap nginx-light openssh-client openssl patch perl pkg-config uidmap util-linux xz-utils
         for browser in chromium-headless-shell chromium; do
             apt-cache show "$browser" > /dev/null 2>&1 || continue
@@ -38,8 +69,9 @@ if command -v dpkg-query > /dev/null; then
     # One proof is that Podman does what Docker does.
     case " $* " in *" proofs "*) install_debian_packages catatonit podman ;; esac
 fi
-if ! .venv/bin/nox --version > /dev/null 2>&1; then
-    python3 -m venv --clear .venv
-    .venv/bin/python -m pip install -q --require-hashes --only-binary :all: -r requirements/nox.txt
-fi
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    say "Interlock needs Python 3.11 or newer as python3; found: $(python3 --version 2>&1 || true)"
+    exit 1
+}
+.venv/bin/nox --version > /dev/null 2>&1 || make_environment
 exec .venv/bin/nox "$@"

@@ -68,8 +68,12 @@ def test_ansible_lint_finds_what_was_planted_and_nothing_else_by_its_production_
 
 @pytest.mark.parametrize(("family", "of"), [("Debian", "debian"), ("RedHat", "fedora")])
 def test_the_packages_are_those_that_the_host_engine_asks_for(family: str, of: str) -> None:
-    listed = set(read(PLAYBOOKS / f"roles/tools/vars/{family}.yml")["tools_build"])
-    assert {getattr(need, of) for need in (*toolchain.PROGRAMS, *toolchain.LIBRARIES)} <= listed
+    listed = read(PLAYBOOKS / f"roles/tools/vars/{family}.yml")
+    for key, needs in {
+        "tools_host": (*toolchain.PROGRAMS, *toolchain.LIBRARIES, *toolchain.PROBE),
+        "tools_tracing": toolchain.PROFILER,
+    }.items():
+        assert {getattr(need, of) for need in needs} <= set(listed[key])
 
 
 def test_debians_packages_are_those_that_the_images_are_built_with() -> None:

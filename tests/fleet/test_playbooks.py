@@ -184,4 +184,4 @@ def test_an_engine_at_the_users_own_address_stays_although_root_would_not_find_i
     (tmp_path / "playbooks/engine.yml").write_text("- hosts: all\n  gather_facts: false\n  roles: [engine]\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(ansible, "docker_address", lambda: Address("unix:///run/user/docker.sock"))
-    ansible.play_here(tmp_path, "engine.yml")
+    ansible.play_here(tmp_path, "engine.yml", {})

@@ -46,7 +46,7 @@ def test_a_machine_is_busy_when_half_its_cores_are(load: float, state: CheckStat
 
 
 def test_this_machine_is_described_with_cores_tuning_load_and_disk(tmp_path: Path) -> None:
-    checks = list(doctor._machine(tmp_path / "not" / "there"))
+    checks = list(doctor.examine_machine(tmp_path / "not" / "there"))
     assert [check.subject for check in checks] == ["cores", "tuning", "load", "disk for results"]
     assert checks[0].found[0].isdigit()
     free, unit, *_ = checks[3].found.split()
@@ -67,14 +67,6 @@ def test_a_slow_storage_driver_is_warned_of(driver: str, state: CheckState) -> N
 @pytest.mark.parametrize(("is_elsewhere", "count"), [(False, 1), (True, 0)])
 def test_the_disk_of_an_engine_elsewhere_is_not_looked_at(is_elsewhere: bool, count: int) -> None:
     assert len(list(doctor._engine_disk(ENGINE, is_elsewhere=is_elsewhere))) == count
-
-
-def test_an_engine_that_does_not_answer_comes_first_and_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    checks = doctor.examine(ROOT, catalogs.load(ROOT).bases["trixie"], tmp_path)
-    assert (checks[0].subject, checks[0].state) == ("engine", CheckState.PROBLEM)
-    assert checks[0].fix
-    assert doctor.blocking(checks) == [checks[0]]
 
 
 class NoBase:

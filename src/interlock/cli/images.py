@@ -35,13 +35,14 @@ from interlock.cli.options import (
     open_project,
     profile_name,
 )
-from interlock.engine import protocol
+from interlock.engine import finding, protocol
 from interlock.engine.build import contract, sbom
 from interlock.engine.build.builds import BuildRun, build_command, write_record
 from interlock.engine.build.contract import examine
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.build.sbom import read_contents
 from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.finding import Found
 from interlock.engine.host.engine import HostEngine
 from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
@@ -289,20 +290,26 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
 
 
 def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bool = False) -> protocol.Engine:
-    """Return the container engine, or this machine as the engine if it is named or no container engine answers.
+    """Return the container engine, or this machine as the engine if it is named or no container engine can be had.
 
-    EngineError if the named engine, or that of DOCKER_HOST, does not answer, or if this machine's programs would run as
-    root and `as_root` does not say so.
+    EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
+    not say so.
     """
     if engine is EngineName.HOST:
         return this_machine(paths, as_root=as_root)
-    try:
-        return connect(engine)
-    except EngineError as error:
-        if engine is not None or "DOCKER_HOST" in os.environ:
-            raise
-        console.print(Text(f"engine  host: {error.found}; what needs containers is unsupported: docs/engines.md"))
-        return this_machine(paths, as_root=as_root)
+    found = finding.find_containers(engine)
+    if found.containers is not None:
+        return found.containers
+    if found.refusal is not None and engine is not None:
+        raise found.refusal
+    say_without_containers(found)
+    return this_machine(paths, as_root=as_root)
+
+
+def say_without_containers(found: Found, more: str = "") -> None:
+    """Say why this machine takes the place of a container engine."""
+    where = "interpreters are built and measured on this machine itself, without containers"
+    console.print(Text(f"engine  {found.why_none}: {where}{more}"), soft_wrap=True)
 
 
 def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -18,17 +15,16 @@ from rich.text import Text
 
 from interlock import __version__
 from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
-from interlock.cli.images import this_machine
 from interlock.cli.options import Engine, Json, console, open_project
-from interlock.engine import protocol
+from interlock.engine import finding, protocol
 from interlock.engine.docker import connect
+from interlock.engine.finding import Found
 from interlock.engine.host.engine import HostEngine, end_processes
 from interlock.engine.ownership import Life, remove_dead
-from interlock.errors import EngineError, FleetError, UsageError
-from interlock.fleet import ansible
+from interlock.errors import EngineError, UsageError
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
-from interlock.results.experiments import EngineName
+from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.json_documents import DoctorCheck, Examined
 
 # How long an engine that is not busy takes to make what a killed process had asked it for.
@@ -47,17 +43,29 @@ def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
     Exits with 1 if something prevents measuring.
     """
     paths, known = open_project()
-    if engine is EngineName.HOST:
-        checks = doctor.examine_host(paths.results)
-    else:
-        checks = doctor.examine(paths.root, next(iter(known.bases.values())), paths.results, engine=engine)
-    checks = [_project(paths), *checks]
+    checks = [_project(paths), *_examined(paths, known, engine)]
     blocked = bool(doctor.blocking(checks))
     if as_json:
         sys.stdout.write(_document(checks, blocked).model_dump_json(indent=1) + "\n")
     else:
         print_checks(checks)
     raise typer.Exit(1 if blocked else 0)
+
+
+def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) -> list[Check]:
+    """Return what `matrix` would use here, and the checks of that."""
+    found = Found(None) if engine is EngineName.HOST else finding.find_containers(engine)
+    if found.containers is not None:
+        where = f"{PRODUCTS[found.containers.name]} at {found.containers.address.host}"
+        base = next(iter(known.bases.values()))
+        used = Check("used by matrix", CheckState.OK, where)
+        return [used, *doctor.examine(found.containers, paths.root, base, paths.results)]
+    if found.refusal is None or engine is None:
+        why = f", because {found.why_none}" if found.refusal else ""
+        used = Check("used by matrix", CheckState.OK, f"{PRODUCTS[EngineName.HOST]}{why}")
+        return [used, *doctor.examine_host(paths.results)]
+    fix = f"{found.refusal.todo}{' Or: interlock matrix --yes' if found.could_install(engine) else ''}"
+    return [Check("engine", CheckState.PROBLEM, found.why_none, fix), *doctor.examine_machine(paths.results)]
 
 
 def _document(checks: list[Check], blocked: bool) -> Examined:
@@ -156,97 +164,3 @@ def print_checks(checks: list[doctor.Check]) -> None:
     for check in checks:
         fix = f"  -> {check.fix}" if check.fix else ""
         console.print(Text(f"{check.state.value:8} {check.subject}: {check.found}{fix}"), soft_wrap=True)
-
-
-PLAYBOOK = "playbooks/host.yml"
-GROUP = "docker"
-
-
-@contextmanager
-def ready_machine(
-    paths: ProjectPaths,
-    known: Catalog,
-    profiled: bool,
-    *,
-    agreed: bool,
-    engine: EngineName | None = None,
-    as_root: bool = False,
-) -> Iterator[protocol.Engine]:
-    """Prepare this machine if it has to be, give its engine to the block, and undo the tuning afterwards.
-
-    If no container engine is wanted or answers, the engine is this machine itself. EngineError for a problem that the
-    playbook does not fix, or may not fix.
-    """
-    if engine is EngineName.HOST:
-        yield _this_machine(paths, profiled, as_root=as_root)
-        return
-    checks = _examined(paths, known, profiled, engine)
-    wrong = [check for check in checks if check.by_playbook]
-    if not wrong or not _user_agrees(wrong, agreed):
-        if engine is None and "DOCKER_HOST" not in os.environ and _lacks_engine(checks):
-            yield _this_machine(paths, profiled, as_root=as_root)
-            return
-        _fail_on_blocking(checks, f" `interlock matrix --yes` does it, by {PLAYBOOK}.")
-        yield connect(engine)
-        return
-    ansible.play_here(paths.root, "host.yml")
-    try:
-        _restart_in_new_group()
-        _fail_on_blocking(_examined(paths, known, profiled, engine))
-        yield connect(engine)
-    finally:
-        with suppress(FleetError):  # the results are worth more than the tuning
-            ansible.play_here(paths.root, "restore.yml")
-
-
-def _this_machine(paths: ProjectPaths, profiled: bool, *, as_root: bool) -> protocol.Engine:
-    """Return this machine as the engine; EngineError if it cannot compile, or if root has not said --as-root."""
-    found = this_machine(paths, as_root=as_root)
-    checks = doctor.examine_host(paths.results, profiled=profiled)
-    print_checks([check for check in checks if check.state is not doctor.CheckState.OK])
-    _fail_on_blocking(checks)
-    return found
-
-
-def _lacks_engine(checks: list[Check]) -> bool:
-    return any(check.subject == "engine" for check in doctor.blocking(checks))
-
-
-def _examined(paths: ProjectPaths, known: Catalog, profiled: bool, engine: EngineName | None) -> list[Check]:
-    """Return the checks of this machine, and print those that are not OK."""
-    base = next(iter(known.bases.values()))
-    checks = doctor.examine(paths.root, base, paths.results, profiled=profiled, engine=engine)
-    print_checks([check for check in checks if check.state is not doctor.CheckState.OK])
-    return checks
-
-
-def _fail_on_blocking(checks: list[Check], way: str = "") -> None:
-    """Raise EngineError for a check that prevents measuring; `way` says how the playbook fixes it."""
-    for check in doctor.blocking(checks):
-        raise EngineError(key=check.subject, found=check.found, todo=f"{check.fix}{way if check.by_playbook else ''}")
-
-
-def _user_agrees(wrong: list[Check], agreed: bool) -> bool:
-    """Return whether the user agrees: by --yes, or asked at a terminal."""
-    if agreed:
-        return True
-    if not sys.stdin.isatty():
-        return False
-    what = ", ".join(check.subject for check in wrong)
-    console.print(Text(f"{PLAYBOOK} would fix: {what}. It installs packages, starts the engine and tunes the machine."))
-    return typer.confirm("Run it on this machine?", default=False)
-
-
-def _restart_in_new_group() -> None:
-    """Start this process again if it lacks the engine's group: a process keeps the groups that it started with."""
-    try:
-        connect()
-    except EngineError as error:
-        if "permission denied" in error.found and "INTERLOCK_IN_GROUP" not in os.environ:
-            _restart()
-
-
-def _restart() -> NoReturn:
-    os.environ["INTERLOCK_IN_GROUP"] = "1"
-    sys.stdout.flush()
-    os.execvp("sg", ["sg", GROUP, "-c", shlex.join(sys.orig_argv)])  # noqa: S606

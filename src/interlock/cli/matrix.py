@@ -17,7 +17,6 @@ from interlock.catalog.project import CORE, EVERYTHING, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, lead_to, write_generated
-from interlock.cli.machine import ready_machine
 from interlock.cli.options import (
     MatrixOptions,
     Results,
@@ -28,6 +27,7 @@ from interlock.cli.options import (
     split_names,
     takes_matrix_options,
 )
+from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows
 from interlock.cli.report import write_report
 from interlock.engine.machine import facts

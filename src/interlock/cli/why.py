@@ -14,7 +14,6 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, lead_to
-from interlock.cli.machine import ready_machine
 from interlock.cli.options import (
     AsRoot,
     Engine,
@@ -27,6 +26,7 @@ from interlock.cli.options import (
     profile_name,
     quiet,
 )
+from interlock.cli.preparing import ready_machine
 from interlock.engine.host import profiler
 from interlock.errors import UsageError, nearest
 from interlock.measure.experiment import Assignment, explain

@@ -25,7 +25,7 @@ from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, Installer
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Needs, OnStep
-from interlock.engine.run import cells, leftovers, proofs, trials
+from interlock.engine.run import cells, first_container, leftovers, proofs, trials
 from interlock.engine.run.rights import without_rights
 from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
@@ -175,6 +175,10 @@ class DockerEngine:
         """Remove what an owner has; EngineError names what stays, or says that the engine does not answer."""
         with connection.engine_errors("what was started cannot be removed (`interlock clean` does it later)"):
             leftovers.clean_up(self.client, owner)
+
+    def try_container(self) -> str:
+        """Return why no container can be started, in the engine's words; empty if one can."""
+        return first_container.why_no_container(self.client)
 
     def require_answer(self) -> None:
         """Raise EngineError if the engine is gone."""

@@ -174,9 +174,9 @@ def first_failure(output: str) -> str:
     return found.group(1)
 
 
-def play_here(root: Path, playbook: str) -> None:
+def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> None:
     """Run a playbook on this machine; FleetError if it fails. At a terminal Ansible asks for sudo's password."""
-    command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local"]
+    command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(variables)]
     command.append(str(root / PLAYBOOKS / playbook))
     if _needs_password() and sys.stdin.isatty():
         command.append("--ask-become-pass")

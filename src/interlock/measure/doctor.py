@@ -12,7 +12,7 @@ from typing import Any
 from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
-from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.docker import DockerEngine
 from interlock.engine.host import profiler, toolchain
 from interlock.errors import InterlockError, TracerError, UnsupportedHereError
 from interlock.measure import lock
@@ -49,20 +49,13 @@ class Check:
     by_playbook: bool = False  # whether playbooks/host.yml fixes it
 
 
-def examine(
-    root: Path, base: Base, results: Path, *, profiled: bool = True, engine: EngineName | None = None
-) -> list[Check]:
-    """Return all checks; without those of the engine if it does not answer, and of the probe if `profiled` is false."""
-    checks = list(_machine(results))
-    try:
-        containers = connect(engine)
-    except InterlockError as error:
-        return [Check("engine", CheckState.PROBLEM, error.found, error.todo, by_playbook=True), *checks]
+def examine(containers: DockerEngine, root: Path, base: Base, results: Path, *, profiled: bool = True) -> list[Check]:
+    """Return all checks of a machine whose container engine answers; none of the probe if `profiled` is false."""
     probes = _probes(containers, root, base) if profiled else ()
     found = containers.facts()
     return [
         *_engine(found),
-        *checks,
+        *examine_machine(results),
         _base(containers, base),
         *probes,
         *_engine_disk(found, is_elsewhere=containers.is_elsewhere),
@@ -71,7 +64,7 @@ def examine(
 
 def examine_host(results: Path, *, profiled: bool = True) -> list[Check]:
     """Return all checks of a machine that measures without containers."""
-    return [*_host_engine(), *_machine(results), *(_host_probe() if profiled else ())]
+    return [*_host_engine(), *examine_machine(results), *(_host_probe() if profiled else ())]
 
 
 def _host_engine() -> Iterator[Check]:
@@ -117,7 +110,8 @@ def blocking(checks: list[Check]) -> list[Check]:
     return [check for check in checks if check.state is CheckState.PROBLEM]
 
 
-def _machine(results: Path) -> Iterator[Check]:
+def examine_machine(results: Path) -> Iterator[Check]:
+    """Yield the checks of what measures, whatever the engine."""
     facts = machine.facts()
     cores = facts["cores"]
     yield Check(

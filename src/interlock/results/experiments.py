@@ -458,7 +458,11 @@ Values = Mapping[CellKey, Mapping[str, BenchmarkValues]]
 Profiles = Mapping[CellKey, Mapping[str, BenchmarkProfile]]
 
 
-PRODUCTS = {EngineName.DOCKER: "Docker API", EngineName.PODMAN: "Podman"}
+PRODUCTS = {
+    EngineName.DOCKER: "Docker API",
+    EngineName.PODMAN: "Podman",
+    EngineName.HOST: "this machine itself, without containers",
+}
 
 
 def host_line(host: Mapping[str, Any]) -> str:
@@ -474,7 +478,7 @@ def engine_line(engine: Mapping[str, Any], built: str) -> str:
     """
     name = EngineName(engine.get("name", EngineName.DOCKER))
     if name is EngineName.HOST:
-        return "host: this machine itself, without containers"
+        return f"host: {PRODUCTS[name]}"
     return f"{PRODUCTS[name]} {engine['version']}, storage driver {engine['storage_driver']}, {built}"
 
 

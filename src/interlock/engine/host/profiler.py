@@ -24,6 +24,10 @@ READY_S, END_S, GONE_S = 30, 60, 5
 JOIN = ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
 
 
+# Its bit (linux/capability.h): root of a container may lack it.
+CAP_SYS_ADMIN = 21
+
+
 def require_bpf() -> None:
     """Raise UnsupportedHereError with what this machine lacks to count by BPF, as far as that is known beforehand."""
     lacking = toolchain.missing(toolchain.PROFILER)
@@ -39,6 +43,16 @@ def require_bpf() -> None:
             found=f"no cgroup v2 is mounted at {' or '.join(map(str, HIERARCHIES))}",
             todo=f"mkdir -p {HIERARCHIES[1]} && mount -t cgroup2 none {HIERARCHIES[1]}.",
         )
+
+
+def could_trace() -> bool:
+    """Return whether BPF programs could be loaded here if their compiler were installed."""
+    rights = next(
+        int(line.split()[1], 16)
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        if line.startswith("CapEff:")
+    )
+    return bool(rights >> CAP_SYS_ADMIN & 1) and _own_cgroup() is not None
 
 
 def _hierarchy() -> Path | None:

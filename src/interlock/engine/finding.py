@@ -1,0 +1,121 @@
+"""Which engine a command has here, and why no other: found out before anything is installed or changed.
+
+What comes in is the engine that was named, if one was; what goes out is the container engine that answers and starts
+containers, or why there is none and whether one could be had.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.engine.client import no_space, podman_is_installed
+from interlock.engine.docker import DockerEngine, connect
+from interlock.errors import EngineError, NoEngineError
+from interlock.results.engines import EngineName
+
+PROC = Path("/proc")
+# What a container engine's daemon cannot do without, by its bit (linux/capability.h).
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21}
+EVERY_ID = "4294967295"
+SYSTEMD = Path("/run/systemd/system")
+ASK_S = 10
+
+
+@dataclass(frozen=True)
+class Found:
+    """The container engine that answers, or what is in the way of one."""
+
+    containers: DockerEngine | None
+    refusal: NoEngineError | None = None  # why none answers
+    no_start: str = ""  # why none can run here, whoever installs it
+    no_packages: str = ""  # why this user cannot install packages
+
+    def could_install(self, named: EngineName | None = None) -> bool:
+        """Return whether the named engine, or Docker, can be installed and would run.
+
+        Without a name the user's choice, by DOCKER_HOST or by installing Podman, is not replaced by Docker.
+        """
+        chosen = "DOCKER_HOST" in os.environ or (named is None and podman_is_installed())
+        return not (self.containers or self.no_start or self.no_packages or chosen)
+
+    @property
+    def why_none(self) -> str:
+        """Return why there is no container engine, in the words of a line; empty if there is one."""
+        if self.refusal is None:
+            return ""
+        where = self.refusal.file or self.refusal.key
+        said = f"{where}: {self.refusal.found}" if where else self.refusal.found
+        if not self.no_start:
+            return said
+        chosen = "DOCKER_HOST" in os.environ or podman_is_installed()
+        return f"no container engine can run here ({self.no_start}{f'; {said}' if chosen else ''})"
+
+
+def find_containers(named: EngineName | None = None) -> Found:
+    """Return the container engine that answers and starts a container, or what is in the way of one."""
+    try:
+        containers = connect(named)
+        require_containers(containers)
+        return Found(containers)
+    except NoEngineError as error:
+        return Found(None, error, why_no_start(), why_no_packages())
+
+
+def require_containers(engine: DockerEngine) -> None:
+    """Raise NoEngineError if an engine of this machine answers but cannot start a container.
+
+    One on another machine is believed: nothing that is here need run there.
+    """
+    if engine.is_elsewhere:
+        return
+    refused = engine.try_container()
+    if no_space(refused):
+        raise EngineError(
+            file=engine.address.host, found=f"no space for a container: {refused}", todo="Free space there."
+        )
+    if refused:
+        found = f"the engine that answers there starts no container ({refused})"
+        raise NoEngineError(file=engine.address.host, found=found, todo="Read its log, and mend that.")
+
+
+def why_no_start() -> str:
+    """Return why a container engine of this machine cannot run, whoever installs it; empty if nothing speaks for it."""
+    status = (PROC / "self/status").read_text(encoding="utf-8")
+    bounds = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapBnd:")), 0)
+    lacking = [name for name, bit in CAPABILITIES.items() if not bounds >> bit & 1]
+    if not _has_writable_cgroups((PROC / "self/mountinfo").read_text(encoding="utf-8")):
+        return "read-only cgroups"
+    if lacking:
+        return f"no {' and no '.join(lacking)}"
+    if (PROC / "self/uid_map").read_text(encoding="utf-8").split()[2:3] != [EVERY_ID]:
+        return "a user namespace"
+    if not SYSTEMD.is_dir() and shutil.which("service", path="/usr/sbin:/sbin") is None:
+        return "no service manager"
+    return ""
+
+
+def _has_writable_cgroups(mounts: str) -> bool:
+    """Return whether one of these mounts, as in /proc/self/mountinfo, is of control groups and may be written to."""
+    words = (line.split() for line in mounts.splitlines())
+    return any(
+        one[one.index("-") + 1] in {"cgroup", "cgroup2"} and "rw" in one[5].split(",") for one in words if "-" in one
+    )
+
+
+def why_no_packages() -> str:
+    """Return why this user cannot install packages; empty if they can, at a terminal by a password."""
+    if shutil.which("apt-get") is None and shutil.which("dnf") is None:
+        return "neither apt-get nor dnf is here"
+    if os.geteuid() == 0:
+        return ""
+    if shutil.which("sudo") is None:
+        return "this user is not root, and there is no sudo"
+    asked = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False, timeout=ASK_S)
+    if asked.returncode == 0 or sys.stdin.isatty():
+        return ""
+    return "sudo asks this user for a password, and there is no terminal to give it at"

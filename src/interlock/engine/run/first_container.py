@@ -1,0 +1,52 @@
+"""Whether an engine that answers can start a container at all: a Podman without rights answers and cannot."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from docker import DockerClient
+from docker.errors import DockerException
+
+from interlock.engine.client import NETWORK, engine_words
+from interlock.engine.ownership import labels_of
+from interlock.engine.run import leftovers
+from interlock.engine.run.rights import without_rights
+
+PROGRAM = "/usr/bin/true"
+
+
+def why_no_container(client: DockerClient) -> str:
+    """Return why the engine cannot start a container, in its own words; empty if it can. It takes about a second.
+
+    The container has this machine's `true` and nothing else, because an engine may have no image yet.
+    """
+    # An owner of its own, so that what is left of an interrupted try is found and removed.
+    labels = labels_of(f"first-container-{uuid.uuid4().hex[:12]}")
+    owner = next(iter(labels.values()))
+    try:
+        changes = [f'LABEL "{name}"="{value}"' for name, value in labels.items()]
+        client.api.import_image_from_data(_packed(PROGRAM), changes=changes)
+        (image,) = client.images.list(filters={"label": f"{next(iter(labels))}={owner}", "dangling": True})
+        client.containers.run(image.id, [PROGRAM], network_mode="none", labels=labels, **without_rights())
+    except (DockerException, *NETWORK) as error:
+        return engine_words(error)
+    finally:
+        with suppress(DockerException, *NETWORK):
+            leftovers.clean_up(client, owner)
+    return ""
+
+
+def _packed(program: str) -> bytes:
+    """Return a tar of a program of this machine with its loader and libraries."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    paths = [program, *(word for word in listed.split() if word.startswith("/"))]
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", dereference=True) as tar:
+        for path in paths:
+            tar.add(Path(path).resolve(), path)
+    return stream.getvalue()

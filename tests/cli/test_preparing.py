@@ -1,0 +1,245 @@
+"""What `matrix` does to a machine before it builds: found out and said first, and only what the user agrees to."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import typer
+
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
+from interlock.cli import images, preparing
+from interlock.cli.options import PlainConsole
+from interlock.engine import finding, system_packages
+from interlock.engine.client import Address
+from interlock.engine.docker import DockerEngine
+from interlock.engine.finding import Found
+from interlock.engine.host import profiler
+from interlock.engine.host.engine import HostEngine
+from interlock.engine.system_packages import Installation
+from interlock.errors import EngineError, FleetError, NoEngineError
+from interlock.fleet import ansible
+from interlock.measure import doctor
+from interlock.measure.doctor import Check, CheckState
+from interlock.results.experiments import EngineName
+from tests.builders import ROOT
+
+TUNING = Check("tuning", CheckState.WARNING, "governor powersave", "sudo tune", by_playbook=True)
+BASE = Check("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", by_playbook=True)
+DISK = Check("disk for results", CheckState.PROBLEM, "full", "Free some.")
+SILENT = NoEngineError(file="unix:///x.sock", found="no container engine answers", todo="Start one.")
+DENIED = NoEngineError(file="unix:///x.sock", found="permission denied", todo="Log in again.")
+FAILS = "fails"
+
+
+class Containers:
+    """An engine in the place of one that answers."""
+
+    name, address = EngineName.DOCKER, Address("unix:///x.sock")
+
+
+ANSWERS = Found(cast(DockerEngine, Containers()))
+
+
+@dataclass
+class Machine:
+    """A machine that is played: what is found on it, what is run on it, and what is said."""
+
+    found: list[Found]  # each time that it is asked for an engine, the last one from then on
+    checks: list[Check] = field(default_factory=list)  # of an engine that answers, until the playbook was run
+    lacks: tuple[str, ...] = ()  # packages
+    ends: str = ""  # how the playbook does
+    played: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    said: io.StringIO = field(default_factory=io.StringIO)
+    said_before_play: str = ""
+
+    def find(self, _named: EngineName | None = None) -> Found:
+        return self.found.pop(0) if len(self.found) > 1 else self.found[0]
+
+    def play(self, _root: Path, playbook: str, variables: Mapping[str, Any]) -> None:
+        self.said_before_play = self.said_before_play or self.said.getvalue()
+        self.played.append((playbook, variables))
+        if self.ends == FAILS and playbook == "host.yml":
+            raise FleetError(found="ansible-playbook ended with exit code 2", todo="Fix that.")
+
+    def examine(self, *_args: object, **_options: object) -> list[Check]:
+        return [one for one in self.checks if not (self.played and one.by_playbook)]
+
+    def installed(self) -> set[str]:
+        return {"bash", *(["containerd"] if self.played else [])}
+
+    def installation(self, names: Sequence[str], **_options: object) -> Installation:
+        return Installation(tuple(one for one in names if one in self.lacks))
+
+    @property
+    def playbooks(self) -> list[tuple[str, str]]:
+        return [(name, variables.get("interlock_engine", "")) for name, variables in self.played]
+
+
+def ready(
+    monkeypatch: pytest.MonkeyPatch,
+    here: Machine,
+    *,
+    agreed: bool = True,
+    engine: EngineName | None = None,
+    no_packages: str = "",
+    host: Sequence[Check] = (),
+) -> Any:
+    """What the block was given."""
+    console = PlainConsole(file=here.said, width=400)
+    for module in (preparing, images):
+        monkeypatch.setattr(module, "console", console)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(finding, "find_containers", here.find)
+    monkeypatch.setattr(finding, "podman_is_installed", lambda: False)
+    monkeypatch.setattr(finding, "why_no_packages", lambda: no_packages)
+    monkeypatch.setattr(profiler, "could_trace", lambda: False)
+    monkeypatch.setattr(system_packages, "installed", here.installed)
+    monkeypatch.setattr(system_packages, "installation", here.installation)
+    monkeypatch.setattr(system_packages, "known", list)
+    monkeypatch.setattr(doctor, "examine", here.examine)
+    monkeypatch.setattr(doctor, "examine_machine", lambda _results: [one for one in here.checks if one is TUNING])
+    monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(host))
+    monkeypatch.setattr(ansible, "play_here", here.play)
+    places, known = ProjectPaths(ROOT, Path("cache")), catalogs.load(ROOT)
+    with preparing.ready_machine(places, known, True, agreed=agreed, engine=engine, as_root=True) as found:
+        return found
+
+
+def test_on_a_ready_machine_nothing_is_run_whatever_was_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([ANSWERS])
+    assert ready(monkeypatch, here) is ANSWERS.containers
+    assert here.playbooks == []
+
+
+def test_docker_is_installed_where_it_can_run_after_it_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([Found(None, SILENT), ANSWERS], lacks=("docker.io", "mmdebstrap", "gcc"))
+    assert ready(monkeypatch, here) is ANSWERS.containers
+    assert here.playbooks == [("host.yml", "docker")]
+    assert "docker.io" in here.said_before_play
+    assert "boot" in here.said_before_play
+    assert "gcc" not in here.said_before_play  # nothing is compiled outside of containers
+
+
+def test_where_no_engine_can_run_none_is_installed_and_the_machine_gets_what_it_compiles_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Machine([Found(None, SILENT, no_start="read-only cgroups")], lacks=("docker.io", "gcc"))
+    assert isinstance(ready(monkeypatch, here), HostEngine)
+    assert here.playbooks == [("host.yml", "host")]
+    assert "read-only cgroups" in here.said_before_play
+    assert "gcc" in here.said_before_play
+    assert "docker.io" not in here.said.getvalue()
+
+
+@pytest.mark.parametrize("engine", [None, EngineName.HOST])
+def test_who_may_not_install_measures_with_what_is_here(
+    engine: EngineName | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Machine([Found(None, SILENT, no_packages="no sudo")], lacks=("gcc",))
+    assert isinstance(ready(monkeypatch, here, engine=engine, no_packages="no sudo"), HostEngine)
+    assert here.playbooks == []
+
+
+def test_this_machine_is_prepared_where_it_is_named_as_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([ANSWERS], lacks=("gcc",))
+    assert isinstance(ready(monkeypatch, here, engine=EngineName.HOST), HostEngine)
+    assert here.playbooks == [("host.yml", "host")]
+
+
+def test_without_agreement_nothing_is_run_and_the_machine_itself_is_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Machine([Found(None, SILENT)], lacks=("docker.io", "gcc"))
+    assert isinstance(ready(monkeypatch, here, agreed=False), HostEngine)
+    assert here.playbooks == []
+    assert all(part in here.said.getvalue() for part in ("unix:///x.sock", "--yes"))
+
+
+def test_an_engine_that_was_named_is_not_replaced_and_the_error_says_how_to_agree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Machine([Found(None, SILENT)])
+    with pytest.raises(EngineError, match=r"`interlock matrix --yes`.*playbooks/host\.yml"):
+        ready(monkeypatch, here, agreed=False, engine=EngineName.DOCKER)
+    assert here.playbooks == []
+
+
+def test_after_a_playbook_that_failed_its_changes_are_named_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Machine([Found(None, SILENT)], lacks=("docker.io",), ends=FAILS)
+    assert isinstance(ready(monkeypatch, here), HostEngine)
+    assert here.playbooks[0] == ("host.yml", "docker")
+    assert "purge containerd" in here.said.getvalue()
+    assert "bash" not in here.said.getvalue()
+
+
+def test_a_user_who_is_new_in_the_engines_group_begins_again_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def restart() -> None:
+        raise SystemExit(99)
+
+    monkeypatch.setattr(preparing, "_restart", restart)
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.delenv("INTERLOCK_IN_GROUP", raising=False)
+    with pytest.raises(SystemExit, match="99"):
+        ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)], lacks=("docker.io",)))
+    monkeypatch.setenv("INTERLOCK_IN_GROUP", "1")
+    assert isinstance(ready(monkeypatch, Machine([Found(None, SILENT), Found(None, DENIED)])), HostEngine)
+
+
+def test_what_an_engine_lacks_is_brought_and_the_tuning_is_taken_back_after_measuring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = Machine([ANSWERS], checks=[BASE, TUNING], lacks=("mmdebstrap",))
+    assert ready(monkeypatch, here) is ANSWERS.containers
+    assert [name for name, _ in here.playbooks] == ["host.yml", "restore.yml"]
+    assert here.played[0][1]["interlock_tunes"] is True
+
+
+def test_a_warning_that_nobody_agreed_to_mend_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([ANSWERS], checks=[TUNING])
+    assert ready(monkeypatch, here, agreed=False) is ANSWERS.containers
+    assert here.playbooks == []
+
+
+@pytest.mark.parametrize(("answer", "count"), [(True, 2), (False, 0)])
+def test_at_a_terminal_the_user_is_shown_the_plan_and_asked(
+    monkeypatch: pytest.MonkeyPatch, answer: bool, count: int
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(typer, "confirm", lambda _question, default: answer)
+    here = Machine([ANSWERS], checks=[TUNING])
+    assert ready(monkeypatch, here, agreed=False)
+    assert len(here.playbooks) == count
+    assert "tunes" in here.said.getvalue()
+
+
+def test_what_the_playbook_does_not_mend_still_stands_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Machine([ANSWERS], checks=[BASE, TUNING, DISK])
+    with pytest.raises(EngineError, match=r"full\. Free some\.$"):
+        ready(monkeypatch, here)
+    assert [name for name, _ in here.playbooks] == ["host.yml", "restore.yml"]
+
+
+def test_a_machine_that_can_measure_nothing_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Check("interpreters", CheckState.PROBLEM, "no gcc, no python3", "apt-get install gcc")
+    with pytest.raises(EngineError, match="no gcc"):
+        ready(monkeypatch, Machine([ANSWERS]), engine=EngineName.HOST, agreed=False, host=[nothing])
+
+
+def test_a_playbook_that_fails_says_so(tmp_path: Path) -> None:
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks/ansible.cfg").write_text("[defaults]\n")
+    (tmp_path / "playbooks/host.yml").write_text(
+        "- hosts: all\n  gather_facts: false\n  tasks:\n    - ansible.builtin.fail: {msg: no}\n"
+    )
+    with pytest.raises(FleetError) as caught:
+        ansible.play_here(tmp_path, "host.yml", {})
+    assert caught.value.file == "playbooks/host.yml"
+    assert "2" in caught.value.found
