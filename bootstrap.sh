@@ -31,6 +31,17 @@ install_debian_packages() {
         || say "these could not be installed; what needs them is left out"
 }
 
+# Installed, a service starts whenever the machine does: of its package the program alone is brought, into this clone.
+unpack_debian_packages() {
+    for package in "$@"; do
+        ls .nox/programs/usr/*bin/"$package" > /dev/null 2>&1 && continue
+        mkdir -p .nox/programs/fetched
+        (cd .nox/programs/fetched && apt-get download -q "$package" && dpkg-deb -x "$package"_*.deb ..) \
+            || say "$package could not be fetched; what needs it is left out"
+        rm -r .nox/programs/fetched
+    done
+}
+
 # pip and uv make an environment where Python's own way is missing, as in Debian without python3-venv.
 make_environment() {
     asked="--require-hashes --only-binary :all: -r requirements/nox.txt"
@@ -58,8 +69,9 @@ if command -v dpkg-query > /dev/null; then
     case " $* " in *" tests "* | *" unit "* | *" proofs "* | *" torture "*)
         # Without its lists apt does not know which of its mirrors is Debian's, which mmdebstrap needs.
         ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || ! may_install || as_root apt-get update -q
-        install_debian_packages binutils ca-certificates curl debian-archive-keyring docker-registry gcc gnupg gpgv libc6-dev make \
-            mmdebstrap nginx-light openssh-client openssl patch perl pkg-config uidmap util-linux xz-utils
+        install_debian_packages binutils ca-certificates curl debian-archive-keyring gcc gnupg gpgv libc6-dev make \
+            mmdebstrap openssh-client openssl patch perl pkg-config uidmap util-linux xz-utils
+        unpack_debian_packages docker-registry nginx
         for browser in chromium-headless-shell chromium; do
             apt-cache show "$browser" > /dev/null 2>&1 || continue
             install_debian_packages "$browser" fonts-dejavu-core

@@ -27,6 +27,8 @@ BROUGHT = {
     "PYENV_ROOT": (".pyenv",),
     "RUSTUP_HOME": (".rustup",),
 }
+# Where bootstrap.sh unpacks programs whose packages would start services.
+PROGRAMS = Path(__file__).parents[1] / ".nox/programs"
 LOCKS, LOCKS_OF_ALL = "locks", lock.LOCKS
 
 
@@ -37,7 +39,8 @@ def move_out() -> Path:
     brought = _brought(Path.home())
     for name in (*SETTINGS, *FOLDERS):
         os.environ.pop(name, None)
-    os.environ |= brought | {"HOME": str(home)}
+    path = os.pathsep.join([os.environ["PATH"], *(str(PROGRAMS / folder) for folder in ("usr/bin", "usr/sbin"))])
+    os.environ |= brought | {"HOME": str(home), "PATH": path}
     return home
 
 

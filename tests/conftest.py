@@ -17,8 +17,7 @@ import pytest
 from hypothesis import settings
 
 from interlock.catalog import project as catalogs
-from interlock.engine.client import open_client
-from interlock.errors import EngineError
+from interlock.engine.finding import find_containers
 from interlock.measure import lock
 from tests import apart
 from tests.builders import ROOT
@@ -116,17 +115,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @lru_cache
 def no_engine() -> str:
     """Return why no container engine can be used; empty if one can."""
-    try:
-        open_client()[0].close()
-    except EngineError as error:
-        return str(error.found)
-    return ""
+    return find_containers().why_none
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what needs an engine where there is none: pytest says it in one line at the end."""
     if "client" in getattr(item, "fixturenames", ()) and no_engine():
-        pytest.skip(f"tests/integration needs a container engine: {no_engine()}")
+        pytest.skip(f"tests/integration has no container engine: {no_engine()}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -101,10 +101,12 @@ def test_fails_once(number):
 """
 
 
-def tried_in(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, workers: int = 0) -> SessionHere:
+def tried_in(
+    folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, workers: int = 0, *, browser: bool = True
+) -> SessionHere:
     (folder / "test_it.py").write_text(text)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(shutil, "which", lambda name: name)  # no browser is needed here
+    monkeypatch.setattr(shutil, "which", lambda name: name if browser else None)
     session = SessionHere()
     noxfile().run_pytest(session, f"-n{workers}")
     return session
@@ -115,6 +117,12 @@ def test_a_test_that_fails_once_is_tried_again_alone_and_named(tmp_path: Path, m
     names = ("test_it.py::test_fails_once[0]", "test_it.py::test_fails_once[1]")
     assert session.commands[1:] == [("pytest", *names)]
     assert names[0] in session.warnings[0]
+
+
+def test_where_no_browser_can_be_had_the_tests_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "playwright.py").write_text("raise SystemExit('Download failed')")
+    session = tried_in(tmp_path, "def test_passes(): pass", monkeypatch, browser=False)
+    assert [command[0] for command in session.commands] == ["playwright", "pytest"]
 
 
 def test_what_failed_in_an_earlier_run_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
