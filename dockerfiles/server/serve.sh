@@ -2,7 +2,7 @@
 # Makes the files of the download workloads and a certificate, then serves them. The manifest appears last and at once:
 # when it is there, the server answers and has everything that it lists.
 set -eu
-: "${FILES:=/srv/files}" "${CONFIGURATION:=/etc/nginx}" "${ADDRESS:=}"
+: "${FILES:=/srv/files}" "${CONFIGURATION:=/etc/nginx}" "${ADDRESS:=}" "${SERVER:=nginx}"
 LISTENING=':1F90 [0-9A-F]*:0000 0A ' # port 8080, as /proc/net/tcp writes it after the address
 
 # PID 1 ignores SIGTERM without a trap; nginx has its own from the exec on.
@@ -79,9 +79,9 @@ as_in_proc() {
     }
 }
 
-# Ends as nginx's child, because nginx takes over this process. The address is looked at as well: without containers,
+# Ends as the server's child, because the server takes over this process. The address is looked at as well: without containers,
 # somebody else may listen on the same port of another one.
-publish_when_nginx_listens() {
+publish_when_it_listens() {
     own="$(as_in_proc "${ADDRESS:-0.0.0.0}")$LISTENING"
     until grep -q "$own" /proc/net/tcp; do
         sleep 0.01
@@ -98,5 +98,6 @@ promptly write_manifest
 write_b2_files > "$CONFIGURATION/b2-files.conf"
 write_b2_listing > b2-listing.json
 make_certificate
-publish_when_nginx_listens &
+publish_when_it_listens &
+[ "$SERVER" = nginx ] || exec caddy run --adapter caddyfile --config "$CONFIGURATION/Caddyfile"
 exec nginx -c "$CONFIGURATION/nginx.conf" -g 'daemon off;'

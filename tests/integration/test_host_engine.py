@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.host.cells import MEMORY
+from interlock.engine.host import memory
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
 from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball, toy_variant
@@ -79,7 +79,7 @@ def test_what_needs_containers_is_unsupported_and_stops_nothing(measured: tuple[
 def test_nothing_of_a_run_stays_but_its_prefix_and_its_results(home: Path, measured: tuple[Path, Experiment]) -> None:
     assert measured[0].is_dir()
     assert not list((home / "cache/interlock/runs").iterdir())
-    assert not list(MEMORY.glob("interlock-*"))
+    assert not [path for place in memory.places() for path in place.glob("interlock-[0-9a-f]*")]
     assert [path.name[: len(VARIANT)] for path in (home / "cache/interlock/prefixes").iterdir()] == [VARIANT]
 
 

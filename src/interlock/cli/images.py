@@ -43,6 +43,7 @@ from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.build.sbom import read_contents
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.finding import Found
+from interlock.engine.host import account
 from interlock.engine.host.engine import HostEngine
 from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
@@ -313,14 +314,23 @@ def say_without_containers(found: Found, more: str = "") -> None:
 
 
 def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
-    """Return this machine as the engine; EngineError for root who has not said that he means it."""
-    if os.geteuid() == 0 and not as_root:
+    """Return this machine as the engine; EngineError for root who has not said that he means it.
+
+    In a container and on a CI runner root has not to say so: programs run as a user that is made for them.
+    """
+    if os.geteuid() != 0 or as_root:
+        return HostEngine(paths.root, paths.cache)
+    if not account.is_disposable():
         raise EngineError(
             key="--engine host",
             found="without a container, builds and workloads would run as root on this machine",
             todo="Run it as another user, start a container engine, or say that you mean it: --as-root.",
         )
-    return HostEngine(paths.root, paths.cache)
+    user, why_none = account.ensure_account()
+    said = f"no user can be made ({why_none}): builds and workloads run as root" if why_none else user.name
+    console.print(Text(f"user    {said}"), soft_wrap=True)
+    os.umask(0o022)  # what the user reads is made by root
+    return HostEngine(paths.root, account.cache_for(user, paths.cache), user)
 
 
 def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None:

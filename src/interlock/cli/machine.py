@@ -19,6 +19,7 @@ from interlock.cli.options import Engine, Json, console, open_project
 from interlock.engine import finding, protocol
 from interlock.engine.docker import connect
 from interlock.engine.finding import Found
+from interlock.engine.host.account import cache_for, find_account
 from interlock.engine.host.engine import HostEngine, end_processes
 from interlock.engine.ownership import Life, remove_dead
 from interlock.errors import EngineError, UsageError
@@ -138,7 +139,8 @@ def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> I
 
 def _engines(named: EngineName | None) -> list[protocol.Engine]:
     """Return this machine and, if one answers, the container engine."""
-    found: list[protocol.Engine] = [HostEngine(Path(), cache_folder())]
+    caches = dict.fromkeys([cache_folder(), cache_for(find_account(), cache_folder())])
+    found: list[protocol.Engine] = [HostEngine(Path(), cache) for cache in caches]
     if named is EngineName.HOST:
         return found
     try:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.catalog.variants import PRODUCTION
-from interlock.engine.host import cells, toolchain
+from interlock.engine.host import cells
 from interlock.engine.protocol import Ended
-from interlock.engine.run.cells import SERVER_PORT
 from interlock.errors import EngineError, UnsupportedHereError
-from tests.builders import ROOT
 
 PLACES = {"/interlock": "/home/me/tools", "/scratch": "/dev/shm/one"}
 WORDS = st.text(alphabet="/abcsrtinelok-.: ", max_size=30)
+
+
+def ground(folder: Path) -> cells.Ground:
+    return cells.Ground(folder / "tools", folder / "disk", folder)
 
 
 @pytest.fixture
@@ -35,7 +30,7 @@ def cell(tmp_path: Path) -> cells.HostSandbox:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "python").write_text('#!/bin/sh\necho an interpreter: "$@"\n', encoding="utf-8")
     (prefix / "bin" / "python").chmod(0o755)
-    return cells.open_sandbox(prefix, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
+    return cells.open_sandbox(prefix, PRODUCTION, ground(tmp_path))
 
 
 def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: cells.HostSandbox) -> None:
@@ -61,9 +56,7 @@ def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.Ho
 
 def test_a_condition_needs_a_container(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedHereError, match="--engine docker"):
-        cells.open_sandbox(
-            tmp_path, tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), tmp_path, tmp_path
-        )
+        cells.open_sandbox(tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), ground(tmp_path))
 
 
 @pytest.mark.parametrize("taken", ["disk", "memory"])
@@ -74,12 +67,12 @@ def test_a_cell_that_cannot_open_leaves_no_folder_and_says_which_one_could_not_b
     memory.mkdir()
     {"disk": disk.touch, "memory": memory.rmdir}[taken]()
     with pytest.raises(EngineError, match=str(tmp_path / taken)):
-        cells.open_sandbox(tmp_path, tmp_path, PRODUCTION, disk, memory)
+        cells.open_sandbox(tmp_path, PRODUCTION, cells.Ground(tmp_path, disk, memory))
     assert sorted(path.name for path in tmp_path.rglob("*")) == (["disk", "memory"] if taken == "disk" else [])
 
 
 def test_a_limit_that_this_machine_lacks_is_unsupported(tmp_path: Path) -> None:
-    limits = cells.open_sandbox(None, tmp_path / "tools", PRODUCTION, tmp_path / "disk", tmp_path)
+    limits = cells.open_sandbox(None, PRODUCTION, ground(tmp_path))
     assert limits.run(["sh", "-c", "exit 3"], 10).exit_code == 3
     with pytest.raises(UnsupportedHereError, match="nosuch"):
         limits.run(["sh", "-c", "nosuch-program"], 10)
@@ -209,69 +202,3 @@ def test_what_a_killed_run_left_is_known_by_the_folder_that_its_environment_name
     finally:
         of_another.kill()
         of_another.wait()
-
-
-CONFIGURATION = (ROOT / "dockerfiles/server/nginx.conf").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    folder = cells.make_memory(f"test-server-{os.getpid()}")
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_nothing_of_the_configuration_points_into_a_container(tmp_path: Path) -> None:
-    text = cells.server_configuration(CONFIGURATION, tmp_path, "127.1.2.3")
-    assert "/srv/files" not in text
-    assert "listen 127.1.2.3:8080;" in text
-    assert "listen 127.1.2.3:8443 ssl;" in text
-    assert f"root {tmp_path}/files;" in text
-    assert f"client_body_temp_path {tmp_path}/client_body;" in text
-
-
-def test_an_address_is_this_machines_own_and_not_the_usual_one() -> None:
-    first, second = cells.free_address(), cells.free_address()
-    assert first.startswith("127.")
-    assert first != second
-
-
-def test_without_nginx_the_packages_are_named(monkeypatch: pytest.MonkeyPatch, memory: Path) -> None:
-    monkeypatch.setattr(toolchain, "SERVER", (toolchain.Need("no-such-server", "no-package", "no-package"),))
-    with (
-        pytest.raises(UnsupportedHereError, match="no-such-server"),
-        cells.serving(ROOT, {}, memory),
-    ):
-        pass
-
-
-def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(tmp_path: Path, memory: Path) -> None:
-    late = tmp_path / "nginx"
-    late.write_text('#!/bin/sh\nsleep 1\nexec /usr/sbin/nginx "$@"\n', encoding="utf-8")
-    late.chmod(0o755)
-    sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1", "PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"}
-    with socket.socket() as another:
-        another.bind((cells.free_address(), SERVER_PORT))
-        another.listen()
-        with cells.serving(ROOT, sizes, memory) as url:
-            assert summed(url)
-
-
-def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(memory: Path) -> None:
-    if toolchain.missing(toolchain.SERVER):
-        pytest.fail("nginx is needed: bootstrap.sh installs it for the tests")
-    sizes = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1"}
-    with cells.serving(ROOT, sizes, memory) as one, cells.serving(ROOT, sizes, memory) as other:
-        assert one != other
-        assert summed(one) != summed(other)
-    with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{one}/manifest", timeout=30)  # noqa: S310  our own
-
-
-def summed(url: str) -> str:
-    """Of the single file, which is as the manifest says."""
-    lines = urllib.request.urlopen(f"{url}/manifest", timeout=30).read().decode().splitlines()  # noqa: S310  our own
-    promised = {path: sha1 for sha1, _, path in (line.split(None, 2) for line in lines)}
-    data = urllib.request.urlopen(f"{url}/single.bin", timeout=30).read()  # noqa: S310  our own
-    assert hashlib.sha1(data).hexdigest() == promised["single.bin"]  # noqa: S324  the manifest's sum
-    return str(promised["single.bin"])

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import PRODUCTION
 from interlock.cli import main
-from interlock.engine.host import engine, toolchain
-from interlock.engine.host.cells import make_memory, memory_of
+from interlock.engine.host import engine, memory, toolchain
+from interlock.engine.host.account import MYSELF
 from interlock.engine.host.engine import HostEngine, HostWorkspace, runs
 from interlock.engine.host.prefixes import EXPERIMENT
 from interlock.engine.ownership import Life
@@ -32,7 +32,7 @@ OWNER = f"2026-11-21-a-abc123.a-host-with-a-long-name.a-workload-{os.getpid()}"
 def workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HostWorkspace:
     made = tmp_path / "made"
     made.mkdir()
-    monkeypatch.setattr(toolchain, "ensure_instruments", lambda _root, _cache: made)
+    monkeypatch.setattr(toolchain, "ensure_instruments", lambda *_: made)
     return HostEngine(ROOT, tmp_path / "cache").set_up(OWNER, Needs(ROOT, [], {"one.py": b"pass"}))
 
 
@@ -42,7 +42,7 @@ def test_the_cells_of_an_experiment_are_in_a_folder_of_its_own_in_memory_and_are
     engine = HostEngine(ROOT, tmp_path / "cache")
     with workspace.network(None, load=False) as network:
         sandbox = network.open_sandbox(str(tmp_path))
-    assert sandbox.folder.parent == workspace.memory == memory_of(OWNER)
+    assert sandbox.folder.parent == workspace.memory == memory.choose(MYSELF) / memory.name_of(OWNER)
     # Half of what a socket's path has room for is the program's.
     assert len(sandbox.places["/scratch"]) < 107 / 2
     assert engine.owners() == {OWNER: Life.LIVING}
@@ -200,7 +200,7 @@ def test_without_a_container_engine_what_a_killed_experiment_left_on_the_machine
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     runs = tmp_path / "interlock" / "runs"
     mine, others = f"fleet-{os.getpid()}.ash.locks-1", f"fleet-{os.getpid()}.birch.locks-1"
-    memories = [make_memory(owner) for owner in (mine, others)]
+    memories = [memory.make(owner, MYSELF) for owner in (mine, others)]
     for owner in (mine, others):
         (runs / owner / "tools").mkdir(parents=True)
     try:

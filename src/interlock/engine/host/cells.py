@@ -6,14 +6,11 @@ a command line and every entry of an environment that names one is translated.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import select
 import shutil
-import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -26,26 +23,19 @@ import psutil
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
-from interlock.engine.host import profiler, toolchain
+from interlock.engine.host import profiler
+from interlock.engine.host.account import MYSELF, Account, reading_it
 from interlock.engine.host.prefixes import LOCALE, environment_of, symbols_of
 from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, StackOptions
-from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
-from interlock.errors import EngineError, FloodError, UnsupportedHereError, WorkloadError, last_line
+from interlock.errors import EngineError, FloodError, UnsupportedHereError
 from interlock.results.profiles import Method
 
 # Of a launcher whose program is not there, as of a shell.
 NOT_FOUND = 127
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
-# A tmpfs on every Linux, as a cell's /scratch is.
-MEMORY = Path("/dev/shm")  # noqa: S108  a folder of our own is made in it
 # In the environment of all that a cell starts: a process can leave its group and its session, but not this.
 PROCESS_OWNER = "INTERLOCK_PROCESS"
 GONE_S = 5
-TLS_PORT = 8443
-# Where nginx would write as root.
-TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-SERVER_STOP_S = 5
-ADDRESS_TRIES = 20
 RECEIVE_BYTES = 1 << 16
 
 
@@ -56,6 +46,7 @@ class HostSandbox:
     prefix: Path | None  # of the interpreter; none for limits, which are commands of this machine
     folder: Path
     places: Mapping[str, str]
+    account: Account = MYSELF
     watched: list[Path] = field(default_factory=list)  # the cgroups that are counted now
 
     @property
@@ -68,7 +59,7 @@ class HostSandbox:
         As with a container, the sandbox is gone with a process that had to be killed. UnsupportedHereError names a
         limit's command that this machine lacks.
         """
-        words = [translated(word, self.places) for word in argv]
+        words = self.account.command([translated(word, self.places) for word in argv])
         for cgroup in self.watched:
             words = [*profiler.JOIN, str(cgroup), *words]
         ended = run_process(words, deadline_s, self._environment(environment), self.folder)
@@ -87,9 +78,8 @@ class HostSandbox:
         return own | home | {name: translated_list(value, self.places) for name, value in more.items()}
 
     def start_agent(self, launcher: str) -> Agent:
-        channel = ProcessChannel(
-            [translated(launcher, self.places), "--agent"], self._environment(NOTHING), self.folder
-        )
+        words = self.account.command([translated(launcher, self.places), "--agent"])
+        channel = ProcessChannel(words, self._environment(NOTHING), self.folder)
         return Agent(
             channel,
             lambda word: translated(word, self.places),
@@ -142,24 +132,17 @@ def unsupported(why: str) -> UnsupportedHereError:
     return UnsupportedHereError(key="engine host", found=why, todo="Choose --engine docker or podman.")
 
 
-def memory_of(owner: str) -> Path:
-    """Return the folder in memory of an experiment's cells and server, by which their processes are found again.
+@dataclass(frozen=True)
+class Ground:
+    """Where an experiment's cells are: the instruments, a folder on a disk and one in memory; and whose they are."""
 
-    Its name is short whatever the experiment is called, because a socket's whole path may have 107 bytes.
-    """
-    below = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
-    return below / f"interlock-{hashlib.sha256(owner.encode()).hexdigest()[:12]}"
-
-
-def make_memory(owner: str) -> Path:
-    """Make that folder; FileExistsError if it is there."""
-    folder = memory_of(owner)
-    folder.mkdir()
-    folder.chmod(0o711)  # started by root, a server reads its files as somebody else
-    return folder
+    tools: Path
+    disk: Path
+    memory: Path
+    account: Account = MYSELF
 
 
-def open_sandbox(prefix: Path | None, tools: Path, surroundings: Surroundings, disk: Path, memory: Path) -> HostSandbox:
+def open_sandbox(prefix: Path | None, surroundings: Surroundings, ground: Ground) -> HostSandbox:
     """Open a sandbox; UnsupportedHereError for surroundings that only a container has.
 
     EngineError if its folders cannot be made, and then none of them is left.
@@ -167,19 +150,21 @@ def open_sandbox(prefix: Path | None, tools: Path, surroundings: Surroundings, d
     if surroundings != PRODUCTION:
         raise unsupported("a condition needs a container engine")
     name = f"cell-{secrets.token_hex(4)}"
-    folder, on_disk = memory / name, disk / name
+    folder, on_disk = ground.memory / name, ground.disk / name
     try:
         folder.mkdir(mode=0o700)
         (folder / "scratch").mkdir()
         on_disk.mkdir(parents=True)
+        ground.account.give(folder, folder / "scratch", on_disk)
     except OSError as error:
         for made in (folder, on_disk):
             shutil.rmtree(made, ignore_errors=True)
         raise EngineError(
             found=f"the folder of a cell cannot be created: {error}",
-            todo=f"Free space there, or give this user write permission: `df -h {memory} {disk}`.",
+            todo=f"Free space there, or give this user write permission: `df -h {ground.memory} {ground.disk}`.",
         ) from None
-    return HostSandbox(prefix, folder, {MOUNT: str(tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)})
+    places = {MOUNT: str(ground.tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
+    return HostSandbox(prefix, folder, places, ground.account)
 
 
 def translated(word: str, places: Mapping[str, str]) -> str:
@@ -320,111 +305,12 @@ def _processes(belongs: Callable[[psutil.Process], bool]) -> Iterator[psutil.Pro
     for process in psutil.process_iter():
         # Others' processes cannot be read, and any may end meanwhile.
         with suppress(psutil.Error):
-            if belongs(process):
+            with reading_it(process):
+                found = belongs(process)
+            if found:
                 yield process
 
 
 def _as_engines_say(code: int) -> int:
     """Return the exit code as engines and shells report it: 128 and the signal's number for a signal."""
     return code if code >= 0 else 128 - code
-
-
-@contextmanager
-def serving(root: Path, environment: Mapping[str, str], memory: Path) -> Iterator[str]:
-    """Start the server in a folder of `memory`, yield its URL, and stop it after the block.
-
-    UnsupportedHereError if this machine has no nginx.
-    """
-    lacking = toolchain.missing(toolchain.SERVER)
-    if lacking:
-        found = f"this machine has no {' and no '.join(need.what for need in lacking)}"
-        raise UnsupportedHereError(key="server", found=found, todo=f"{toolchain.install_command(lacking)}.")
-    folder = Path(tempfile.mkdtemp(prefix="server-", dir=memory))
-    server = None
-    try:
-        address = free_address()
-        _configure_server(root / "dockerfiles" / "server", folder, address)
-        server = _start_server(root, folder, address, environment)
-        yield f"http://{address}:{SERVER_PORT}"
-    finally:
-        if server is not None:
-            server.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                server.wait(timeout=SERVER_STOP_S)
-            server.kill()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _configure_server(source: Path, folder: Path, address: str) -> None:
-    folder.chmod(0o755)  # started by root, nginx reads files as somebody else
-    (folder / "files").mkdir()
-    text = server_configuration((source / "nginx.conf").read_text(encoding="utf-8"), folder, address)
-    (folder / "nginx.conf").write_text(text, encoding="utf-8")
-    shutil.copy(source / "b2.conf", folder / "b2.conf")
-
-
-def server_configuration(text: str, folder: Path, address: str) -> str:
-    """Return the configuration of the server's image for another folder and one address."""
-    own = "".join(f"    {name}_temp_path {folder}/{name};\n" for name in TEMPORARY)
-    text = text.replace(f"listen {SERVER_PORT};", f"listen {address}:{SERVER_PORT};")
-    text = text.replace(f"listen {TLS_PORT} ssl;", f"listen {address}:{TLS_PORT} ssl;")
-    return f"pid {folder}/nginx.pid;\n" + text.replace("http {\n", f"http {{\n{own}", 1).replace(
-        SERVER_FILES, str(folder / "files")
-    )
-
-
-def free_address() -> str:
-    """Return an address of this machine on which the server's ports are free; programs know the ports by number.
-
-    UnsupportedHereError if one of them is taken on all addresses.
-    """
-    for _ in range(ADDRESS_TRIES):
-        address = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
-        if all(_is_free(address, port) for port in (SERVER_PORT, TLS_PORT)):
-            return address
-    raise UnsupportedHereError(
-        key="server",
-        found=f"port {SERVER_PORT} or {TLS_PORT} is taken on every address of this machine",
-        todo="Stop what listens there (`ss -ltnp`), or choose --engine docker.",
-    )
-
-
-def _is_free(address: str, port: int) -> bool:
-    with socket.socket() as one:
-        try:
-            one.bind((address, port))
-        except OSError:
-            return False
-    return True
-
-
-def _start_server(root: Path, folder: Path, address: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    settings = {
-        "FILES": str(folder / "files"),
-        "CONFIGURATION": str(folder),
-        "ADDRESS": address,
-        "SINGLE_MIB": "64",
-        "MANY_FILES": "48",
-        "MANY_MIB": "1",
-        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-    }
-    pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
-    log = folder / "log"
-    with log.open("wb") as said:
-        server = subprocess.Popen(
-            [*pin, "sh", str(root / "dockerfiles/server/serve.sh")],
-            env=settings | dict(environment),
-            stdout=said,
-            stderr=said,
-        )
-    limit = time.monotonic() + SERVER_READY_S
-    while not (folder / "files" / "manifest").is_file():
-        if server.poll() is not None or time.monotonic() > limit:
-            server.kill()
-            raise WorkloadError(
-                key="server",
-                found=f"the server did not start: {last_line(log.read_text(errors='replace'))}",
-                todo="Fix dockerfiles/server/serve.sh or nginx.conf.",
-            )
-        time.sleep(0.05)
-    return server

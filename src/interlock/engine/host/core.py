@@ -11,12 +11,13 @@ from interlock.catalog.types import label_of, split_label
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.build.image import contradictions
 from interlock.engine.host import existing, toolchain
+from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.prefixes import ask_facts
 from interlock.engine.protocol import CoreSet
 from interlock.errors import BuildError
 
 
-def core_here(known: Catalog, cache: Path) -> CoreSet:
+def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet:
     """Return the core set of this machine as the engine."""
     chosen = CoreSet([], [])
     compiler = _why_not_compiled()
@@ -26,9 +27,9 @@ def core_here(known: Catalog, cache: Path) -> CoreSet:
         if variant.kind is SourceKind.SOURCE:
             reasons, found = [compiler] if compiler else [], label
         elif variant.kind is SourceKind.PREFIX:
-            reasons, found = list(filter(None, [why_not(variant, cache)])), label
+            reasons, found = list(filter(None, [why_not(variant, cache, account)])), label
         else:
-            found, reasons = _stand_in(known, variant, cache)
+            found, reasons = _stand_in(known, variant, cache, account)
             found = label_of(found, mode) if found and mode else found
         if reasons:
             chosen.left_out.append((label, "; ".join(reasons)))
@@ -42,11 +43,11 @@ def _why_not_compiled() -> str:
     return f"this machine has no {', '.join(need.what for need in lacking)} to compile it with" if lacking else ""
 
 
-def _stand_in(known: Catalog, variant: Variant, cache: Path) -> tuple[str, list[str]]:
+def _stand_in(known: Catalog, variant: Variant, cache: Path, account: Account) -> tuple[str, list[str]]:
     """Return the newest variant that is here in place of one that needs containers; else why there is none."""
     reasons = [f"a variant of kind '{variant.kind.value}' needs a container engine"]
     for other in _newest_first(one for one in known.variants.values() if one.stands_for == variant.name):
-        reason = why_not(other, cache)
+        reason = why_not(other, cache, account)
         if not reason:
             return other.name, []
         reasons.append(f"{other.name}, which stands for it: {reason}")
@@ -57,15 +58,15 @@ def _newest_first(variants: Iterator[Variant]) -> list[Variant]:
     return sorted(variants, key=lambda one: [int(part) for part in one.release_line.split(".")], reverse=True)
 
 
-def why_not(variant: Variant, cache: Path) -> str:
+def why_not(variant: Variant, cache: Path, account: Account = MYSELF) -> str:
     """Return why an interpreter that others built cannot be used here; an empty text if it can."""
     assert variant.prefix is not None  # noqa: S101  for the type checker: its kind says so
-    place, archive = existing.place_of(variant.prefix), existing.archive_of(variant.prefix)
+    place, archive = existing.place_of(variant.prefix, account), existing.archive_of(variant.prefix)
     if place is None:
         missing = existing.not_here(variant, variant.prefix).found
         return existing.why_not_fetched(archive, cache) if archive else missing
     try:
-        wrong = contradictions(variant, ask_facts(place, variant.prefix.python))
+        wrong = contradictions(variant, ask_facts(place, variant.prefix.python, account))
     except BuildError as error:
         return error.found
     return "".join(f"it is another one ({key} '{found}', not '{declared}')" for key, declared, found in wrong[:1])

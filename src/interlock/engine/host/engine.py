@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import pwd
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ import psutil
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
-from interlock.engine.host import cells, profiler, toolchain
-from interlock.engine.host.cells import serving
+from interlock.engine.host import cells, memory, profiler, servers, toolchain
+from interlock.engine.host.account import MYSELF, Account, find_account, reading_it
 from interlock.engine.host.core import core_here
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
@@ -37,6 +38,7 @@ class HostEngine:
 
     root: Path
     cache: Path
+    account: Account = MYSELF
 
     @property
     def name(self) -> EngineName:
@@ -57,40 +59,48 @@ class HostEngine:
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             "architecture": platform.machine(),
             "data_root": str(self.cache),
+            "user": self.account.name or pwd.getpwuid(os.getuid()).pw_name,
+            "server": servers.words(self.cache),
+            "memory_folder": memory.words(memory.choose(self.account)),
         }
 
     def core(self, known: Catalog) -> CoreSet:
-        return core_here(known, self.cache)
+        return core_here(known, self.cache, self.account)
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
         if options.registry is not None or options.verifies:
             option = "--verify" if options.verifies else "--cache-from"
             found = "unsupported, because '--engine host' has no images"
             raise UsageError(key=option, found=found, todo=f"Leave out {option}.")
-        return builds.build(PrefixBuilder(known, options, on_step), names)
+        return builds.build(self._builder(known, options, on_step), names)
 
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
-        return builds.look_up(PrefixBuilder(known, options, lambda *_: None), names)
+        return builds.look_up(self._builder(known, options, lambda *_: None), names)
+
+    def _builder(self, known: Catalog, options: BuildOptions, on_step: OnStep) -> PrefixBuilder:
+        return PrefixBuilder(known, replace(options, cache=self.cache), on_step, self.account)
 
     def set_up(self, owner: str, needs: Needs) -> HostWorkspace:
         folder = runs(self.cache) / owner
         folder.mkdir(parents=True)
         mark(folder, owner)
-        toolchain.put_programs(toolchain.ensure_instruments(needs.root, self.cache), needs.programs, folder / "tools")
-        return HostWorkspace(needs.root, owner, folder, cells.make_memory(owner))
+        instruments = toolchain.ensure_instruments(needs.root, self.cache, self.account)
+        toolchain.put_programs(instruments, needs.programs, folder / "tools")
+        return HostWorkspace(needs.root, owner, folder, memory.make(owner, self.account), self.cache, self.account)
 
     def installer(self, known: Catalog, root: Path, on_step: OnStep) -> HostInstaller:
-        return HostInstaller(known, self.cache, on_step)
+        return HostInstaller(known, self.cache, on_step, self.account)
 
     def owners(self) -> dict[str, Life]:
         return {folder.name: life_of(folder) for folder in runs(self.cache).glob("*")}
 
     def clean_up(self, owner: str) -> None:
         """Remove the folder that names the owner last: while it is there, something is left."""
-        memory = cells.memory_of(owner)
-        cells.end_all_in(memory)
-        profiler.remove_cgroups(f"{memory.name}.")
-        for folder in (memory, runs(self.cache) / owner):
+        folders = memory.folders_of(owner)
+        for folder in folders:
+            cells.end_all_in(folder)
+        profiler.remove_cgroups(f"{memory.name_of(owner)}.")
+        for folder in (*folders, runs(self.cache) / owner):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -107,6 +117,8 @@ class HostWorkspace:
     owner: str
     folder: Path
     memory: Path
+    cache: Path
+    account: Account = MYSELF
     is_elsewhere: bool = False
 
     @contextmanager
@@ -116,7 +128,8 @@ class HostWorkspace:
         if server is None:
             yield HostNetwork(self, None)
             return
-        with serving(self.root, server, self.memory) as url:
+        ground = servers.Ground(self.root, self.cache, self.memory, self.account)
+        with servers.serving(ground, server) as url:
             yield HostNetwork(self, url)
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> cells.HostSandbox:
@@ -125,7 +138,8 @@ class HostWorkspace:
         return self.open(None)
 
     def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
-        return cells.open_sandbox(prefix, self.folder / "tools", surroundings, self.folder / "disk", self.memory)
+        ground = cells.Ground(self.folder / "tools", self.folder / "disk", self.memory, self.account)
+        return cells.open_sandbox(prefix, surroundings, ground)
 
 
 @dataclass(frozen=True)
@@ -184,13 +198,18 @@ def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
     for process in psutil.process_iter():
         with suppress(psutil.Error, *GONE):
             words = process.cmdline()
-            mine = process.uids().effective == os.getuid() and process.pid != os.getpid()
+            mine = process.uids().effective in {os.getuid(), find_account().uid} and process.pid != os.getpid()
             if not mine or (words and Path(words[0]).name == "timeout"):
                 continue
             # A build for an experiment is known by its mark.
-            name = _name_of(words) or process.environ().get(EXPERIMENT, "")
+            name = _name_of(words) or _environment(process).get(EXPERIMENT, "")
             if name and name.startswith(beginning):
                 yield process, name
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    with reading_it(process):
+        return process.environ()
 
 
 def _name_of(words: list[str]) -> str:

@@ -12,14 +12,16 @@ from pathlib import Path
 
 from interlock.catalog.variants import Download, Prefix, Variant
 from interlock.engine.build.sources import SYSTEM, folders_of, mirror_folder, mirror_url
+from interlock.engine.host.account import Account
 from interlock.errors import SourceUnavailableError, last_line
 
 ANSWER_S, FETCH_S = 10, 120
 
 
-def place_of(prefix: Prefix) -> Path | None:
-    """Return the first of the prefix' places that has its interpreter."""
-    return next((one for one in folders_of(prefix) if (one / "bin" / prefix.python).exists()), None)
+def place_of(prefix: Prefix, account: Account) -> Path | None:
+    """Return the first of the prefix' places that has its interpreter, for this user."""
+    here = (one for one in folders_of(prefix) if (one / "bin" / prefix.python).exists())
+    return next(filter(account.reaches, here), None)
 
 
 def archive_of(prefix: Prefix) -> Download | None:

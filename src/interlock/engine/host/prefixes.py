@@ -32,6 +32,7 @@ from interlock.engine.build.image import (
 )
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
 from interlock.engine.host import existing
+from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, Installed, OnStep
 from interlock.errors import SourceUnavailableError, StoreError
@@ -45,6 +46,8 @@ ANSWER_S = 60
 # Marks `interlock build` and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
+# Below a home.
+PIP_SETTINGS = (".config/pip/pip.conf", ".pip/pip.conf")
 INSTALL_S = 900
 PACKAGES_RECORD = "interlock.json"
 QUIET_PIP = ["--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
@@ -80,6 +83,7 @@ class PrefixBuilder:
     known: Catalog
     options: BuildOptions
     on_step: OnStep
+    account: Account = MYSELF
 
     @cached_property
     def texts(self) -> FileTexts:
@@ -100,7 +104,7 @@ class PrefixBuilder:
 
     def _place(self, variant: Variant, declared: Prefix) -> Path:
         """Return where an interpreter of others is used from, or will be once its archive is fetched."""
-        place, archive = existing.place_of(declared), existing.archive_of(declared)
+        place, archive = existing.place_of(declared, self.account), existing.archive_of(declared)
         if place is not None and not existing.needs_links(declared, place):
             return place
         if place is None and archive is None:
@@ -111,7 +115,7 @@ class PrefixBuilder:
     def find(self, plan: PrefixPlan) -> Built | None:
         """Return the prefix of this plan if it is whole."""
         declared = plan.variant.prefix
-        place = existing.place_of(declared) if declared else None
+        place = existing.place_of(declared, self.account) if declared else None
         if declared is not None and place is not None:
             return self._use(plan, place / "bin" / declared.python)
         return _describe(plan, reused=True) if (plan.prefix / DONE).is_file() else None
@@ -123,7 +127,7 @@ class PrefixBuilder:
     def make(self, plan: PrefixPlan) -> Built:
         """Build and prove a prefix."""
         if plan.variant.prefix is None:
-            _make(plan, self.options, self.on_step)
+            _make(plan, self.options, self.on_step, self.account)
         else:
             self._unpack(plan, plan.variant.prefix)
         return _describe(plan, reused=False)
@@ -136,7 +140,7 @@ class PrefixBuilder:
         """Prove an interpreter of this machine, which is used where it is."""
         if interpreter.parent.parent != plan.prefix:
             existing.link(plan.prefix, interpreter)
-        require_proof(plan.variant, ask_facts(plan.prefix))
+        require_proof(plan.variant, ask_facts(plan.prefix, account=self.account))
         return _describe(plan, reused=True)
 
     def _unpack(self, plan: PrefixPlan, declared: Prefix) -> None:
@@ -148,7 +152,7 @@ class PrefixBuilder:
         packed = existing.fetch(plan.variant, archive, self.options.cache)
         try:
             existing.unpack(plan.variant, packed, plan.prefix)
-            _prove(plan, self.on_step)
+            _prove(plan, self.on_step, self.account)
         except BaseException:
             shutil.rmtree(plan.prefix, ignore_errors=True)
             raise
@@ -185,15 +189,20 @@ def build_files(variant: Variant, known: Catalog, texts: FileTexts) -> dict[str,
     return files
 
 
-def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep) -> None:
+def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep, account: Account) -> None:
     """Build and prove a prefix; nothing is left of it if that fails."""
     work = plan.prefix.with_name(f"{plan.prefix.name}.build")
     for folder in (plan.prefix, work, _symbols(plan.prefix)):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         _write({**plan.files, **local_files(plan.variant, options.cache)}, work / "files")
-        _run_scripts(plan, options, work, on_step)
-        _prove(plan, on_step)
+        for folder in (plan.prefix, work / "build", _symbols(plan.prefix)):
+            folder.mkdir(parents=True)
+            account.give(folder)
+        _run_scripts(plan, options, work, on_step, account)
+        for folder in (plan.prefix, _symbols(plan.prefix)):
+            account.take_back(folder)
+        _prove(plan, on_step, account)
     except BaseException:
         for folder in (plan.prefix, _symbols(plan.prefix)):
             shutil.rmtree(folder, ignore_errors=True)
@@ -202,9 +211,9 @@ def _make(plan: PrefixPlan, options: BuildOptions, on_step: OnStep) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _prove(plan: PrefixPlan, on_step: OnStep) -> None:
+def _prove(plan: PrefixPlan, on_step: OnStep, account: Account) -> None:
     on_step(plan.variant.name, "proving")
-    facts = ask_facts(plan.prefix)
+    facts = ask_facts(plan.prefix, account=account)
     require_proof(plan.variant, facts)
     (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
 
@@ -216,7 +225,7 @@ def _write(files: dict[str, bytes], folder: Path) -> None:
         (folder / Path(path).name).write_bytes(data)
 
 
-def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: OnStep) -> None:
+def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: OnStep, account: Account) -> None:
     log: list[str] = []
     log_name = f"{plan.variant.name}-{plan.profile}-host"
     settings = {
@@ -227,11 +236,10 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
         "JOBS": str(os.cpu_count() or 1),
         MIRROR: mirror_url(),
     }
+    environment = network_settings(options.cache, account) | _build_environment() | settings
     for script in ("build.sh", "finish.sh"):
         code = 0
-        for line in _lines(
-            ["sh", str(work / "files" / script)], network_settings() | _build_environment() | settings, log
-        ):
+        for line in _lines(account.command(["sh", str(work / "files" / script)]), environment, work, log):
             for step in STEP.findall(line):
                 on_step(plan.variant.name, step)
         code = int(log.pop())
@@ -241,9 +249,23 @@ def _run_scripts(plan: PrefixPlan, options: BuildOptions, work: Path, on_step: O
     keep_log(options.cache, log_name, log)
 
 
-def network_settings() -> dict[str, str]:
-    """Return the user's settings that a build or pip needs to reach the network: proxies, certificates, pip's index."""
-    return {name: value for name, value in os.environ.items() if NETWORK.search(name)}
+def network_settings(cache: Path, account: Account) -> dict[str, str]:
+    """Return the user's settings that a build or pip needs to reach the network: proxies, certificates, pip's index.
+
+    Another user has a home of its own, with a copy of pip's settings.
+    """
+    found = {name: value for name, value in os.environ.items() if NETWORK.search(name)}
+    if not account.name:
+        return found
+    home = cache / "home"
+    (home / ".config/pip").mkdir(parents=True, exist_ok=True)
+    for settings in (Path(found.get("PIP_CONFIG_FILE", "")), *(Path.home() / place for place in PIP_SETTINGS)):
+        if settings.is_file():
+            shutil.copyfile(settings, home / PIP_SETTINGS[0])
+            break
+    account.give(home)
+    of_home = {name for name in found if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
+    return {name: value for name, value in found.items() if name not in of_home} | {"HOME": str(home)}
 
 
 def _build_environment() -> dict[str, str]:
@@ -251,10 +273,10 @@ def _build_environment() -> dict[str, str]:
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": LOCALE, **mark}
 
 
-def _lines(argv: list[str], environment: dict[str, str], log: list[str]) -> Iterator[str]:
+def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list[str]) -> Iterator[str]:
     """Yield each line that the script prints and append it to the log; the last entry is the exit code."""
     with subprocess.Popen(
-        argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        argv, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None  # noqa: S101  for the type checker: it is a pipe
         for line in process.stdout:
@@ -263,12 +285,13 @@ def _lines(argv: list[str], environment: dict[str, str], log: list[str]) -> Iter
     log.append(str(process.returncode))
 
 
-def ask_facts(prefix: Path, python: str = "python") -> Facts:
+def ask_facts(prefix: Path, python: str = "python", account: Account = MYSELF) -> Facts:
     """Return what the interpreter of the prefix says of itself; BuildError if it does not start."""
     try:
         done = subprocess.run(
-            [prefix / "bin" / python, "-c", QUESTION],
+            account.command([str(prefix / "bin" / python), "-c", QUESTION]),
             env=environment_of(prefix),
+            cwd="/",
             capture_output=True,
             text=True,
             check=True,
@@ -299,6 +322,7 @@ class HostInstaller:
     catalog: Catalog
     cache: Path
     on_step: OnStep
+    account: Account = MYSELF
 
     def tidy(self) -> None:
         """Remove packages of prefixes that are gone."""
@@ -319,14 +343,41 @@ class HostInstaller:
         record = folder / PACKAGES_RECORD
         if _packages_record(record) is None:
             self.on_step(image.variant, f"getting {', '.join(lines)}")
-            problem = _install_packages(prefix, folder, lines)
+            problem = self._install(prefix, folder, lines)
             if problem is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 return PackageSet(outcome=problem)
-            versions = _package_versions(prefix, folder / "site")
+            versions = self._versions(prefix, folder / "site")
+            self.account.take_back(folder)
             store.write_json(record, _PackagesRecord(prefix=str(prefix), versions=versions))
         known = _packages_record(record)
         return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions if known else {})
+
+    def _install(self, prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:
+        """Install packages and return None, or the outcome that cells which need them get."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.account.give(folder)
+        if self._pip(prefix, ["--version"], folder).returncode != 0:
+            return Outcome(state=State.UNSUPPORTED, reason=f"{prefix.name} has no pip to install packages with")
+        ended = self._pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
+        if ended.returncode == 0:
+            return None
+        said = [one for one in ended.stderr.splitlines() if "ERROR" in one] or ended.stderr.splitlines() or ["nothing"]
+        return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
+
+    def _versions(self, prefix: Path, site: Path) -> dict[str, str]:
+        words = ["list", "--format", "json", "--disable-pip-version-check", "--path", str(site)]
+        listed = self._pip(prefix, words, site)
+        return {one["name"].lower(): one["version"] for one in json.loads(listed.stdout or "[]")}
+
+    def _pip(self, prefix: Path, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run the prefix's pip with the user's own settings, which say where packages are."""
+        argv = self.account.command([str(prefix / "bin" / "python"), "-m", "pip", *words])
+        environment = network_settings(self.cache, self.account) | environment_of(prefix)
+        return subprocess.run(
+            argv, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_S
+        )
 
 
 class _PackagesRecord(Data):
@@ -342,30 +393,3 @@ def _packages_record(path: Path) -> _PackagesRecord | None:
         return store.read_json(path, _PackagesRecord)
     except StoreError:
         return None
-
-
-def _install_packages(prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:
-    """Install packages and return None, or the outcome that cells which need them get."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    if _pip(prefix, ["--version"], folder).returncode != 0:
-        return Outcome(state=State.UNSUPPORTED, reason=f"{prefix.name} has no pip to install packages with")
-    ended = _pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
-    if ended.returncode == 0:
-        return None
-    said = [line for line in ended.stderr.splitlines() if "ERROR" in line] or ended.stderr.splitlines() or ["nothing"]
-    return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
-
-
-def _package_versions(prefix: Path, site: Path) -> dict[str, str]:
-    listed = _pip(prefix, ["list", "--format", "json", "--disable-pip-version-check", "--path", str(site)], site)
-    return {one["name"].lower(): one["version"] for one in json.loads(listed.stdout or "[]")}
-
-
-def _pip(prefix: Path, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the prefix's pip with the user's own settings, which say where packages are."""
-    argv = [str(prefix / "bin" / "python"), "-m", "pip", *words]
-    environment = network_settings() | environment_of(prefix)
-    return subprocess.run(
-        argv, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_S
-    )

@@ -21,7 +21,7 @@ from interlock.errors import EngineError, TracerError, UnsupportedHereError, las
 HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 READY_S, END_S, GONE_S = 30, 60, 5
 # Puts itself into a cgroup and becomes another program.
-JOIN = ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
+JOIN = ["/bin/sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
 
 
 # Its bit (linux/capability.h): root of a container may lack it.

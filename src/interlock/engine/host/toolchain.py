@@ -14,6 +14,7 @@ from pathlib import Path
 
 from interlock.engine.build.image import read_context
 from interlock.engine.build.sources import MIRROR, mirror_url
+from interlock.engine.host.account import MYSELF, Account
 from interlock.errors import EngineError, last_line
 
 # An ordinary user's PATH may lack where administrators' programs are.
@@ -22,6 +23,7 @@ LAUNCHER = ("launch.c", "agent.c", "batch.c", "evict.c")
 COMPILE_PROGRAM = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
 COMPILE_LIBRARY = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
 SOURCE_UNAVAILABLE = 69
+PTH = "libpthread-pth.so"
 # Beside the profiler: why it does not compile here.
 NOT_COMPILED = "not-compiled"
 # Where Debian has Valgrind's tools, and how it names machines.
@@ -129,7 +131,7 @@ def _has_header(name: str) -> bool:
     return ended.returncode == 0
 
 
-def ensure_instruments(root: Path, cache: Path) -> Path:
+def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Path:
     """Return the folder with the launcher, the probes and what modes preload.
 
     It is made anew if dockerfiles/instruments changed, or what the probes need came to be here.
@@ -146,7 +148,7 @@ def ensure_instruments(root: Path, cache: Path) -> Path:
     try:
         _compile([*COMPILE_PROGRAM, str(making / "launch"), *(str(source / name) for name in LAUNCHER)])
         _compile([*COMPILE_LIBRARY, str(making / "waking_sem_post.so"), str(source / "waking_sem_post.c")])
-        _make_pth(source, making)
+        _make_pth(source, making, account)
         _make_profiler(source / "profiler", making / "profiler")
         _copy_strace(making / "strace")
         _copy_cachegrind(making / "valgrind")
@@ -176,14 +178,24 @@ def _compile(argv: list[str]) -> None:
         )
 
 
-def _make_pth(source: Path, folder: Path) -> None:
+def _make_pth(source: Path, folder: Path, account: Account) -> None:
     """Build GNU pth for the modes that preload it, unless its source or config.guess is unavailable."""
     work = folder / "build"
     work.mkdir()
-    settings = {"PREFIX": str(folder), "BUILD_DIR": str(work), MIRROR: mirror_url()}
+    account.give(work)
+    for script in ("pth.sh", "fetch.sh"):
+        shutil.copyfile(source / script, work / script)
+    settings = {"PREFIX": str(work), "BUILD_DIR": str(work), MIRROR: mirror_url()}
     ended = subprocess.run(
-        ["sh", str(source / "pth.sh")], env={**os.environ, **settings}, capture_output=True, text=True, check=False
+        account.command(["sh", str(work / "pth.sh")]),
+        env={**os.environ, **settings},
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    if (work / PTH).is_file():
+        shutil.copyfile(work / PTH, folder / PTH)
     shutil.rmtree(work)
     if ended.returncode not in {0, SOURCE_UNAVAILABLE} and "config.guess" not in ended.stderr:
         raise EngineError(

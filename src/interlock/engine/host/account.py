@@ -1,0 +1,143 @@
+"""Whom builds and workloads run as: whoever runs Interlock, or for root in a container a user made for it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from interlock.errors import last_line
+
+NAME = "interlock"
+# Root's home is closed to others, and with it the cache below it.
+SYSTEM_CACHE = Path("/var/cache/interlock")
+CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
+CONTAINER_GROUPS = re.compile(r"docker|kubepods|containerd|libpod|/lxc", re.MULTILINE)
+OVERLAY_ROOT = re.compile(r"^\d+ \d+ \S+ / / .* - overlay ", re.MULTILINE)
+SYSTEM_PROGRAMS = "/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user that root's programs become; without a name they stay what they are."""
+
+    name: str = ""
+    uid: int = -1
+    gid: int = -1
+    setpriv: str = ""
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """Return the command line that runs this one as the user, who cannot become anybody else."""
+        if not self.name:
+            return list(argv)
+        who = (f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", "--no-new-privs")
+        return [self.setpriv, *who, "--", *argv]
+
+    def give(self, *paths: Path) -> None:
+        """Give files and folders to the user, who writes to them."""
+        for path in paths:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    def take_back(self, folder: Path) -> None:
+        """Make all of a folder root's again, so that no workload can change what another one runs."""
+        if not self.name:
+            return
+        for place, folders, files in os.walk(folder):
+            for name in (".", *folders, *files):
+                os.chown(Path(place, name), 0, 0, follow_symlinks=False)
+
+    def reaches(self, path: Path) -> bool:
+        """Return whether no folder on the way to a path is closed to the user."""
+        if not self.name:
+            return True
+        return all(one.stat().st_mode & 0o001 for one in (path, *path.parents) if one.is_dir())
+
+
+MYSELF = Account()
+
+
+def is_disposable() -> bool:
+    """Return whether this is a container or a CI runner: made for one purpose, with nothing of a user's own in it."""
+    return (
+        any(path.exists() for path in CONTAINER_FILES)
+        or os.environ.get("CI", "").lower() in {"1", "true"}
+        or "GITHUB_ACTIONS" in os.environ
+        or "\0container=" in f"\0{_text('/proc/1/environ')}"
+        or CONTAINER_GROUPS.search(_text("/proc/1/cgroup")) is not None
+        or OVERLAY_ROOT.search(_text("/proc/self/mountinfo")) is not None
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def find_account() -> Account:
+    """Return the user that was made for builds and workloads; MYSELF if there is none."""
+    setpriv = shutil.which("setpriv", path=SYSTEM_PROGRAMS)
+    try:
+        found = pwd.getpwnam(NAME)
+    except KeyError:
+        return MYSELF
+    return Account(NAME, found.pw_uid, found.pw_gid, setpriv) if setpriv else MYSELF
+
+
+def ensure_account() -> tuple[Account, str]:
+    """Return the user for builds and workloads, made now if need be; or MYSELF, and why there is none."""
+    made = "" if find_account().name else _make_account()
+    found = find_account()
+    if not found.name:
+        return MYSELF, made or "setpriv, of util-linux, is not here"
+    tried = subprocess.run(found.command(["true"]), capture_output=True, text=True, check=False)
+    return (found, "") if tried.returncode == 0 else (MYSELF, last_line(tried.stderr))
+
+
+def _make_account() -> str:
+    """Make the user, and return why that fails; an empty text if it does not."""
+    useradd = shutil.which("useradd", path=SYSTEM_PROGRAMS)
+    if useradd is None:
+        return "useradd, of the package passwd, is not here"
+    words = [
+        "--system",
+        "--user-group",
+        "--no-create-home",
+        "--home-dir",
+        "/nonexistent",
+        "--shell",
+        "/usr/sbin/nologin",
+    ]
+    ended = subprocess.run([useradd, *words, NAME], capture_output=True, text=True, check=False)
+    return last_line(ended.stderr) if ended.returncode else ""
+
+
+def cache_for(account: Account, cache: Path) -> Path:
+    """Return the cache of this machine as the engine: the user's own, unless the account cannot reach it."""
+    return cache if account.reaches(cache) else SYSTEM_CACHE
+
+
+@contextmanager
+def reading_it(process: psutil.Process) -> Iterator[None]:
+    """Let root's thread read what a process's own user may: a container's root may not look into those of others."""
+    if os.geteuid() != 0 or process.uids().real == 0:
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    libc.setfsgid(process.gids().real)
+    libc.setfsuid(process.uids().real)
+    try:
+        yield
+    finally:
+        libc.setfsuid(0)
+        libc.setfsgid(os.getegid())

@@ -1,0 +1,75 @@
+"""Where cells write on this machine: a folder in memory, or on a disk where memory has too little room for it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import psutil
+
+from interlock.engine.host.account import Account
+
+# A tmpfs on every Linux, as a cell's /scratch is. Engines give a container 64 MiB of it.
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a folder of our own is made in it
+# The server's files and those of two cells at the largest, and half as much again.
+WANTED_BYTES = 512 * 2**20
+IN_MEMORY = {"tmpfs", "ramfs"}
+
+
+def places() -> list[Path]:
+    """Return where the folder may be, the best place first."""
+    return [SHARED_MEMORY, Path(tempfile.gettempdir()), Path("/var/tmp")]  # noqa: S108  a folder of our own is made
+
+
+def choose(account: Account) -> Path:
+    """Return the first place that has room; without any the one with the most."""
+    here = [one for one in places() if one.is_dir() and account.reaches(one)]
+    return next(filter(has_room, here), max(here, key=_free_bytes))
+
+
+def has_room(place: Path) -> bool:
+    """Return whether what cells write has room in a place."""
+    return _free_bytes(place) >= WANTED_BYTES
+
+
+def _free_bytes(place: Path) -> int:
+    return shutil.disk_usage(place).free
+
+
+def file_system(place: Path) -> str:
+    """Return the kind of file system that a folder is on."""
+    mounts = [one for one in psutil.disk_partitions(all=True) if place.is_relative_to(one.mountpoint)]
+    return max(mounts, key=lambda one: len(one.mountpoint)).fstype if mounts else "unknown"
+
+
+def is_memory(place: Path) -> bool:
+    """Return whether what is written there stays in memory."""
+    return file_system(place) in IN_MEMORY
+
+
+def words(place: Path) -> str:
+    """Return how a place is told: where it is, and whether it is on a disk."""
+    return f"{place} ({'in memory' if is_memory(place) else f'on a disk, {file_system(place)}'})"
+
+
+def name_of(owner: str) -> str:
+    """Return the name of an experiment's folder, by which its processes are found again.
+
+    It is short whatever the experiment is called, because a socket's whole path may have 107 bytes.
+    """
+    return f"interlock-{hashlib.sha256(owner.encode()).hexdigest()[:12]}"
+
+
+def folders_of(owner: str) -> list[Path]:
+    """Return where an experiment's folder may be: what has room may be another place by now."""
+    return [place / name_of(owner) for place in places()]
+
+
+def make(owner: str, account: Account) -> Path:
+    """Make an experiment's folder; FileExistsError if it is there."""
+    folder = choose(account) / name_of(owner)
+    folder.mkdir()
+    folder.chmod(0o711)  # started by root, a server reads its files as somebody else
+    return folder

