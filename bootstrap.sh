@@ -22,7 +22,7 @@ install_debian_packages() {
         return 0
     fi
     as_root apt-get update -q || say "apt-get update failed: the packages that it knew before are taken"
-    # shellcheck disable=SC2086  one word per package
+    # shellcheck disable=SC2086  # one word per package
     size=$(apt-get install --print-uris -qq --no-install-recommends $missing 2> /dev/null \
         | awk '{ bytes += $3 } END { printf "%d packages, %d MB to download", NR, bytes / 1e6 }')
     say "installs$missing (with what they need $size)"
@@ -60,10 +60,10 @@ make_environment() {
 }
 
 if command -v dpkg-query > /dev/null; then
-    # Python's own way to make an environment is a package of its own here.
+    # Python's own way to make an environment is a package of its own here; who may not install it has pip or uv.
     if python3 -c 'import ensurepip' 2> /dev/null; then venv=; else venv=python3-venv; fi
     # shellcheck disable=SC2086
-    install_debian_packages python3 $venv
+    ! may_install || install_debian_packages python3 $venv
     # The tests make bases with mmdebstrap, compile, ask registries and fleets of their own, and look at the report with
     # Chromium: the headless shell takes a third less time. Ubuntu has no package: there nox has playwright bring one.
     case " $* " in *" tests "* | *" unit "* | *" proofs "* | *" torture "*)
@@ -85,5 +85,8 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
     say "Interlock needs Python 3.11 or newer as python3; found: $(python3 --version 2>&1 || true)"
     exit 1
 }
-.venv/bin/nox --version > /dev/null 2>&1 || make_environment
+if ! .venv/bin/nox --version > /dev/null 2>&1; then
+    say "brings nox into .venv; nox brings Python packages into .nox (0.6 GB for matrix, 1.2 GB for tests)"
+    make_environment
+fi
 exec .venv/bin/nox "$@"

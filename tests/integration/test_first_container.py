@@ -1,0 +1,32 @@
+"""Whether an engine starts a container is tried with one, of which nothing is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from interlock.engine.docker import connect
+from interlock.engine.finding import find_containers
+from interlock.engine.run import first_container
+
+
+def left() -> list[str]:
+    """The owners of what is left of such tries."""
+    return [owner for owner in connect().owners() if owner.startswith("first-container-")]
+
+
+def test_an_engine_that_starts_a_container_is_found_and_keeps_nothing_of_it() -> None:
+    assert find_containers().containers is not None
+    assert left() == []
+
+
+def test_an_engine_that_starts_none_says_why_and_keeps_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_rights() -> dict[str, Any]:
+        return {"runtime": "no-such-runtime"}
+
+    monkeypatch.setattr(first_container, "without_rights", no_rights)
+    found = find_containers()
+    assert found.containers is None
+    assert "no-such-runtime" in found.why_none
+    assert left() == []
