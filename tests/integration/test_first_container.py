@@ -11,6 +11,9 @@ from interlock.engine.finding import find_containers
 from interlock.engine.run import first_container
 
 
+pytestmark = pytest.mark.usefixtures("client")
+
+
 def left() -> list[str]:
     """The owners of what is left of such tries."""
     return [owner for owner in connect().owners() if owner.startswith("first-container-")]
