@@ -188,7 +188,7 @@ def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, proj
         "FROM localhost/interlock/python:3.14-trixie-release",
         "",
         f"first  {MEASURE}",
-        "next   interlock build cpython-3.14 --release",
+        "next   interlock build cpython-3.14 --release --engine host",
         f"then   interlock trial . --variants cpython-3.14 {TRIED_WITH}",
         "then   interlock swap Dockerfile --to cpython-3.14",
     ]

@@ -10,7 +10,6 @@ from interlock.engine.docker import connect
 from interlock.engine.finding import find_containers
 from interlock.engine.run import first_container
 
-
 pytestmark = pytest.mark.usefixtures("client")
 
 

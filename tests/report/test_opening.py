@@ -24,7 +24,7 @@ from interlock.report.opening import (
     opening_of,
 )
 from interlock.results.answers import Decision
-from interlock.results.experiments import BenchmarkValues, Experiment, Outcome, State, Times
+from interlock.results.experiments import BenchmarkValues, Built, Experiment, Outcome, State, Times
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 from tests.picks import SIX, Figures, make_evidence, noisy, values_of
 
@@ -59,6 +59,47 @@ def test_without_a_project_around_it_there_is_no_recommendation() -> None:
     none = evidence.catalog.model_copy(update={"variants": {}})
     assert opening_of(experiment, {}, none) == NOT_KNOWN
     assert markdown_opening(NOT_KNOWN, tables, "base")[0] == f"**{NOT_KNOWN.sentence}**"
+
+
+WITHOUT_CONTAINERS = "on this machine, without containers"
+
+
+@pytest.mark.parametrize("engine", ["host", "docker"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_report_says_first_whether_it_was_measured_without_containers_and_what_could_not_be(
+    engine: str, is_known: bool
+) -> None:
+    experiment, tables, known = material()
+    host = {**experiment.host, "engine": {**experiment.host["engine"], "name": engine}}
+    lacking = Built(variant="official", profile="standard", outcome=Outcome(state=State.UNAVAILABLE, reason="an image"))
+    experiment = experiment.model_copy(update={"host": host, "images": [*experiment.images, lacking]})
+    catalog = make_evidence({"base": {"locks/queue": SIX}}).catalog
+    catalog = catalog if is_known else catalog.model_copy(update={"variants": {}})
+    opening = opening_of(experiment, {}, catalog)
+    if known.pick and is_known:
+        opening = replace(opening, pick=known.pick.model_copy(update={"in_containers": engine != "host"}))
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(brief(experiment, tables, opening))
+    for text in (
+        "\n".join(stream.getvalue().splitlines()[:3]),
+        "\n".join(report.markdown(experiment, tables, opening).splitlines()[:6]),
+        page.page(experiment, tables, [], opening).partition("<nav")[0],
+    ):
+        assert (WITHOUT_CONTAINERS in text) is (engine == "host")
+    said = "ot measured: official (an image)"
+    assert said in stream.getvalue()
+    assert said in report.markdown(experiment, tables, opening)
+    assert said in page.page(experiment, tables, [], opening)
+
+
+def test_the_interpreter_that_was_measured_without_containers_is_named_for_ones_own_tests() -> None:
+    experiment, tables, opening = material()
+    assert opening.pick is not None
+    pick = opening.pick.model_copy(update={"in_containers": False, "has_containers": False})
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(brief(experiment, tables, replace(opening, pick=pick)))
+    assert "next, where Docker or Podman runs: interlock trial" in stream.getvalue()
+    assert "sha256:fast/bin/python3" in stream.getvalue()
 
 
 def test_what_changed_is_sorted_by_size_and_what_is_open_stands_apart() -> None:

@@ -42,6 +42,30 @@ def test_the_first_two_lines_are_the_answer_and_where_it_is_from_with_the_next_c
     assert "next:" not in first_lines(make_pick(next=[]))[1]
 
 
+def test_without_an_engine_a_trial_is_for_another_machine_and_the_interpreter_is_built_for_tests_of_ones_own() -> None:
+    built = "interlock build cpython-3.14t --engine host"
+    pick = make_pick(has_containers=False, next=[built, "interlock trial . --variants cpython-3.14t"])
+    assert first_lines(pick)[1].endswith(f"   next, where Docker or Podman runs: {pick.next[1]}")
+    remarks = {line.partition("  # ")[0][7:]: line.partition("  # ")[2] for line in closing(pick)}
+    assert all(remarks[command] for command in pick.next)
+    assert "own tests" in remarks[built]
+
+
+def test_what_ones_own_experiment_could_not_measure_is_the_third_line_and_a_shipped_ones_is_not() -> None:
+    lacking = {"needs a container engine": ["official-3.13"]}
+    lines = first_lines(make_pick(shipped=False, unmeasured=lacking))
+    assert lines[2:] == ["not measured: official-3.13 (needs a container engine)"]
+    assert len(first_lines(make_pick(shipped=True, unmeasured=lacking))) == 2
+
+
+def test_figures_without_containers_say_so_and_that_they_are_of_this_machine_only_if_they_are() -> None:
+    own = make_pick(shipped=False, in_containers=False, apart=[])
+    assert "on this machine, without containers (a 2-core Example CPU 9000)" in first_lines(own)[1]
+    other = own.model_copy(update={"apart": [MachineDifference(what="cores", there="2", here="4")]})
+    assert "without containers, not on yours" in first_lines(other)[1]
+    assert "this machine" not in first_lines(other)[1]
+
+
 def test_what_was_not_measured_is_a_dash_in_the_ranking_and_said_in_the_costs() -> None:
     (row, *_) = make_pick().contenders
     unknown = row.model_copy(update={"max_rss_bytes": None, "start_s": None, "image_bytes": None})

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.cli.images import lead_to
+from interlock.cli.choosing import lead_to
 from interlock.cli.main import load_command
 from interlock.cli.matrix import engine_of, read_request, require_no_contradiction, resumed_place
 from interlock.cli.options import MatrixOptions
-from interlock.engine.protocol import Engine
 from interlock.measure import experiment
 from interlock.results import store
 from interlock.results.commands import command_line, resuming, runnable
@@ -128,7 +126,7 @@ def test_what_repeats_or_continues_an_experiment_finds_its_folder_and_its_engine
 def begun(used: EngineName, asked: EngineName | None, as_root: bool, results: Path | None) -> Experiment:
     """An experiment of this engine, with the command that `matrix` records."""
     settings = make_settings(["cpython-3.13", "cpython-3.14"]).model_copy(update={"rounds_limit": None})
-    where = lead_to(cast(Engine, SimpleNamespace(name=used)), asked, as_root=as_root)
+    where = lead_to(used, asked, as_root=as_root)
     where += ["--results", str(results.absolute())] if results else []
     engine = {"name": used.value, "version": "1", "storage_driver": "x"}
     found = make_experiment(["cpython-3.13", "cpython-3.14"], settings=settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
+from interlock.cli.choosing import choose_engine, lead_to
 from interlock.cli.main import REFERENCE, reference_page
 from interlock.cli.options import (
     AsRoot,
@@ -35,16 +35,13 @@ from interlock.cli.options import (
     open_project,
     profile_name,
 )
-from interlock.engine import finding, protocol
+from interlock.engine import protocol
 from interlock.engine.build import contract, sbom
 from interlock.engine.build.builds import BuildRun, build_command, write_record
 from interlock.engine.build.contract import examine
 from interlock.engine.build.image import ImagePlan, id_of_tag
 from interlock.engine.build.sbom import read_contents
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.finding import Found
-from interlock.engine.host import account
-from interlock.engine.host.engine import HostEngine
 from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.registry import names as registries
@@ -52,10 +49,10 @@ from interlock.engine.registry import transfer
 from interlock.engine.registry.keys import SigningKey, read_public_key, read_signing_key
 from interlock.engine.registry.names import Registry, parse_registry
 from interlock.engine.registry.provenance import statement
-from interlock.errors import BuildError, DriftError, EngineError, InterlockError, TagError, UsageError
+from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError
 from interlock.report import variants_page
 from interlock.results import generated, store
-from interlock.results.experiments import Built, EngineName, State
+from interlock.results.experiments import Built, State
 from interlock.results.json_documents import schema_texts
 
 RegistryOption = Annotated[
@@ -150,7 +147,7 @@ def build(
             image.variant, image.tag or image.image_id, size, seconds, Text(f"{state} {image.outcome.reason}")
         )
     console.print(table)
-    fail_on_failed_builds(built, lead_to(builder, engine, as_root=as_root))
+    fail_on_failed_builds(built, lead_to(builder.name, engine, as_root=as_root))
     if not release and any(known.variants[name].release for name in names):
         line = "note    standard builds, for studying; pick, trial, swap, push and pull take those of `build --release`"
         console.print(Text(line, style="dim"), soft_wrap=True)
@@ -268,16 +265,6 @@ def build_line(image: Built, where: Sequence[str] = ()) -> str:
     return " ".join([build_command([image.variant], False, image.profile, False), *where])
 
 
-def lead_to(used: protocol.Engine, asked: EngineName | None, *, as_root: bool) -> list[str]:
-    """Return the options that lead a later command to this engine, whatever the environment says by then.
-
-    Where DOCKER_HOST leads to it, its name may lead to another one.
-    """
-    named = asked if "DOCKER_HOST" in os.environ and used.name is not EngineName.HOST else used.name
-    words = ["--engine", named.value] if named else []
-    return [*words, *(["--as-root"] if as_root and used.name is EngineName.HOST else [])]
-
-
 def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], options: BuildOptions) -> list[Built]:
     """Build the named variants and show the progress."""
     known_s = store.read_durations(options.cache, options.profile)
@@ -288,49 +275,6 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, options.profile, {**known_s, **fresh})
     return built
-
-
-def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bool = False) -> protocol.Engine:
-    """Return the container engine, or this machine as the engine if it is named or no container engine can be had.
-
-    EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
-    not say so.
-    """
-    if engine is EngineName.HOST:
-        return this_machine(paths, as_root=as_root)
-    found = finding.find_containers(engine)
-    if found.containers is not None:
-        return found.containers
-    if found.refusal is not None and engine is not None:
-        raise found.refusal
-    say_without_containers(found)
-    return this_machine(paths, as_root=as_root)
-
-
-def say_without_containers(found: Found, more: str = "") -> None:
-    """Say why this machine takes the place of a container engine."""
-    where = "interpreters are built and measured on this machine itself, without containers"
-    console.print(Text(f"engine  {found.why_none}: {where}{more}"), soft_wrap=True)
-
-
-def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
-    """Return this machine as the engine; EngineError for root who has not said that he means it.
-
-    In a container and on a CI runner root has not to say so: programs run as a user that is made for them.
-    """
-    if os.geteuid() != 0 or as_root:
-        return HostEngine(paths.root, paths.cache)
-    if not account.is_disposable():
-        raise EngineError(
-            key="--engine host",
-            found="without a container, builds and workloads would run as root on this machine",
-            todo="Run it as another user, start a container engine, or say that you mean it: --as-root.",
-        )
-    user, why_none = account.ensure_account()
-    said = f"no user can be made ({why_none}): builds and workloads run as root" if why_none else user.name
-    console.print(Text(f"user    {said}"), soft_wrap=True)
-    os.umask(0o022)  # what the user reads is made by root
-    return HostEngine(paths.root, account.cache_for(user, paths.cache), user)
 
 
 def fail_on_failed_builds(built: list[Built], where: Sequence[str] = ()) -> None:

@@ -16,7 +16,8 @@ from interlock.catalog import project
 from interlock.catalog.project import CORE, EVERYTHING, Catalog, ProjectPaths
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, lead_to, write_generated
+from interlock.cli.choosing import lead_to
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.options import (
     MatrixOptions,
     Results,
@@ -40,7 +41,7 @@ from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import journal, store
 from interlock.results.answers import RecordedFigures
-from interlock.results.experiments import Built, EngineName, Experiment, Settings, State
+from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State
 
 # README's first command, the core set with --quick, is to end in half an hour, builds included.
 QUICK_CORE_S = 12 * 60.0
@@ -139,6 +140,17 @@ def with_core(request: MatrixRequest, core: CoreSet) -> MatrixRequest:
         )
     chosen = [label for label in request.labels if request.baseline and split_label(label)[0] == request.baseline]
     return replace(request, labels=[*core.labels, *(one for one in chosen if one not in core.labels)])
+
+
+def unavailable_in(core: CoreSet, profile: str) -> list[Built]:
+    """Return the variants that a core set leaves out, with the reason, which the report says too."""
+    there = {split_label(label)[0] for label in core.labels}
+    reasons = {split_label(label)[0]: reason for label, reason in core.left_out}
+    return [
+        Built(variant=name, profile=profile, outcome=Outcome(state=State.UNAVAILABLE, reason=reason))
+        for name, reason in reasons.items()
+        if name not in there
+    ]
 
 
 def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Wildcards:
@@ -272,8 +284,10 @@ def matrix(
     ending = Ending(budget_s or (None if began else request.usual_budget_s))
     with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
         write_generated(paths, known)
+        left_out: list[Built] = []
         if request.words.variants == CORE and not began:
-            request = with_core(request, machine.core(known))
+            core = machine.core(known)
+            request, left_out = with_core(request, core), unavailable_in(core, profile_name(request.release))
         earlier = store.readable_experiments(store.experiments_below(paths.results))
         print_estimate(machine, paths, known, request, earlier, ending.budget_s)
         helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]
@@ -283,17 +297,17 @@ def matrix(
             assignment = _resumed_assignment(paths, known, into, built, began)
         else:
             settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
-            where = [*lead_to(machine, engine, as_root=options.as_root)]
+            where = [*lead_to(machine.name, engine, as_root=options.as_root)]
             where += [] if results is None else ["--results", str(results.absolute())]
             command = experiment.repeat_command(settings, request.words, where)
-            assignment = Assignment(known, paths.root, into, built, settings, command, name)
+            assignment = Assignment(known, paths.root, into, [*built, *left_out], settings, command, name)
         order = durations.shortest_first(request.workloads, earlier, **request.rounds_alike)
         assignment = replace(assignment, order=order)
         folder = _measure(machine, assignment, ending)
     described = write_report(folder)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
-    fail_on_failed_builds(built, lead_to(machine, engine, as_root=options.as_root))
+    fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=options.as_root))
     fail_on_failed_cells(folder, described)
 
 

@@ -116,10 +116,11 @@ def _check_baseline(known: Catalog, baseline: str | None) -> None:
 
 
 def _print(picked: Pick, *, why: bool) -> None:
-    first, second = map(runnable, pick.first_lines(picked))
+    first, *others = map(runnable, pick.first_lines(picked))
     # A terminal would break words; the second line has a command, which is copied whole.
     console.print(Text(first, style="bold"), soft_wrap=not console.is_terminal)
-    console.print(Text(second), soft_wrap=True)
+    for line in others:
+        console.print(Text(line), soft_wrap=True)
     if why:
         console.print(Text(), pick.terminal(picked), sep="\n")
         for line in pick.closing(picked):

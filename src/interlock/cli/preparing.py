@@ -17,7 +17,7 @@ from rich.text import Text
 from ruamel.yaml import YAML
 
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.cli.images import say_without_containers, this_machine
+from interlock.cli.choosing import say_without_containers, this_machine
 from interlock.cli.machine import print_checks
 from interlock.cli.options import console
 from interlock.engine import finding, protocol, system_packages

@@ -13,7 +13,8 @@ from interlock.catalog import project
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.cli import progress
-from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, lead_to
+from interlock.cli.choosing import lead_to
+from interlock.cli.images import build_options, build_variants, fail_on_failed_builds
 from interlock.cli.options import (
     AsRoot,
     Engine,
@@ -84,7 +85,7 @@ def why_command(
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
         _require_bpf(machine.name)
         built = build_variants(machine, known, variants, build_options(paths, release))
-        fail_on_failed_builds(built, lead_to(machine, engine, as_root=as_root))
+        fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root))
         settings = Settings(
             quick=False,
             rounds=2,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,16 +15,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis.comparison import Table
-from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide
+from interlock.analysis.not_measured import by_reason, in_one_line
+from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide, in_containers
 from interlock.analysis.pick.criteria import Criteria, Weight
 from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
 from interlock.analysis.pick.exclusions import LocalImage
 from interlock.analysis.pick.figures import recorded_figures
-from interlock.analysis.pick.sentences import provenance
+from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, provenance
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
+from interlock.report.pick import first_step
 from interlock.report.tables import Section, markdown_table, ratio_text, rich_parts
 from interlock.results.answers import Decision, Pick
 from interlock.results.commands import runnable
@@ -55,6 +57,8 @@ class Opening:
 
     pick: Pick | None
     asides: frozenset[str]
+    place: str = ""  # where it was measured, if that was without containers
+    lacking: str = ""  # what was not measured, and why, in one line
 
     @property
     def sentence(self) -> str:
@@ -62,7 +66,7 @@ class Opening:
 
     @property
     def source(self) -> str:
-        return provenance(self.pick, compared=False) if self.pick else ""
+        return provenance(self.pick, compared=False) if self.pick else self.place
 
     def differences(self, tables: Iterable[Table], *, aside: bool = False) -> list[ComparedRow]:
         """Return the rows that are faster or slower, the largest change first."""
@@ -99,15 +103,17 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog) -> Open
 
     Variants that came later are left out, so that a report says the same later.
     """
+    place = "" if in_containers(experiment.host["engine"]) else f"Measured on {WITHOUT_CONTAINERS}."
+    known_of_all = Opening(None, frozenset(), place, in_one_line(by_reason(experiment)))
     if not catalog.variants:
-        return NOT_KNOWN
+        return known_of_all
     names = {split_label(cell.label)[0] for cell in experiment.cells}
     variants = {name: one for name, one in catalog.variants.items() if name in names}
     known = catalog.model_copy(update={"variants": variants})
     today = datetime.date.fromisoformat(experiment.started[:10])
     labels = dict.fromkeys(cell.label for cell in experiment.cells)
     asides = frozenset(label for label in labels if _is_aside(label, known, today))
-    return Opening(_pick(experiment, values, known, today), asides)
+    return replace(known_of_all, pick=_pick(experiment, values, known, today), asides=asides)
 
 
 def _is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
@@ -196,7 +202,7 @@ def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -
             if some:
                 folded = differences_section(title, some, baseline)
                 lines += details(f"{len(some)} {words}", markdown_table(folded.columns, folded.rows))
-    return lines
+    return [*lines, *([f"{opening.lacking[0].upper()}{opening.lacking[1:]}.", ""] if opening.lacking else [])]
 
 
 def details(summary: str, lines: Iterable[str]) -> list[str]:
@@ -210,7 +216,10 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     pick, baseline, has_mark = opening.pick, experiment.settings.baseline, False
     if pick and pick.decision is Decision.SWITCH and pick.next:
         # A command is copied whole: the terminal folds it, without a break, where what prints it does not crop.
-        parts.append(Text(runnable(f"next: {pick.next[0]}"), style="dim", no_wrap=True, overflow="ignore"))
+        parts += [
+            Text(line, style="dim", no_wrap=True, overflow="ignore")
+            for line in (runnable(first_step(pick)), *_interpreter(experiment, pick))
+        ]
     for title, most, found in (
         (CHANGED, MOST_LINES_CHANGED, opening.differences),
         (OPEN, MOST_LINES_OPEN, opening.undecided),
@@ -221,6 +230,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
         left = [f"{len(rows) - most} more"] if len(rows) > most else []
         left += [f"{others} of modes, studies and versions without support"] if others else []
         parts += [Text(f"and {', '.join(left)}", style="dim")] if left else []
+    parts += [Text(opening.lacking)] if opening.lacking else []
     parts += (
         [Text(f"{MARK} built otherwise than {baseline}: the ratio is of that too", style="dim")] if has_mark else []
     )
@@ -231,6 +241,14 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
     last = f"{experiment.name}, {experiment.started[:10]}{warnings}: all tables with --full, charts with --html"
     parts += [Text(), Text(last, style="dim")]
     return Group(*parts)
+
+
+def _interpreter(experiment: Experiment, pick: Pick) -> Iterator[str]:
+    """Yield where the recommended interpreter is, if it was measured without containers."""
+    chosen = split_label(pick.recommended.label)[0] if pick.recommended else ""
+    for one in experiment.images if not pick.in_containers else ():
+        if one.variant == chosen:
+            yield f"its interpreter, to run your own tests with: {one.image_id}/bin/python3"
 
 
 COLUMNS = ("workload", "preparing s", "measuring s", "profiling s", "in all s", "slowest row to prepare")

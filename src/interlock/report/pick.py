@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from interlock.analysis.not_measured import in_one_line
 from interlock.analysis.pick.sentences import as_measured, provenance, ratio_text, recommendation
 from interlock.results.answers import Contender, Costs, Needed, Pick, Recommendation, Standing
 
@@ -19,6 +20,7 @@ STYLES = {
     Standing.SAME: "",
     Standing.UNDECIDED: "yellow",
 }
+TRIAL, WHERE_CONTAINERS = "interlock trial", ", where Docker or Podman runs"
 LEGEND = (
     "throughput: relative to {baseline}, over the weighted benchmarks [95 % interval]; a report's ratio is its "
     "inverse. The last column: compared with the best of the others (Hsu), and with {baseline}."
@@ -26,13 +28,19 @@ LEGEND = (
 
 
 def first_lines(pick: Pick) -> list[str]:
-    """Return the answer in two lines: what to run, and where the figures are from with the next command."""
-    return [recommendation(pick), f"{provenance(pick)}   next: {first_step(pick)}" if pick.next else provenance(pick)]
+    """Return the answer: what to run, where the figures are from with the next command, and what has no figures.
+
+    The shipped figures lack what their machine lacked, which is nothing of this one.
+    """
+    second = f"{provenance(pick)}   {first_step(pick)}" if pick.next else provenance(pick)
+    return [recommendation(pick), second, *filter(None, [in_one_line({} if pick.shipped else pick.unmeasured)])]
 
 
 def first_step(pick: Pick) -> str:
-    """Return the command to go on with: to try the image, which builds it too, or to measure."""
-    return next((one for one in pick.next if one.startswith("interlock trial")), pick.next[0])
+    """Return how to go on: by trying the image, which builds it too, or by measuring; a trial needs containers."""
+    trial = next((one for one in pick.next if one.startswith(TRIAL)), "")
+    where = "" if pick.has_containers or not trial else WHERE_CONTAINERS
+    return f"next{where}: {trial or pick.next[0]}"
 
 
 def terminal(pick: Pick) -> RenderableType:
@@ -56,7 +64,16 @@ def closing(pick: Pick) -> list[str]:
     before = [("first", f"{pick.measure}  # figures of this machine")] if _elsewhere(pick) else []
     after = [("then" if number else "next", command) for number, command in enumerate(pick.next)]
     commands = [f"{word:5}  {command}" for word, command in (*before, *after) if command != pick.measure or not before]
+    if not pick.has_containers:
+        commands = [f"{one}{_remark(one)}" for one in commands]
     return [*lines, *(["", *commands] if commands else [])]
+
+
+def _remark(command: str) -> str:
+    """Return what a reader without a container engine must know of a command."""
+    if TRIAL in command:
+        return f"  # {WHERE_CONTAINERS[2:]}"
+    return "  # an interpreter to run your own tests with" if "interlock build" in command else ""
 
 
 def _elsewhere(pick: Pick) -> bool:

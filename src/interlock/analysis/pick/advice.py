@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from interlock.analysis import not_measured
 from interlock.analysis.pick import sentences
 from interlock.analysis.pick.evidence import START_UP, Evidence, measuring_command, predictions, uncounted
 from interlock.analysis.pick.exclusions import (
@@ -14,6 +15,7 @@ from interlock.analysis.pick.exclusions import (
     broken_imports,
     elsewhere_unmeasured,
     exclusion_reasons,
+    fits,
     risks_of,
     unmeasured,
 )
@@ -38,7 +40,7 @@ from interlock.results.answers import (
     Standing,
     VariantAudit,
 )
-from interlock.results.experiments import Built
+from interlock.results.experiments import Built, EngineName
 
 # How a fact is written where its value alone would not be understood.
 FACT_FORMATS = {"cores": "{} cores", "kernel": "Linux {}", "storage driver": "storage driver {}"}
@@ -56,10 +58,19 @@ class ThisMachine:
     engine: Mapping[str, Any] | None = None
 
     @property
+    def has_containers(self) -> bool:
+        return self.engine is not None and in_containers(self.engine)
+
+    @property
     def notes(self) -> list[str]:
         if self.engine is not None:
             return []
         return ["no container engine answers here: its version and storage driver are not compared"]
+
+
+def in_containers(engine: Mapping[str, Any]) -> bool:
+    """Return whether a recorded engine is one of containers; without a name it was Docker."""
+    return engine.get("name") != EngineName.HOST
 
 
 def machine_text(host: Mapping[str, Any]) -> str:
@@ -204,10 +215,21 @@ def advise(
         audits=list(evidence.audits.values()),
         notes=[*_notes(evidence, ranked, others), *here.notes],
         measure=measure,
-        next=_next_commands(evidence, ranked, image.local)
+        next=_next_commands(evidence, ranked, image.local, here)
         or [measure] * bool((ranked.rows or ranked.not_measured) and again),
+        in_containers=in_containers(experiment.host["engine"]),
+        has_containers=here.has_containers,
+        unmeasured=_unmeasured(evidence),
     )
     return found.model_copy(update={"answer": sentences.recommendation(found)})
+
+
+def _unmeasured(evidence: Evidence) -> dict[str, list[str]]:
+    """Return what has no figures of what was asked for, by the reason; of what a constraint excludes nothing."""
+    variants = [
+        name for name in dict.fromkeys(one.variant for one in evidence.experiment.images) if fits(evidence, name)
+    ]
+    return not_measured.by_reason(evidence.experiment, variants, {workload for workload, _ in evidence.shares})
 
 
 def _order_in_profiles(evidence: Evidence, ranked: Ranking, others: Sequence[Evidence]) -> ProfileOrder | None:
@@ -374,8 +396,11 @@ def _best(evidence: Evidence, ranked: Ranking) -> Sequence[str]:
     return [evidence.baseline, *best, *missing]
 
 
-def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage) -> list[str]:
-    """Return the commands that build, try and swap in the chosen image; none to stay."""
+def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage, here: ThisMachine) -> list[str]:
+    """Return the commands that build, try and swap in the chosen image; none to stay.
+
+    Without containers the interpreter is built, for tests of one's own in place of a trial.
+    """
     if ranked.chosen is None:
         return []
     row = ranked.chosen
@@ -383,7 +408,8 @@ def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage) -> li
     studied = " --profile standard" if evidence.criteria.profile == "standard" else ""
     profile = evidence.catalog.variants[variant].profile_for(evidence.criteria.profile if studied else None)
     release = " --release" if profile == "release" else ""
-    build = [f"interlock build {variant}{release}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
+    without = "" if here.has_containers else " --engine host"
+    build = [f"interlock build {variant}{release}{without}"] if local in {LocalImage.ABSENT, LocalImage.UNKNOWN} else []
     return [
         *build,
         f"interlock trial . --variants {row.label}{studied} {TRIED_WITH}",

@@ -96,13 +96,19 @@ def _outcome(evidence: Evidence, label: str, key: BenchmarkKey) -> Outcome | Non
 
 
 def elsewhere_unmeasured(evidence: Evidence) -> list[str]:
-    """Return the variants of the project that meet the constraints and that the experiment has not at all."""
+    """Return the variants of the project that meet the constraints and that the experiment has not at all.
+
+    What stands for another one where there are no containers is none to run in production.
+    """
     there = {split_label(label)[0] for label in evidence.labels} | set(evidence.images)
-    return [
-        name
-        for name, variant in evidence.catalog.variants.items()
-        if name not in there and not [*_unsupported(evidence, variant), *_old_python(evidence, variant)]
-    ]
+    stand_ins = {one.name for one in evidence.catalog.variants.values() if one.stands_for}
+    return [name for name in evidence.catalog.variants if name not in there | stand_ins and fits(evidence, name)]
+
+
+def fits(evidence: Evidence, name: str) -> bool:
+    """Return whether the project has this variant and its version meets the constraints."""
+    variant = evidence.catalog.variants.get(name)
+    return variant is not None and not [*_unsupported(evidence, variant), *_old_python(evidence, variant)]
 
 
 def _benchmark_names(evidence: Evidence, keys: list[BenchmarkKey]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from interlock.results.answers import Contender, Costs, Decision, Estimate, Pick
 # Costs within this are the same: memory in MB, a start's time as a ratio.
 SAME_MB = 0.5
 SAME_START = 0.05
+WITHOUT_CONTAINERS = "this machine, without containers"
 ORDER_WORDS = {
     ProfileOrder.SAME: "the reference found the same order in both",
     ProfileOrder.OTHER: "the reference found another order in release builds",
@@ -97,16 +98,24 @@ def provenance(pick: Pick, *, compared: bool = True) -> str:
     """
     *most, last = dict.fromkeys(one.workload for one in pick.shares)
     workloads = f"{', '.join(most)} and {last}" if most else last
-    first = f"Measured with {workloads} on {_machine(pick) if compared else pick.measured_on}"
+    there = pick.measured_on if pick.in_containers else itself(pick)
+    first = f"Measured with {workloads} on {_machine(pick) if compared else there}"
     return f"{'; '.join([first, *_reservations(pick)])}."
 
 
 def _machine(pick: Pick) -> str:
-    there = pick.measured_on
+    there = pick.measured_on if pick.in_containers else f"{pick.measured_on}, without containers"
     apart = {one.what for one in pick.apart} & {"cores", "processor"}
     if apart:
         return f"{there}, not on yours"
+    if not pick.in_containers:
+        return itself(pick)
     return f"{there} like yours" if pick.shipped else f"{there}, this machine's kind"
+
+
+def itself(pick: Pick) -> str:
+    """Return where figures are from that the machine itself has, which the report is of."""
+    return f"{WITHOUT_CONTAINERS} ({pick.measured_on})"
 
 
 def _reservations(pick: Pick) -> Iterator[str]:

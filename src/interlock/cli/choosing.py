@@ -1,0 +1,69 @@
+"""Which engine a command uses, why it is this machine itself, and how a later command is led to the same one."""
+
+from __future__ import annotations
+
+import os
+
+from rich.text import Text
+
+from interlock.catalog.project import ProjectPaths
+from interlock.cli.options import console
+from interlock.engine import finding, protocol
+from interlock.engine.finding import Found
+from interlock.engine.host import account
+from interlock.engine.host.engine import HostEngine
+from interlock.errors import EngineError
+from interlock.results.engines import EngineName
+
+
+def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bool = False) -> protocol.Engine:
+    """Return the container engine, or this machine as the engine if it is named or no container engine can be had.
+
+    EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
+    not say so.
+    """
+    if engine is EngineName.HOST:
+        return this_machine(paths, as_root=as_root)
+    found = finding.find_containers(engine)
+    if found.containers is not None:
+        return found.containers
+    if found.refusal is not None and engine is not None:
+        raise found.refusal
+    say_without_containers(found)
+    return this_machine(paths, as_root=as_root)
+
+
+def say_without_containers(found: Found, more: str = "") -> None:
+    """Say why this machine takes the place of a container engine."""
+    where = "interpreters are built and measured on this machine itself, without containers"
+    console.print(Text(f"engine  {found.why_none}: {where}{more}"), soft_wrap=True)
+
+
+def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
+    """Return this machine as the engine; EngineError for root who has not said that he means it.
+
+    In a container and on a CI runner root has not to say so: programs run as a user that is made for them.
+    """
+    if os.geteuid() != 0 or as_root:
+        return HostEngine(paths.root, paths.cache)
+    if not account.is_disposable():
+        raise EngineError(
+            key="--engine host",
+            found="without a container, builds and workloads would run as root on this machine",
+            todo="Run it as another user, start a container engine, or say that you mean it: --as-root.",
+        )
+    user, why_none = account.ensure_account()
+    said = f"no user can be made ({why_none}): builds and workloads run as root" if why_none else user.name
+    console.print(Text(f"user    {said}"), soft_wrap=True)
+    os.umask(0o022)  # what the user reads is made by root
+    return HostEngine(paths.root, account.cache_for(user, paths.cache), user)
+
+
+def lead_to(used: EngineName, asked: EngineName | None, *, as_root: bool) -> list[str]:
+    """Return the options that lead a later command to this engine, whatever the environment says by then.
+
+    Where DOCKER_HOST leads to it, its name may lead to another one.
+    """
+    named = asked if "DOCKER_HOST" in os.environ and used is not EngineName.HOST else used
+    words = ["--engine", named.value] if named else []
+    return [*words, *(["--as-root"] if as_root and used is EngineName.HOST else [])]
