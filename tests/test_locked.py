@@ -141,7 +141,10 @@ def test_what_is_installed_and_all_that_it_needs_has_the_pinned_version() -> Non
 
 def installing(file: str) -> list[list[str]]:
     """The first words of each call of `pip install` in a file, whose lines may be folded."""
-    found = re.findall(r"pip install((?: \S+){6})", re.sub(r"\s+", " ", text_of(file)))
+    text = re.sub(r"\s+(?:--python \S+\s+)?", " ", text_of(file))
+    for asked in re.findall(r' asked="(.*?)"', text):  # a script's variable
+        text = text.replace("$asked", asked)
+    found = re.findall(r"pip install((?: \S+){6})", text)
     return [[word for word in words.split() if word != "-q"] for words in found]
 
 

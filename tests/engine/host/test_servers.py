@@ -100,7 +100,7 @@ def test_only_nginx_answers_as_b2_does(ground: Ground) -> None:
 
 def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(tmp_path: Path, ground: Ground) -> None:
     late = tmp_path / "nginx"
-    late.write_text('#!/bin/sh\nsleep 1\nexec /usr/sbin/nginx "$@"\n', encoding="utf-8")
+    late.write_text(f'#!/bin/sh\nsleep 1\nexec {toolchain.find("nginx")} "$@"\n', encoding="utf-8")
     late.chmod(0o755)
     sizes = {**SIZES, "PATH": f"{tmp_path}:/usr/bin:/bin:/usr/sbin:/sbin"}
     with socket.socket() as another:
@@ -112,7 +112,7 @@ def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(t
 
 def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(ground: Ground) -> None:
     if toolchain.missing(toolchain.SERVER):
-        pytest.fail("nginx is needed: bootstrap.sh installs it for the tests")
+        pytest.fail("nginx is needed: bootstrap.sh brings it for the tests")
     with servers.serving(ground, SIZES) as one, servers.serving(ground, SIZES) as other:
         assert one != other
         assert summed(one) != summed(other)
