@@ -319,6 +319,17 @@ def test_a_row_is_shown_once_and_at_the_end_what_is_open_is_shown_as_open() -> N
     assert rows.counts == "1 of 2 rows decided"
 
 
+def test_a_row_that_was_shown_before_others_joined_is_not_shown_again() -> None:
+    first, stream = displayed()
+    rows = DecidedRows(first, BASE)
+    rows(look(a=comparison(1.3), b=comparison(0.9, decided=False)))
+    rows.end()
+    rows.display, later = displayed()
+    rows(look(is_last=True, a=comparison(1.3), b=comparison(0.7), late=comparison(0.8)))
+    assert subjects(stream) == [("decided", "a")]
+    assert subjects(later) == [("decided", "b"), ("decided", "late")]
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_while_it_is_measured(terminal: bool) -> None:
     display, stream = displayed(terminal=terminal)

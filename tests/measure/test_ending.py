@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -193,3 +194,26 @@ def test_nohup_keeps_a_hangup_away() -> None:
             assert not ending.stops()
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("interlock.measure.ending.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    ending = Ending(budget_s=90)
+    ending.start(1 / 3)
+    clock[0] += 29
+    assert not ending.stops()
+    clock[0] += 1
+    assert ending.stops()
+    assert ending.reason
+    ending.pause()
+    clock[0] += 1000  # builds
+    ending.start()
+    assert not ending.reason
+    clock[0] += 59
+    assert not ending.stops()
+    clock[0] += 1
+    assert ending.stops()
+    assert "90 s" in ending.reason

@@ -21,7 +21,7 @@ from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Benchmark, Limit, Workload
 from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, Interrupted, UnsupportedHereError, WorkloadError
-from interlock.measure import blocks, cells, disturbances, processes, rounds
+from interlock.measure import blocks, cells, disturbances, processes, rounds, schedule
 from interlock.measure import workload as workloads
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Session
 from interlock.measure.ending import Ending
@@ -104,9 +104,19 @@ def unsteady(number: int, loops: str) -> Ended:
     return make_ended(printed((0.4, 0.63)[number % 2], loops))
 
 
+def slow(_number: int, loops: str) -> Ended:
+    return make_ended(printed(1.5, loops))
+
+
 def nearly(number: int, loops: str) -> Ended:
     """Answer so that about three more rounds would decide, however many there were."""
     values = (0.52, 0.51, 0.57, 0.6, 0.515, 0.585, 0.53, 0.6)
+    return make_ended(printed(values[number % len(values)], loops))
+
+
+def open_and_near(number: int, loops: str) -> Ended:
+    """Answer so that one to four more rounds would decide among five rows, however many there were."""
+    values = (0.5, 0.5, 0.53, 0.6, 0.515, 0.62, 0.5, 0.56)
     return make_ended(printed(values[number % len(values)], loops))
 
 
@@ -266,6 +276,64 @@ def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
     order = run_rounds(engine.session(rounds=5), open_cells, TimeUsed())
     assert engine.started == {"base": 1 + 3, "a": 3}
     assert order == [whole[0], *whole[3:]]
+
+
+def reopen(engine: Engine, open_cells: Sequence[Cell]) -> None:
+    """Make cells what they are when they come from their files."""
+    engine.started.clear()
+    for cell in open_cells:
+        cell.loops.clear()
+        cell.takes_slices.clear()
+
+
+def first_look_alone(session: Session) -> Session:
+    return dataclasses.replace(session, resources=dataclasses.replace(session.resources, first_look_alone=True))
+
+
+def test_rows_that_others_join_end_with_their_first_look_which_spends_nothing_of_the_later_ones() -> None:
+    engine = Engine(base=steady, a=nearly)
+    run_rounds(first_look_alone(engine.session(rounds=4, rounds_limit=10)), engine.cells(), TimeUsed())
+    assert engine.started == {"base": 5, "a": 4}
+    assert [look.is_last for look in engine.looks] == [False]
+    assert {step.activity for step in engine.steps} == {f"round {number} of 4" for number in range(5)}
+
+
+def test_rows_that_join_have_as_many_rounds_of_their_own_beside_the_baseline_and_what_is_open() -> None:
+    engine = Engine(base=steady, a=slow, b=open_and_near, late=open_and_near, later=slow)
+    open_cells = engine.cells()
+    run_rounds(first_look_alone(engine.session(rounds=4, rounds_limit=7)), open_cells[:3], TimeUsed())
+    reopen(engine, open_cells)
+    run_rounds(engine.session(rounds=4, rounds_limit=7), open_cells, TimeUsed())
+
+    def blocks_of(cell: Cell) -> list[int]:
+        return sorted({run._metadata[BLOCK] for run in cell.runs["uncontended"] if run.values})
+
+    # What the first look has decided needs no more; what joins has its first look after four rounds of its own.
+    assert {cell.subject.label: blocks_of(cell) for cell in open_cells} == {
+        "base": [*range(1, 12)],
+        "a": [1, 2, 3, 4],
+        "b": [*range(1, 12)],
+        "late": [*range(5, 12)],
+        "later": [5, 6, 7, 8],
+    }
+    assert engine.looks[-1].is_last
+    looked = {pair[0]: one for pair, one in engine.looks[-1].comparisons.items()}
+    assert (looked["late"].ratio.rounds, looked["later"].ratio.rounds) == (7, 4)
+    assert looked["later"].verdict is Verdict.SLOWER
+
+
+def test_a_budget_gives_rows_that_join_the_rounds_of_a_first_look() -> None:
+    engine = Engine(base=steady, a=steady, late=steady)
+    open_cells = engine.cells()
+    run_rounds(first_look_alone(engine.session(rounds=4, rounds_limit=9)), open_cells[:2], TimeUsed())
+    ending = Ending(budget_s=3600)
+    session = engine.session(rounds=4, rounds_limit=9)
+    session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, ending=ending))
+    ending.start()
+    ending.share(10**9, profiled=False)
+    reopen(engine, open_cells)
+    run_rounds(session, open_cells, TimeUsed())
+    assert engine.started["late"] == 4
 
 
 def test_each_cell_knows_how_long_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -647,12 +715,12 @@ def test_a_limit_that_fails_says_why_and_is_not_visited_again(session: Session, 
 
 def test_every_candidate_runs_once_in_each_round_until_it_is_decided() -> None:
     order = rounds.RoundOrder()
-    schedule = rounds.Schedule("7/trial", least=3, limit=9)
+    plan = schedule.Schedule("7/trial", least=3, limit=9)
 
     def undecided(_: str, some: Sequence[str]) -> list[str]:
         return [] if len(order.rounds) >= 7 else [one for one in some if one != "b" or len(order.rounds) < 4]
 
-    for planned in rounds.interleave(schedule, ["load"], ["a", "b", "c"], undecided):
+    for planned in schedule.interleave(plan, ["load"], ["a", "b", "c"], undecided):
         assert planned.total == (9 * 3 if planned.round <= 4 else 4 * 3 + 5 * 2)
         order.note(planned.round, planned.candidate)
     # Looks come after 4, 5 and 7 rounds.

@@ -259,7 +259,7 @@ def _record(
     """Return the record of a fleet that is resumed, or of one that begins: with nothing measured."""
     if before is not None:
         return _resumed_record(before, builds, hosts)
-    settings = request.settings(builds.built)
+    settings = request.settings(experiment.choose_baseline(request.baseline, builds.built))
     kinds = {host: kind.name for host, kind in hosts.kinds.items()}
     where = [*_engine_options(builds.engine), *(["--as-root"] if builds.as_root else [])]
     options = experiment.repeat_options(settings, request.words, [*where, *(["--each"] if each else [])])

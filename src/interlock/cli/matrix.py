@@ -14,7 +14,7 @@ from rich.text import Text
 from interlock.analysis import durations
 from interlock.catalog import project
 from interlock.catalog.project import CORE, EVERYTHING, Catalog, ProjectPaths
-from interlock.catalog.types import split_label
+from interlock.catalog.types import DEFAULT_BASELINE, split_label
 from interlock.cli import progress
 from interlock.cli.choosing import lead_to
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
@@ -30,18 +30,18 @@ from interlock.cli.options import (
 )
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows
-from interlock.cli.report import write_report
+from interlock.cli.report import refresh_report, write_report
 from interlock.engine.machine import facts
-from interlock.engine.protocol import INSTRUMENTS, CoreSet, Engine
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine
 from interlock.errors import UsageError, WorkloadError, nearest
-from interlock.measure import experiment, resumable
+from interlock.measure import experiment, resumable, stages
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import Assignment, Wildcards
 from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import journal, store
 from interlock.results.answers import RecordedFigures
-from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State
+from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State, require_built
 
 # README's first command, the core set with --quick, is to end in half an hour, builds included.
 QUICK_CORE_S = 12 * 60.0
@@ -85,10 +85,18 @@ class MatrixRequest:
             found = "needs containers, which --engine host does not have"
             raise UsageError(key="--conditions", found=found, todo="Leave out --conditions or --engine host.")
 
-    def settings(self, built: list[Built]) -> Settings:
-        """Return the experiment's settings for what was built; UsageError if the baseline was not."""
+    def first_variants(self, known: Catalog, missing: Sequence[str]) -> list[str]:
+        """Return the variants to build and measure first; none where all are built and measured at once.
+
+        A fixed number of rounds is every row's: none has some before the others.
+        """
+        if self.rounds is not None:
+            return []
+        return stages.first_variants(known.variants, self.variants, missing, self.baseline)
+
+    def settings(self, baseline: str) -> Settings:
+        """Return the experiment's settings with this baseline."""
         plan = experiment.planned_rounds(self.quick, self.rounds)
-        baseline = experiment.choose_baseline(self.baseline, built)
         return Settings(
             quick=self.quick,
             rounds=plan.least,
@@ -241,6 +249,95 @@ def read_resumed(results: Path, name: str, options: MatrixOptions, asked: Matrix
     return began
 
 
+@dataclass
+class MatrixRun:
+    """Builds and measures what a request asks for, at once or the first rows before the others."""
+
+    machine: Engine
+    known: Catalog
+    into: Path
+    request: MatrixRequest
+    how: BuildOptions
+    ending: Ending
+    order: Sequence[str]
+    where: Sequence[str]  # words that lead a command to the same engine and results
+    name: str | None
+    began: Experiment | None
+    left_out: Sequence[Built] = ()  # of the core set, with the reason
+    rows: DecidedRows | None = None  # that were shown: of two stages each once
+
+    def at_once(self) -> tuple[Path, list[Built]]:
+        """Build all and measure it; return the experiment's folder and what was built."""
+        built = self._build(self.request.variants)
+        return self._measure(built, self.began), built
+
+    def in_stages(self, first: Sequence[str]) -> tuple[Path, list[Built]]:
+        """Build the first variants and look at their rows while nothing compiles; then the others, which join them."""
+        later = [name for name in self.request.variants if name not in first]
+        built = self._build(first)
+        if self.ending.signals or not stages.are_enough(built, self.request.baseline):
+            built += stages.waiting(later, self.how.profile) if self.ending.signals else self._build(later)
+            return self._measure(built, None), built
+        folder = self._measure([*built, *stages.waiting(later, self.how.profile)], None, first_look_alone=True)
+        if not self.ending.signals:
+            built += self._build(later)
+            self._measure(built, store.read_experiment(folder))
+        return folder, built
+
+    def _build(self, names: Sequence[str]) -> list[Built]:
+        """Build variants; if a signal ends it, what is there by then is kept."""
+        built: list[Built] = []
+        with self.ending.listening(), self.ending.kept():
+            built = build_variants(self.machine, self.known, list(names), self.how)
+        if not self.ending.signals:
+            return built
+        reason = Outcome(state=State.NOT_MEASURED, reason=f"{self.ending.reason} came before it was built")
+        there = self.machine.look_up(self.known, names, self.how)
+        return [one if one.outcome.state is State.OK else one.model_copy(update={"outcome": reason}) for one in there]
+
+    def _measure(self, built: list[Built], began: Experiment | None, *, first_look_alone: bool = False) -> Path:
+        """Measure, show verdicts as they fall, and return the experiment's folder."""
+        assignment = self._resumed(built, began) if began else self._new(built)
+        assignment = replace(assignment, order=self.order, first_look_alone=first_look_alone)
+        with progress.Display(console) as display:
+            rows = self.rows = self.rows or DecidedRows(display, assignment.settings.baseline)
+            rows.display = display
+            on_progress = progress.MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
+            watching = experiment.Observers(on_progress, rows, self.ending, refresh_report)
+            run = experiment.record_builds if self.ending.signals else experiment.run
+            folder = run(self.machine, assignment, watching)
+            rows.end()
+        return folder
+
+    def _new(self, built: list[Built]) -> Assignment:
+        request = self.request
+        if self.ending.signals:
+            baseline = self._intended_baseline(built)
+        else:
+            baseline = experiment.choose_baseline(request.baseline, built)
+        settings = request.settings(baseline).model_copy(update={"budget_s": self.ending.budget_s})
+        command = experiment.repeat_command(settings, request.words, self.where)
+        return Assignment(self.known, self.how.root, self.into, [*built, *self.left_out], settings, command, self.name)
+
+    def _intended_baseline(self, built: list[Built]) -> str:
+        """Return the baseline of builds that a signal ended; without any that is there, all is said by one line."""
+        ready = [one.variant for one in built if one.outcome.state is State.OK]
+        if not ready:
+            console.print(Text(f"build   {self.ending.reason} came before the first variant was built"))
+            raise typer.Exit(self.ending.exit_code)
+        usual = DEFAULT_BASELINE if DEFAULT_BASELINE in self.request.variants else ready[0]
+        return self.request.baseline or usual
+
+    def _resumed(self, built: list[Built], began: Experiment) -> Assignment:
+        """Return the rest of an experiment; UsageError if it is of other images or workloads now."""
+        images = resumable.images_now(began, built)
+        if not self.ending.signals:
+            require_built([one for one in images if one.variant == began.settings.baseline])
+        resumable.require_same_workloads(began, self.known.workloads)
+        root, settings = self.how.root, began.settings
+        return Assignment(self.known, root, self.into, images, settings, began.command, resumes=began)
+
+
 @takes_matrix_options
 def matrix(
     options: MatrixOptions,
@@ -289,45 +386,19 @@ def matrix(
             core = machine.core(known)
             request, left_out = with_core(request, core), unavailable_in(core, profile_name(request.release))
         earlier = store.readable_experiments(store.experiments_below(paths.results))
-        print_estimate(machine, paths, known, request, earlier, ending.budget_s)
+        first = print_estimate(machine, paths, known, request, earlier, ending.budget_s, is_new=began is None)
         helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]
         how = replace(build_options(paths, request.release), helpers=helpers)
-        built = build_variants(machine, known, request.variants, how)
-        if began:
-            assignment = _resumed_assignment(paths, known, into, built, began)
-        else:
-            settings = request.settings(built).model_copy(update={"budget_s": ending.budget_s})
-            where = [*lead_to(machine.name, engine, as_root=options.as_root)]
-            where += [] if results is None else ["--results", str(results.absolute())]
-            command = experiment.repeat_command(settings, request.words, where)
-            assignment = Assignment(known, paths.root, into, [*built, *left_out], settings, command, name)
+        where = [*lead_to(machine.name, engine, as_root=options.as_root)]
+        where += [] if results is None else ["--results", str(results.absolute())]
         order = durations.shortest_first(request.workloads, earlier, **request.rounds_alike)
-        assignment = replace(assignment, order=order)
-        folder = _measure(machine, assignment, ending)
+        run = MatrixRun(machine, known, into, request, how, ending, order, where, name, began, left_out)
+        folder, built = run.in_stages(first) if first else run.at_once()
     described = write_report(folder)
     if ending.exit_code:
         raise typer.Exit(ending.exit_code)
     fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=options.as_root))
     fail_on_failed_cells(folder, described)
-
-
-def _resumed_assignment(
-    paths: ProjectPaths, known: Catalog, into: Path, built: list[Built], began: Experiment
-) -> Assignment:
-    """Return the rest of an experiment; UsageError if it is of other images or workloads now."""
-    images = resumable.images_now(began, built)
-    resumable.require_same_workloads(began, known.workloads)
-    return Assignment(known, paths.root, into, images, began.settings, began.command, resumes=began)
-
-
-def _measure(machine: Engine, assignment: Assignment, ending: Ending) -> Path:
-    """Measure, show verdicts as they fall, and return the experiment's folder."""
-    with progress.Display(console) as display:
-        rows = DecidedRows(display, assignment.settings.baseline)
-        on_progress = progress.MeasureProgress(display, len(assignment.to_measure), lambda: rows.counts)
-        folder = experiment.run(machine, assignment, experiment.Observers(on_progress, rows, ending))
-        rows.end()
-    return folder
 
 
 def print_known(paths: ProjectPaths, request: MatrixRequest) -> None:
@@ -346,8 +417,13 @@ def print_estimate(
     request: MatrixRequest,
     earlier: Sequence[Experiment],
     budget_s: float | None = None,
-) -> None:
-    """Print how long it will take, as far as earlier builds and experiments tell."""
+    *,
+    is_new: bool = True,
+) -> list[str]:
+    """Print how long it will take, as far as earlier builds and experiments tell.
+
+    Return the variants that are built and measured first; none where all are at once.
+    """
     options = build_options(paths, request.release)
     there = machine.look_up(known, request.variants, options)
     missing = [one.variant for one in there if one.outcome.state is not State.OK]
@@ -359,6 +435,12 @@ def print_estimate(
     number = len(request.workloads)
     size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
     console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)
+    first = request.first_variants(known, missing) if is_new else []
+    if first:
+        soon = durations.of_builds([name for name in missing if name in first], usual_s, recorded)
+        line = f"expect  first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them"
+        console.print(Text(line), soft_wrap=True)
+    return first
 
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:

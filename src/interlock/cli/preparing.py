@@ -160,9 +160,11 @@ def _plan(
 
 
 def _packages(paths: ProjectPaths, role: str, *keys: str) -> list[str]:
-    """Return the distribution's names of packages, from the file that the playbook's role reads."""
+    """Return the distribution's names of packages, from the file that the playbook's role reads; none without it."""
     family = "RedHat" if shutil.which("dnf") else "Debian"
     path = paths.root / ansible.PLAYBOOKS / "roles" / role / "vars" / f"{family}.yml"
+    if not path.is_file():  # a project of variants and workloads alone
+        return []
     named = YAML(typ="safe").load(path)
     return [name for key in keys for name in named[key]]
 

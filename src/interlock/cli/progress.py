@@ -328,7 +328,7 @@ class DecidedRows:
     """
 
     def __init__(self, display: Display, baseline: str) -> None:
-        self._display, self._baseline = display, baseline
+        self.display, self._baseline = display, baseline  # the display of the next stage may be another
         self._shown: dict[RowKey, Comparison] = {}
         self._built_otherwise: set[str] = set()
         self._open: dict[tuple[str, str], int] = {}
@@ -347,11 +347,11 @@ class DecidedRows:
         self._built_otherwise |= look.built_otherwise
         for key, one in new:
             self._shown[key] = one
-            if not self._display.redraws:
-                self._display.log(line(key, one, built_otherwise=key[2] in self._built_otherwise))
+            if not self.display.redraws:
+                self.display.log(line(key, one, built_otherwise=key[2] in self._built_otherwise))
         self._open[place] = sum((*place, label) not in self._shown for label in rows)
-        if self._display.redraws:
-            self._display.set_table(self._table())
+        if self.display.redraws:
+            self.display.set_table(self._table())
 
     @property
     def counts(self) -> str:
@@ -366,9 +366,9 @@ class DecidedRows:
 
     def _begin(self, workload: str) -> None:
         """Leave the table of the workload before on the terminal, and begin one for this."""
-        if workload != self._workload and self._display.redraws and self._rows():
-            self._display.keep(self._table(whole=True))
-            self._display.set_table(None)
+        if workload != self._workload and self.display.redraws and self._rows():
+            self.display.keep(self._table(whole=True))
+            self.display.set_table(None)
         self._workload = workload
 
     def _rows(self) -> list[tuple[RowKey, Comparison]]:
@@ -381,7 +381,7 @@ class DecidedRows:
         """Return the table of this workload; what does not fit the terminal is left out at its top unless `whole`."""
         table = Table(*COLUMNS, box=None, pad_edge=False, header_style="dim")
         rows = self._rows()
-        for key, one in rows if whole else rows[-max(1, self._display.height - BELOW) :]:
+        for key, one in rows if whole else rows[-max(1, self.display.height - BELOW) :]:
             cells = (*key[:2], self._row_text(key[2]), comparison_text(one), str(one.ratio.rounds))
             table.add_row(*map(Text, cells), style=STYLES.get(one.verdict, ""))
         return table

@@ -365,16 +365,27 @@ def write_report(folder: Path) -> Experiment:
     return described
 
 
+def refresh_report(folder: Path) -> None:
+    """Write report.md and the page of an experiment that goes on: the page loads itself again until the end."""
+    data = _report_data(folder)
+    described, tables, _, opening = data
+    is_first = not (folder / "report.md").exists()
+    store.write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=True))
+    written = _write_page(data, folder / PAGE_FILE, goes_on=True) if find_spec("altair") else folder / "report.md"
+    if is_first:
+        console.print(f"report  {written}: what is known so far", highlight=False, soft_wrap=True)
+
+
 def write_page(folder: Path, path: Path | None = None) -> Path:
     """Write the report as one HTML file, report.html in the experiment's folder or `path`, and return its path."""
     return _write_page(_report_data(folder), path or folder / PAGE_FILE)
 
 
-def _write_page(data: ReportData, path: Path) -> Path:
+def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
     with _with_extra("report"):
         from interlock.report.html import page  # noqa: PLC0415  Altair takes a third of a second to load
 
-    store.write_atomically(path, page.page(*data))
+    store.write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
 
 

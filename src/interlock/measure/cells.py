@@ -215,13 +215,13 @@ class Resources:
     package_sets: PackageSets = field(default_factory=PackageSets)
     programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
     images: Sequence[Built] = ()  # of the variants
-    controls: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by variant: what it is compared with besides the baseline
+    # By variant: what it is compared with besides the baseline.
+    controls: Mapping[str, str] = field(default_factory=dict)
     ending: Ending = field(default_factory=Ending)
     on_look: Callable[[Look], None] = lambda _: None
     # Gives a cell of the workload of this name what was measured of it before, if the experiment is resumed.
     restore: Callable[[Cell, str], None] = lambda _cell, _workload: None
+    first_look_alone: bool = False  # the rounds end with it, nothing is profiled: other rows join, and all go on
     journal: Journal | None = None
     # What the next workload goes on with: sandboxes with their agents, by image and surroundings, and facts by label.
     idle: dict[str, list[tuple[Sandbox, Agent | None]]] = field(default_factory=dict)

@@ -34,16 +34,23 @@ class Ending:
     """
 
     def __init__(self, budget_s: float | None = None) -> None:
-        self.budget_s = budget_s
+        self.budget_s = self._left_s = budget_s
         self.signals: list[int] = []
         self._ends_s = float("inf")  # by time.monotonic()
+        self._started_s = 0.0
         self._rounds_end_s = self._profile_ends_s = self._share_s = self._share_ends_s = float("inf")
         self._may_interrupt = self._is_shielded = self._has_stopped = self._has_cut = False
 
-    def start(self) -> None:
-        """Start the budget's clock."""
-        if self.budget_s is not None:
-            self._ends_s = time.monotonic() + self.budget_s
+    def start(self, part: float = 1.0) -> None:
+        """Start the budget's clock for this part of what is left of it."""
+        self._started_s, self._has_stopped = time.monotonic(), False
+        if self._left_s is not None:
+            self._ends_s = self._started_s + part * self._left_s
+
+    def pause(self) -> None:
+        """Stop the budget's clock until the next start: what this part did not need is the next one's."""
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - self._started_s))
 
     def share(self, workloads: int, *, profiled: bool) -> None:
         """Give the next workload an equal share of what is left for this many; with a profile some of it is for that.

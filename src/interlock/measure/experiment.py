@@ -52,6 +52,8 @@ class Rounds:
     limit: int | None = None
 
 
+# What of a budget the first look of the rows that are built first may take.
+FIRST_LOOK_SHARE = 1 / 3
 QUICK, FULL = Rounds(min(LOOKS), 10), Rounds(min(LOOKS), MOST_ROUNDS)
 
 
@@ -109,6 +111,8 @@ class Assignment:
     name: str | None = None  # None: the date and a letter
     resumes: Experiment | None = None  # what was measured in the folder of this name before
     order: Sequence[str] = ()  # in which workloads are measured (default: the settings'); those with a server come last
+    # Only to the first look, because other rows are built after it and join: its record says how the rest goes on.
+    first_look_alone: bool = False
 
     @property
     def workloads(self) -> dict[str, Workload]:
@@ -178,6 +182,7 @@ class Observers:
     on_progress: Callable[[ProgressUpdate], None]
     on_look: Callable[[Look], None] = lambda _: None
     ending: Ending = field(default_factory=Ending)
+    on_record: Callable[[Path], None] = lambda _: None  # after each workload but the last, between two measurements
 
 
 def choose_baseline(wanted: str | None, built: list[Built]) -> str:
@@ -198,8 +203,19 @@ def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
         watching.on_progress(ProgressUpdate("preparing", text, "", 0, 1))
 
     with lock.hold(f"matrix into {assignment.results}", on_wait), watching.ending.listening():
-        watching.ending.start()
-        return _run(engine, assignment, watching, time.monotonic() - start_s)
+        watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone else 1)
+        try:
+            return _run(engine, assignment, watching, time.monotonic() - start_s)
+        finally:
+            watching.ending.pause()
+
+
+def record_builds(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
+    """Write the record of an experiment that was ended before anything was measured; return its folder.
+
+    Of one that goes on, the record that it has, with what ended it.
+    """
+    return _run(engine, assignment, watching, 0.0)
 
 
 def _run(engine: Engine, assignment: Assignment, watching: Observers, waited_s: float) -> Path:
@@ -248,7 +264,8 @@ def _folder(assignment: Assignment, started: datetime.datetime) -> Path:
 def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Journal, error: str) -> None:
     """Write what is known of an experiment at its end. What an error cut short is recovered from the journal."""
     if not error:
-        _write_record(engine, assignment, record, record.ending.reason)
+        goes_on = assignment.first_look_alone and not record.ending.signals
+        _write_record(engine, assignment, record, KILLED if goes_on else record.ending.reason)
         store.write_sums(record.folder)
         journal.end()
     elif record.has_values or assignment.resumes is not None:
@@ -264,7 +281,9 @@ def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Jou
 def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, record: Record) -> None:
     """Measure workload by workload until something ends it; the record is written before the first and after each."""
     resources, ending = None, watching.ending
-    names = assignment.to_measure
+    names, is_first = assignment.to_measure, assignment.first_look_alone
+    if ending.stops():
+        return
     with ending.kept():
         resources = set_up(engine, assignment, record, watching)
     if resources is None:
@@ -276,12 +295,14 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, re
     for index, name in enumerate(names):
         if ending.stops():
             return
-        ending.share(len(names) - index, profiled=assignment.settings.profiled)
+        ending.share(len(names) - index, profiled=assignment.settings.profiled and not is_first)
         record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
-        record.unfinished += [name] if ending.has_cut else []
+        record.unfinished += [name] if ending.has_cut or is_first else []
         _write_record(engine, assignment, record)
         if record.journal is not None:
             record.journal.clear()
+        if is_first or index + 1 < len(names):
+            watching.on_record(record.folder)
 
 
 def _write_record(engine: Engine, assignment: Assignment, record: Record, ended_by: str = KILLED) -> None:
@@ -342,6 +363,7 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Obs
         on_look=watching.on_look,
         ending=watching.ending,
         journal=record.journal,
+        first_look_alone=assignment.first_look_alone,
         restore=EarlierMeasurements(record.folder, before).restore if before else lambda _cell, _workload: None,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),

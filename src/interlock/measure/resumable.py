@@ -120,7 +120,7 @@ def write_cell(session: Session, cell: Cell) -> CellResult:
     write_runs(path, cell.runs)
     if cell.profiles:
         store.write_json(store.profile_path(path), CellProfile(benchmarks=cell.profiles))
-    reason = resources.ending.reason
+    reason = resources.ending.reason or ("the first look at other rows" if resources.first_look_alone else "")
     unprofiled = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first") if reason else OK
     return result_of(session, cell, cell.outcomes, unprofiled)
 

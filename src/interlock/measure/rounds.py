@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
 
 from interlock.analysis.comparison import built_otherwise, compared_pairs
 from interlock.analysis.pairing import compared_figures
@@ -43,94 +41,13 @@ from interlock.measure.processes import (
     program_run,
     values_of,
 )
+from interlock.measure.schedule import PlannedBlock, Schedule, planned_blocks
 from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
 FAR = 2
 
 OnBlock = Callable[[], None]
-Task = TypeVar("Task")
-Candidate = TypeVar("Candidate")
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How many rounds are run, and the seed of their orders."""
-
-    seed: str
-    least: int
-    limit: int
-    first: int = 1  # 0 if a round that calibrates comes before the others
-
-
-@dataclass(frozen=True)
-class PlannedBlock(Generic[Task, Candidate]):
-    """One task of all candidates that go on with it, in a round.
-
-    `done` runs came before it, of `total` if none of those that go on now is decided before the limit.
-    """
-
-    round: int
-    title: str
-    task: Task
-    candidates: Sequence[Candidate]
-    done: int
-    total: int
-
-
-def planned_blocks(
-    schedule: Schedule,
-    tasks: Sequence[Task],
-    candidates: Sequence[Candidate],
-    undecided: Callable[[Task, Sequence[Candidate]], Sequence[Candidate]],
-) -> Iterator[PlannedBlock[Task, Candidate]]:
-    """Yield the blocks of all rounds; in each round all candidates in a random order, one task after the other.
-
-    Candidates of one task run as close together in time as they can, in an order of each round's own, as Google
-    Benchmark's random interleaving does (https://github.com/google/benchmark/blob/main/docs/random_interleaving.md).
-    After each look (analysis.verdicts.LOOKS) only the candidates that are `undecided` in a task go on with it. The seed
-    alone decides a round's order, whatever the number of rounds.
-    """
-    rng = random.Random(schedule.seed)  # noqa: S311  an order, not a secret
-    done = 0
-    going_on = [(task, list(candidates)) for task in tasks]
-    for number in range(schedule.first, schedule.limit + 1):
-        if number > schedule.least and number - 1 in LOOKS:
-            going_on = [(task, list(undecided(task, some))) for task, some in going_on]
-        if not any(some for _, some in going_on):
-            break
-        total = done + (schedule.limit - number + 1) * sum(len(some) for _, some in going_on)
-        ordered = rng.sample(candidates, len(candidates))
-        more = f" to {schedule.limit}" if schedule.limit > schedule.least else ""
-        title = f"round {number} of {schedule.least}{more}"
-        for task, some in going_on:
-            block = [one for one in ordered if one in some]
-            yield PlannedBlock(number, title, task, block, done, total)
-            done += len(block)
-
-
-@dataclass(frozen=True)
-class PlannedRun(Generic[Task, Candidate]):
-    """One task of one candidate in a round; `done` of at most `total` runs came before it."""
-
-    round: int
-    title: str
-    task: Task
-    candidate: Candidate
-    done: int
-    total: int
-
-
-def interleave(
-    schedule: Schedule,
-    tasks: Sequence[Task],
-    candidates: Sequence[Candidate],
-    undecided: Callable[[Task, Sequence[Candidate]], Sequence[Candidate]],
-) -> Iterator[PlannedRun[Task, Candidate]]:
-    """Yield the runs of `planned_blocks` one after the other."""
-    for block in planned_blocks(schedule, tasks, candidates, undecided):
-        for place, candidate in enumerate(block.candidates):
-            yield PlannedRun(block.round, block.title, block.task, candidate, block.done + place, block.total)
 
 
 class RoundOrder:
@@ -184,23 +101,30 @@ def _rounds(
 ) -> None:
     """Run all rounds, note their orders and call `on_block` after each block; round 0 calibrates."""
     resources, workload = session.resources, session.workload
-    schedule = Schedule(
-        f"{resources.settings.seed}/{workload.name}", resources.settings.rounds, _limit(session), first=0
-    )
-    undecided = partial(_undecided, session, open_cells)
-    needed = min(resources.settings.rounds, *LOOKS)
     before = {benchmark.name: last_block(open_cells, benchmark) for benchmark in workload.benchmarks}
+    joined = {one.name: before[one.name] if _have_joined(open_cells, one) else 0 for one in workload.benchmarks}
+    least, limit = resources.settings.rounds, _limit(session) + max(joined.values(), default=0)
+    looks = {after + look for after in {0, *joined.values()} for look in LOOKS}
+    schedule = Schedule(f"{resources.settings.seed}/{workload.name}", least, limit, first=0, looks=looks)
+    undecided = partial(_undecided, session, open_cells, limit)
+    needed = min(least, *LOOKS)
     with resources.ending.kept():
         for planned in planned_blocks(schedule, workload.benchmarks, open_cells, undecided):
             if 0 < planned.round <= before[planned.task.name]:
                 continue
-            if resources.ending.stops_rounds(needed=planned.round <= needed):
+            if resources.ending.stops_rounds(needed=planned.round <= joined[planned.task.name] + needed):
                 break
             for cell in planned.candidates:
                 order.note(planned.round, cell.subject.label)
             _run_block(session, planned, spent)
             on_block()
     _show_last_look(session, open_cells)
+
+
+def _have_joined(open_cells: Sequence[Cell], benchmark: Benchmark) -> bool:
+    """Return whether some cells begin with this benchmark: they had no image when the others did."""
+    values = _values(open_cells, benchmark)
+    return not all(one.processes for one in values.values())
 
 
 def last_block(open_cells: Sequence[Cell], benchmark: Benchmark) -> int:
@@ -212,6 +136,10 @@ def last_block(open_cells: Sequence[Cell], benchmark: Benchmark) -> int:
 def _show_last_look(session: Session, open_cells: Sequence[Cell]) -> None:
     """Show what the rounds have come to, decided or not, whatever ended them."""
     settings, workload = session.resources.settings, session.workload
+    if session.resources.first_look_alone:
+        for benchmark in workload.benchmarks:
+            _look(session, open_cells, benchmark)
+        return
     end = rounds_end_of(looks=settings.looks, ended_by=session.resources.ending.reason)
     for benchmark in workload.benchmarks:
         figures = _turns(open_cells, benchmark)
@@ -362,13 +290,13 @@ def _noted(benchmark: Benchmark, cell: Cell, outcome: Outcome, output: ProgramOu
 def _limit(session: Session) -> int:
     """Return the largest number of rounds: the workload's limit if it is lower than the experiment's."""
     settings = session.resources.settings
-    if settings.rounds_limit is None:
+    if settings.rounds_limit is None or session.resources.first_look_alone:
         return settings.rounds
     return max(settings.rounds, min(settings.rounds_limit, session.repetition.rounds_limit or settings.rounds_limit))
 
 
 def _undecided(
-    session: Session, open_cells: Sequence[Cell], benchmark: Benchmark, going_on: Sequence[Cell]
+    session: Session, open_cells: Sequence[Cell], limit: int, benchmark: Benchmark, going_on: Sequence[Cell]
 ) -> list[Cell]:
     """Return the cells that go on: those that are not decided, what they are compared with, the twin and the limits.
 
@@ -376,17 +304,25 @@ def _undecided(
     Those that were decided before are in the fit and in the family, as they are in the report. Cells that failed or
     timed out are not waited for.
     """
-    figures = _turns(open_cells, benchmark)
-    settings, controls = session.resources.settings, session.resources.controls
-    pairs = compared_pairs(figures, settings.baseline, controls)
-    found = last_look(figures, pairs, settings.baseline, margin=session.workload.margin)
-    _show(session, benchmark, found)
-    left = _limit(session) - max(map(len, figures.values()), default=0)
+    figures, pairs, found = _look(session, open_cells, benchmark)
+    left = limit - max(map(len, figures.values()), default=0)
     needed = open_labels(found, pairs, figures, reach=FAR * left)
-    always = {settings.baseline, label_of(settings.baseline, TWIN)}
+    baseline = session.resources.settings.baseline
+    always = {baseline, label_of(baseline, TWIN)}
     if not any(cell.subject.label in needed - always for cell in going_on):
         return []
     return [cell for cell in going_on if cell.limit is not None or cell.subject.label in needed | always]
+
+
+def _look(
+    session: Session, open_cells: Sequence[Cell], benchmark: Benchmark
+) -> tuple[dict[str, Sequence[BlockFigure]], list[Pair], dict[Pair, Comparison]]:
+    """Show what the last look has come to; return it with the rows and what is compared of them."""
+    figures, settings = _turns(open_cells, benchmark), session.resources.settings
+    pairs = compared_pairs(figures, settings.baseline, session.resources.controls)
+    found = last_look(figures, pairs, settings.baseline, margin=session.workload.margin)
+    _show(session, benchmark, found)
+    return figures, pairs, found
 
 
 @dataclass

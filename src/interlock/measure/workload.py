@@ -87,7 +87,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
         recorder.begin(facts)
         with clock.during(Phase.MEASURING):
             warnings = watched_rounds(session, open_cells + open_limits, spent, recorder.order, recorder.keep)
-        if session.resources.settings.profiled:
+        if session.resources.settings.profiled and not session.resources.first_look_alone:
             with ending.kept(), clock.during(Phase.PROFILING):
                 profile_pass(session, open_cells, recorder.keep)
         for cell in open_cells + open_limits:

@@ -14,7 +14,7 @@ from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_tex
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
 from interlock.catalog.workloads import Benchmark, Metric
-from interlock.report.opening import NOT_KNOWN, Opening, details, ended_lines, markdown_opening, time_section
+from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening, details, ended_lines, markdown_opening, time_section
 from interlock.report.tables import (
     RSS,
     SHARE,
@@ -207,9 +207,11 @@ def state_text(row: Row) -> str:
     return ", ".join((row.outcome.state.value, *row.notes))
 
 
-def markdown(experiment: Experiment, tables: Sequence[Table], opening: Opening = NOT_KNOWN) -> str:
+def markdown(
+    experiment: Experiment, tables: Sequence[Table], opening: Opening = NOT_KNOWN, *, goes_on: bool = False
+) -> str:
     """Return the whole report as Markdown: the answer, what changed, what is open, and folded all the rest."""
-    lines = [f"# Experiment {experiment.name}", ""]
+    lines = [f"# Experiment {experiment.name}", "", *([GOES_ON, ""] if goes_on else [])]
     lines += markdown_opening(opening, tables, experiment.settings.baseline)
     lines += ["## Machine and settings", "", "```", *headline(experiment), "```", ""]
     section = summary_section(experiment, tables)
@@ -231,7 +233,7 @@ def markdown(experiment: Experiment, tables: Sequence[Table], opening: Opening =
     ]
     time = time_section(experiment)
     lines += markdown_lines(time, time.title.capitalize()) if time else []
-    ended = ended_lines(experiment, tables)
+    ended = [] if goes_on else ended_lines(experiment, tables)
     lines += ["## What is open", "", *(f"- {line}" for line in ended), ""] if ended else []
     return printable("\n".join(lines))
 

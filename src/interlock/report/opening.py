@@ -83,6 +83,8 @@ class Opening:
 
 
 NOT_KNOWN = Opening(None, frozenset())
+# Above a report that is written while the experiment is measured.
+GOES_ON = "The experiment goes on: this is what is known so far."
 
 
 def _rows(

@@ -19,7 +19,8 @@ from interlock.measure.cells import ProgressUpdate
 from interlock.measure.ending import Ending
 from interlock.measure.processes import LAUNCH
 from interlock.measure.profiling import lock_sites_while, profile_while, require_stacks, require_watching
-from interlock.measure.rounds import RoundOrder, Schedule, interleave
+from interlock.measure.rounds import RoundOrder
+from interlock.measure.schedule import Schedule, interleave
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
 from interlock.measure.stacks import Interpreter
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, CommandRun, Figure, TrialSettings

@@ -19,7 +19,8 @@ from interlock.analysis.claims import ClaimVerdict
 from interlock.catalog.claims import Bound
 from interlock.report.html import frames as figures
 from interlock.report.html import page
-from interlock.report.opening import NOT_KNOWN, Opening
+from interlock.report.opening import GOES_ON, NOT_KNOWN, Opening
+from interlock.results.journal import KILLED
 from interlock.untrusted import CONTROL
 from tests.builders import make_cell, make_claim
 from tests.picks import make_pick
@@ -78,6 +79,17 @@ def test_what_is_open_comes_after_the_answer() -> None:
     body = without_scripts(page.page(cut, tables, findings))
     assert 0 < body.index('id="answer"') < body.index('id="open"')
     assert 'id="open"' not in example_body()
+
+
+def test_a_page_of_what_goes_on_says_so_and_loads_itself_again_and_the_last_one_does_not() -> None:
+    experiment, tables, findings = example()
+    cut = experiment.model_copy(update={"ended_by": KILLED})
+    text = page.page(cut, tables, findings, goes_on=True)
+    assert re.search(r'<meta http-equiv="refresh" content="\d+">', text)
+    assert GOES_ON in without_scripts(text)
+    assert KILLED not in without_scripts(text)
+    assert 'http-equiv="refresh"' not in example_page()
+    assert GOES_ON not in example_page()
 
 
 @pytest.mark.parametrize("name", ["a", "b"])

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -274,14 +275,22 @@ def _build_environment() -> dict[str, str]:
 
 
 def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list[str]) -> Iterator[str]:
-    """Yield each line that the script prints and append it to the log; the last entry is the exit code."""
+    """Yield each line that the script prints and append it to the log; the last entry is the exit code.
+
+    Whatever ends this before the script ends all that it has started: a compiler may work for minutes.
+    """
     with subprocess.Popen(
-        argv, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
+        argv, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", start_new_session=True,
+    ) as process:  # fmt: skip
         assert process.stdout is not None  # noqa: S101  for the type checker: it is a pipe
-        for line in process.stdout:
-            log.append(line)
-            yield line
+        try:
+            for line in process.stdout:
+                log.append(line)
+                yield line
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     log.append(str(process.returncode))
 
 

@@ -53,6 +53,7 @@ from interlock.report.html.drawing import (
 from interlock.report.html.frames import SHADES, Frame, top_calls
 from interlock.report.opening import (
     CHANGED,
+    GOES_ON,
     NOT_KNOWN,
     OPEN,
     ComparedRow,
@@ -68,6 +69,7 @@ from interlock.results.experiments import Experiment, State
 from interlock.untrusted import printable
 
 LONG_WARNING = 220
+RELOAD_S = 20
 SIGNIFICANT_DIGITS = 6
 
 
@@ -109,9 +111,14 @@ class Reason:
 
 
 def page(
-    experiment: Experiment, tables: Sequence[Table], findings: Sequence[Finding], opening: Opening = NOT_KNOWN
+    experiment: Experiment,
+    tables: Sequence[Table],
+    findings: Sequence[Finding],
+    opening: Opening = NOT_KNOWN,
+    *,
+    goes_on: bool = False,
 ) -> str:
-    """Return the whole report of an experiment as one HTML file."""
+    """Return the whole report of an experiment as one HTML file, which loads itself again if the experiment goes on."""
     frames = figures.frames(experiment, tables, findings)
     drawn = [chart for chart in all_charts(tables, frames) if chart.name != HEAT_MAP]
     environment = jinja2.Environment(
@@ -147,7 +154,9 @@ def page(
         number=figure_text,
         legend=report.LEGEND,
         time=time_section(experiment),
-        ended=ended_lines(experiment, tables),
+        ended=[] if goes_on else ended_lines(experiment, tables),
+        goes_on=f"{GOES_ON} The page loads itself again every {RELOAD_S} s." if goes_on else "",
+        reload_s=RELOAD_S,
         token=token,
         light=variables("light"),
         dark=variables("dark"),
