@@ -26,8 +26,10 @@ install_debian_packages() {
     size=$(apt-get install --print-uris -qq --no-install-recommends $missing 2> /dev/null \
         | awk '{ bytes += $3 } END { printf "%d packages, %d MB to download", NR, bytes / 1e6 }')
     say "installs$missing (with what they need $size)"
+    # Without its units gpg's agent starts when gpg needs it, and listens for nobody who logs in.
     # shellcheck disable=SC2086
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing \
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+        -o Dpkg::Options::='--path-exclude=/usr/lib/systemd/user/*' $missing \
         || say "these could not be installed; what needs them is left out"
 }
 
@@ -69,7 +71,7 @@ if command -v dpkg-query > /dev/null; then
     case " $* " in *" tests "* | *" unit "* | *" proofs "* | *" torture "*)
         # Without its lists apt does not know which of its mirrors is Debian's, which mmdebstrap needs.
         ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || ! may_install || as_root apt-get update -q
-        install_debian_packages binutils ca-certificates curl debian-archive-keyring gcc gnupg gpgv libc6-dev make \
+        install_debian_packages binutils ca-certificates curl debian-archive-keyring gcc gpg gpg-agent gpgv libc6-dev make \
             mmdebstrap openssh-client openssl patch perl pkg-config uidmap util-linux xz-utils
         unpack_debian_packages docker-registry nginx
         for browser in chromium-headless-shell chromium; do
