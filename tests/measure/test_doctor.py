@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +11,9 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
 from interlock.engine.docker import DockerEngine
-from interlock.engine.host import toolchain
+from interlock.engine.host import account, memory, profiler, servers, toolchain
+from interlock.engine.host.account import Account
+from interlock.engine.host.servers import Server
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
 from interlock.results.profiles import Method, Probe
@@ -95,10 +98,45 @@ def test_a_warning_does_not_block() -> None:
 def test_without_containers_the_packages_of_a_better_probe_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
     monkeypatch.setattr(toolchain, "PROBE", ())
+    monkeypatch.setattr(profiler, "could_trace", lambda: True)
     (check,) = doctor._host_probe()
     assert (check.subject, check.state) == ("probe", CheckState.WARNING)
     assert "no-such-program" in check.found
-    assert "some-package" in check.fix
+    (packages,) = doctor._packages()
+    assert "some-package" in packages.fix
+
+
+def host_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: Sequence[str]) -> dict[str, Check]:
+    """What is said of a container without these programs and headers, by the check's subject."""
+    monkeypatch.setattr(toolchain.Need, "is_here", property(lambda need: need.what not in lacking))
+    monkeypatch.setattr(memory, "choose", lambda _: tmp_path)
+    monkeypatch.setattr(memory, "file_system", lambda _: "overlay")
+    monkeypatch.setattr(servers, "choose", lambda _: Server("caddy", "caddy by pip", ("caddy",)))
+    monkeypatch.setattr(account, "expected", lambda: Account("interlock"))
+    return {one.subject: one for one in doctor.examine_host(tmp_path)}
+
+
+def test_a_container_that_lacks_nearly_all_can_measure_and_is_told_one_command_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lacking = ["gcc", "zlib.h", "/usr/share/misc/config.guess", "strace", "clang"]
+    found = host_checks(monkeypatch, tmp_path, lacking)
+    assert doctor.blocking(list(found.values())) == []
+    wrong = {subject for subject, one in found.items() if one.state is CheckState.WARNING}
+    assert {"compiler", "libraries", "GNU pth", "server", "memory", "probe", "packages"} <= wrong
+    assert "caddy by pip" in found["server"].found
+    assert "on a disk, overlay" in found["memory"].found
+    assert "interlock, without rights" in found["user"].found
+    assert [one.subject for one in found.values() if "install" in one.fix and one.subject != "engine"] == ["packages"]
+    assert {"gcc", "zlib1g-dev", "autotools-dev", "strace"} <= set(found["packages"].fix.split())
+
+
+def test_a_machine_that_lacks_nothing_is_asked_to_install_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = host_checks(monkeypatch, tmp_path, [])
+    assert "packages" not in found
+    assert {found[one].state for one in ("compiler", "libraries", "GNU pth")} == {CheckState.OK}
 
 
 def test_the_best_probe_needs_no_fix() -> None:

@@ -31,6 +31,7 @@ from interlock.cli.options import (
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows
 from interlock.cli.report import refresh_report, write_report
+from interlock.engine.host import profiler
 from interlock.engine.machine import facts
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine
 from interlock.errors import UsageError, WorkloadError, nearest
@@ -159,6 +160,15 @@ def unavailable_in(core: CoreSet, profile: str) -> list[Built]:
         for name, reason in reasons.items()
         if name not in there
     ]
+
+
+def with_probe(request: MatrixRequest) -> MatrixRequest:
+    """Return the request without a profile where this machine counts no system calls, and say so."""
+    if not request.profiled or profiler.counts_calls():
+        return request
+    said = "neither strace nor BPF is here: no system call is counted"
+    console.print(Text(f"profile {said}"), soft_wrap=True)
+    return replace(request, profiled=False)
 
 
 def _words(known: Catalog, labels: list[str], workloads: list[str]) -> Wildcards:
@@ -385,6 +395,8 @@ def matrix(
         if request.words.variants == CORE and not began:
             core = machine.core(known)
             request, left_out = with_core(request, core), unavailable_in(core, profile_name(request.release))
+        if machine.name is EngineName.HOST and not began:
+            request = with_probe(request)
         earlier = store.readable_experiments(store.experiments_below(paths.results))
         first = print_estimate(machine, paths, known, request, earlier, ending.budget_s, is_new=began is None)
         helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]

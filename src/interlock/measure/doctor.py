@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from interlock.catalog.project import cache_folder
 from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
 from interlock.engine.docker import DockerEngine
-from interlock.engine.host import profiler, toolchain
+from interlock.engine.host import account, memory, profiler, servers, toolchain
+from interlock.engine.host.account import Account
+from interlock.engine.host.toolchain import Need
 from interlock.errors import InterlockError, TracerError, UnsupportedHereError
 from interlock.measure import lock
 from interlock.measure.profiling import best_probe
@@ -63,8 +67,10 @@ def examine(containers: DockerEngine, root: Path, base: Base, results: Path, *, 
 
 
 def examine_host(results: Path, *, profiled: bool = True) -> list[Check]:
-    """Return all checks of a machine that measures without containers."""
-    return [*_host_engine(), *examine_machine(results), *(_host_probe() if profiled else ())]
+    """Return all checks of a machine that measures without containers; one names all packages that are missing."""
+    user = account.expected()
+    probe = _host_probe() if profiled else ()
+    return [*_host_engine(), _host_user(user), *_host_tools(user), *examine_machine(results), *probe, *_packages()]
 
 
 def _host_engine() -> Iterator[Check]:
@@ -75,15 +81,67 @@ def _host_engine() -> Iterator[Check]:
         f"this machine itself, without containers: {lost}",
         "Install Docker or Podman for them (docs/engines.md).",
     )
-    for subject, needs, state in (
-        ("compiler", toolchain.PROGRAMS, CheckState.PROBLEM),
-        ("libraries", toolchain.LIBRARIES, CheckState.WARNING),
-        ("server", toolchain.SERVER, CheckState.WARNING),
-    ):
-        lacking = toolchain.missing(needs)
-        found = f"no {', '.join(need.what for need in lacking)}" if lacking else "all found"
-        fix = toolchain.install_command(lacking) if lacking else ""
-        yield Check(subject, state if lacking else CheckState.OK, found, fix)
+
+
+def _host_user(user: Account) -> Check:
+    """Return the check of whom builds and workloads run as."""
+    if os.geteuid() != 0 or user.name:
+        words = f"builds and workloads run as {user.name or 'this user'}"
+        return Check("user", CheckState.OK, f"{words}, without rights" if user.name else words)
+    if account.is_disposable():
+        found = "builds and workloads run as root: no user can be made for them"
+        return Check("user", CheckState.WARNING, found, "Install passwd and util-linux.")
+    return Check(
+        "user",
+        CheckState.WARNING,
+        "builds and workloads would run as root, which has to be said",
+        "Run Interlock as another user, or with --as-root.",
+    )
+
+
+def _host_tools(user: Account) -> Iterator[Check]:
+    """Yield the checks of what is compiled with, what serves, and where cells write."""
+    zig = f"Interlock's own programs are, by zig of pip's index ({toolchain.ZIG_BYTES / 1e6:.0f} MB, not kept)"
+    uncompiled = f"only what others built is measured; {zig}" if toolchain.missing(toolchain.COMPILER) else ""
+    yield _needed("compiler", toolchain.PROGRAMS, uncompiled or "only what others built is measured")
+    yield _needed("libraries", toolchain.LIBRARIES, "modules that link them are missing in what is built")
+    yield _needed("GNU pth", toolchain.PTH_NEEDS, "modes that preload it are unsupported")
+    yield _server(account.cache_for(user, cache_folder()))
+    yield _memory(user)
+
+
+def _needed(subject: str, needs: Sequence[Need], without: str) -> Check:
+    lacking = toolchain.missing(needs)
+    if not lacking:
+        return Check(subject, CheckState.OK, "all found")
+    return Check(subject, CheckState.WARNING, f"no {', '.join(need.what for need in lacking)}: {without}")
+
+
+def _server(cache: Path) -> Check:
+    """Return the check of the download workloads' server; what is fetched for it is said."""
+    try:
+        chosen = servers.choose(cache)
+    except UnsupportedHereError as error:
+        return Check("server", CheckState.WARNING, f"{error.found}: workloads with a server are unsupported")
+    return Check("server", CheckState.WARNING if chosen.fetches else CheckState.OK, chosen.words)
+
+
+def _memory(user: Account) -> Check:
+    """Return the check of where cells write."""
+    place = memory.choose(user)
+    if memory.is_memory(place) and memory.has_room(place):
+        return Check("memory", CheckState.OK, f"cells write to {memory.words(place)}")
+    wanted = f"{memory.WANTED_BYTES // 2**20} MiB are not free in {memory.SHARED_MEMORY}"
+    fix = "Give it room: `mount -o remount,size=1g /dev/shm`, or --shm-size=1g where the container is started."
+    return Check("memory", CheckState.WARNING, f"cells write to {memory.words(place)}: {wanted}", fix)
+
+
+def _packages() -> Iterator[Check]:
+    """Yield one command for all that is missing; nothing if nothing is."""
+    lacking = toolchain.missing(toolchain.needs(traces=profiler.could_trace()))
+    if lacking:
+        count = f"{len(lacking)} package{'s' * (len(lacking) != 1)} would bring what is missing"
+        yield Check("packages", CheckState.WARNING, count, toolchain.install_command(lacking))
 
 
 def _host_probe() -> Iterator[Check]:
@@ -97,12 +155,11 @@ def _host_probe() -> Iterator[Check]:
 
 def _host_strace(refused: UnsupportedHereError) -> Check:
     """Return the check of the probe that is left without BPF."""
-    lacking = toolchain.missing(toolchain.PROBE)
-    if not lacking:
-        found = f"{PROBES[Method.STRACE]}; not {Method.BPF}, which `why` needs: {refused.found}"
-        return Check("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))
-    fix = f"{toolchain.install_command(lacking)}; or measure with --no-profile"
-    return Check("probe", CheckState.PROBLEM, f"no strace, and not {Method.BPF}: {refused.found}", fix)
+    if toolchain.missing(toolchain.PROBE):
+        found = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
+        return Check("probe", CheckState.WARNING, found)
+    found = f"{PROBES[Method.STRACE]}; not {Method.BPF}, which `why` needs: {refused.found}"
+    return Check("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))
 
 
 def blocking(checks: list[Check]) -> list[Check]:

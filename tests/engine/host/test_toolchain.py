@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.engine.host import toolchain
+from interlock.catalog import project as catalogs
+from interlock.engine.host import fetching, toolchain
+from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.host.toolchain import Need
-from interlock.errors import EngineError
+from interlock.engine.protocol import BuildOptions
+from interlock.errors import EngineError, SourceUnavailableError
+from tests.builders import ROOT
 
 PRESENT = Need("sh", "dash", "bash")
 ABSENT = Need("no-such-program", "some-package", "some-package-devel")
@@ -43,12 +47,42 @@ def test_packages_are_named_for_fedora(programs: Path) -> None:
     assert toolchain.install_command([ABSENT, NO_HEADER]) == "dnf install some-package-devel none-devel"
 
 
-def test_without_a_compiler_everything_that_is_needed_is_named_at_once(programs: Path) -> None:
+def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_needed_is_named_at_once(
+    programs: Path, tmp_path: Path
+) -> None:
     put(programs, "make")
-    with pytest.raises(EngineError) as raised:
-        toolchain.require_tools()
-    assert raised.value.todo.startswith("apt-get install gcc patch curl")
+    known = catalogs.load(ROOT)
+    builder = PrefixBuilder(known, BuildOptions(ROOT, tmp_path), lambda *_: None)
+    with pytest.raises(SourceUnavailableError) as raised:
+        builder.plan(known.variants["cpython-3.13"])
+    assert raised.value.todo.startswith("apt-get install gcc libc6-dev patch curl")
     assert " make" not in raised.value.todo
+
+
+def test_the_instruments_are_compiled_by_what_pip_brings_where_there_is_no_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def wheel(requirements: Path, folder: Path) -> str:
+        assert "ziglang==" in requirements.read_text(encoding="utf-8")
+        (folder / "ziglang").mkdir(parents=True)
+        (folder / "ziglang/zig").write_text('#!/bin/sh\nshift\nexec /usr/bin/gcc "$@"\n', encoding="utf-8")
+        return ""
+
+    monkeypatch.setattr(toolchain, "missing", list)
+    monkeypatch.setattr(fetching, "wheels", wheel)
+    made = toolchain.ensure_instruments(ROOT, tmp_path)
+    assert {"launch", "waking_sem_post.so"} <= {path.name for path in made.iterdir()}
+    assert [path.name for path in tmp_path.iterdir()] == ["instruments"]
+
+
+def test_without_a_compiler_and_an_index_the_packages_of_one_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(toolchain, "missing", list)
+    monkeypatch.setattr(fetching, "wheels", lambda *_: "no index answers")
+    with pytest.raises(EngineError, match="no index answers") as raised:
+        toolchain.ensure_instruments(ROOT, tmp_path)
+    assert "gcc libc6-dev" in raised.value.todo
 
 
 def test_instruments_are_made_anew_once_the_tools_of_another_probe_are_here(programs: Path) -> None:

@@ -94,6 +94,16 @@ def find_account() -> Account:
     return Account(NAME, found.pw_uid, found.pw_gid, setpriv) if setpriv else MYSELF
 
 
+def expected() -> Account:
+    """Return whom builds and workloads would run as now, without making anybody."""
+    if os.geteuid() != 0 or not is_disposable():
+        return MYSELF
+    setpriv = shutil.which("setpriv", path=SYSTEM_PROGRAMS)
+    if setpriv is None or shutil.which("useradd", path=SYSTEM_PROGRAMS) is None:
+        return find_account()
+    return find_account() if find_account().name else Account(NAME, setpriv=setpriv)
+
+
 def ensure_account() -> tuple[Account, str]:
     """Return the user for builds and workloads, made now if need be; or MYSELF, and why there is none."""
     made = "" if find_account().name else _make_account()

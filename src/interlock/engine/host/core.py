@@ -40,7 +40,7 @@ def core_here(known: Catalog, cache: Path, account: Account = MYSELF) -> CoreSet
 
 def _why_not_compiled() -> str:
     lacking = toolchain.missing(toolchain.PROGRAMS)
-    return f"this machine has no {', '.join(need.what for need in lacking)} to compile it with" if lacking else ""
+    return toolchain.cannot_compile(lacking) if lacking else ""
 
 
 def _stand_in(known: Catalog, variant: Variant, cache: Path, account: Account) -> tuple[str, list[str]]:

@@ -32,7 +32,7 @@ from interlock.engine.build.image import (
     require_proof,
 )
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
-from interlock.engine.host import existing
+from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
 from interlock.engine.protocol import BuildOptions, Installed, OnStep
@@ -98,6 +98,14 @@ class PrefixBuilder:
             prefix = self._place(variant, variant.prefix)
             return PrefixPlan(variant=variant, profile=profile, files={}, content_hash="", prefix=prefix)
         files = build_files(variant, self.known, self.texts)
+        lacking = toolchain.missing(toolchain.PROGRAMS)
+        if lacking:
+            raise SourceUnavailableError(
+                file=variant.file,
+                key="interpreter",
+                found=toolchain.cannot_compile(lacking),
+                todo=f"{toolchain.install_command(lacking)}.",
+            )
         identified = content_hash(files, identity(), profile)
         # The interpreter knows its prefix by heart: what is built elsewhere cannot be moved here.
         prefix = self.options.cache / "prefixes" / f"{variant.name}-{identified[:12]}"

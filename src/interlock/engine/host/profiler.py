@@ -45,6 +45,15 @@ def require_bpf() -> None:
         )
 
 
+def counts_calls() -> bool:
+    """Return whether this machine can count system calls at all: by strace, or by BPF."""
+    try:
+        require_bpf()
+    except UnsupportedHereError:
+        return not toolchain.missing(toolchain.PROBE)
+    return True
+
+
 def could_trace() -> bool:
     """Return whether BPF programs could be loaded here if their compiler were installed."""
     rights = next(

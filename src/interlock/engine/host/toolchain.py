@@ -8,20 +8,25 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.engine.build.image import read_context
 from interlock.engine.build.sources import MIRROR, mirror_url
+from interlock.engine.host import fetching
 from interlock.engine.host.account import MYSELF, Account
 from interlock.errors import EngineError, last_line
 
 # An ordinary user's PATH may lack where administrators' programs are.
 SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
 LAUNCHER = ("launch.c", "agent.c", "batch.c", "evict.c")
-COMPILE_PROGRAM = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
-COMPILE_LIBRARY = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
+COMPILE_PROGRAM = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-s", "-o"]
+COMPILE_LIBRARY = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]
+# Of pip's wheel of zig.
+ZIG_BYTES = 94e6
 SOURCE_UNAVAILABLE = 69
 PTH = "libpthread-pth.so"
 # Beside the profiler: why it does not compile here.
@@ -33,20 +38,25 @@ VALGRIND_PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Need:
-    """A program, or a header in <...>, and the packages that have it."""
+    """A program, a header in <...> or a file, and the packages that have it; no name where no package does."""
 
     what: str
     debian: str
     fedora: str
 
     @property
-    def is_header(self) -> bool:
-        return self.what.endswith(".h")
+    def is_here(self) -> bool:
+        """Return whether it is: a program in PATH, a header by the compiler."""
+        if self.what.startswith("/"):
+            return Path(self.what).exists()
+        return _has_header(self.what) if self.what.endswith(".h") else find(self.what) is not None
 
 
+# Interlock's own programs ask for no more.
+COMPILER = (Need("gcc", "gcc", "gcc"), Need("stdio.h", "libc6-dev", "glibc-devel"))
 # Without these nothing is built.
 PROGRAMS = (
-    Need("gcc", "gcc", "gcc"),
+    *COMPILER,
     Need("make", "make", "make"),
     Need("patch", "patch", "patch"),
     Need("curl", "curl", "curl"),
@@ -54,7 +64,6 @@ PROGRAMS = (
     Need("xz", "xz-utils", "xz"),
     Need("strip", "binutils", "binutils"),
     Need("pkg-config", "pkg-config", "pkgconf-pkg-config"),
-    Need("stdio.h", "libc6-dev", "glibc-devel"),
 )
 # Without one of these a module of the standard library is missing in what is built; ssl and zlib are what pip needs.
 LIBRARIES = (
@@ -74,7 +83,10 @@ LIBRARIES = (
 )
 
 # What the download workloads and profiles need besides.
-SERVER = (Need("nginx", "nginx-light", "nginx"), Need("openssl", "openssl", "openssl"))
+OPENSSL = Need("openssl", "openssl", "openssl")
+SERVER = (Need("nginx", "nginx-light", "nginx"), OPENSSL)
+# GNU pth's archive is of 2006 and takes the system's: without it modes that preload pth are unsupported.
+PTH_NEEDS = (Need("/usr/share/misc/config.guess", "autotools-dev", ""),)
 PROBE = (Need("strace", "strace", "strace"),)
 # What the profiler is compiled with: without it nothing but strace counts, and nothing takes stacks.
 PROFILER = (
@@ -90,32 +102,33 @@ def find(program: str) -> str | None:
 
 
 def missing(needs: Sequence[Need]) -> list[Need]:
-    """Return what this machine lacks; programs are looked for in PATH, headers by the compiler."""
-    return [need for need in needs if not (_has_header(need.what) if need.is_header else find(need.what))]
+    """Return what this machine lacks."""
+    return [need for need in needs if not need.is_here]
 
 
 def install_command(needs: Sequence[Need]) -> str:
     """Return the command of this machine's distribution that installs them."""
     if shutil.which("dnf"):
-        return "dnf install " + " ".join(need.fedora for need in needs)
+        return "dnf install " + " ".join(need.fedora for need in needs if need.fedora)
     return "apt-get install " + " ".join(need.debian for need in needs)
 
 
-def require_tools() -> None:
-    """Raise EngineError with the packages that are missing and without which nothing can be built."""
-    lacking = missing(PROGRAMS)
-    if lacking:
-        raise EngineError(
-            key="engine host",
-            found=f"this machine cannot compile an interpreter: no {', '.join(need.what for need in lacking)}",
-            todo=f"{install_command(lacking)}.",
-        )
+def cannot_compile(lacking: Sequence[Need]) -> str:
+    """Return that no interpreter is compiled here."""
+    return f"this machine has no {', '.join(need.what for need in lacking)} to compile it with"
+
+
+def needs(*, traces: bool) -> tuple[Need, ...]:
+    """Return all that this machine as the engine asks for; playbooks/roles/tools/vars has their packages.
+
+    Not nginx, which is unpacked into the cache; what the profiler is compiled with where it could trace.
+    """
+    return (*PROGRAMS, *LIBRARIES, *PTH_NEEDS, OPENSSL, *PROBE, *(PROFILER if traces else ()))
 
 
 @functools.cache
 def identity() -> str:
     """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
-    require_tools()
     ended = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False)
     system = f"{platform.freedesktop_os_release()['PRETTY_NAME']} {platform.machine()} {' '.join(platform.libc_ver())}"
     without = " ".join(need.what for need in missing(LIBRARIES))
@@ -136,7 +149,6 @@ def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Pa
 
     It is made anew if dockerfiles/instruments changed, or what the probes need came to be here.
     """
-    require_tools()
     source = root / "dockerfiles" / "instruments"
     files = read_context(source) | read_context(root / "dockerfiles" / "limits")
     folder = cache / "instruments" / instruments_identity(files)
@@ -146,24 +158,51 @@ def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Pa
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     try:
-        _compile([*COMPILE_PROGRAM, str(making / "launch"), *(str(source / name) for name in LAUNCHER)])
-        _compile([*COMPILE_LIBRARY, str(making / "waking_sem_post.so"), str(source / "waking_sem_post.c")])
+        with _compiler(source, cache) as compiler:
+            _compile_programs(compiler, root, making)
         _make_pth(source, making, account)
         _make_profiler(source / "profiler", making / "profiler")
         _copy_strace(making / "strace")
         _copy_cachegrind(making / "valgrind")
-        (making / "limits").mkdir()
-        for program in (root / "dockerfiles" / "limits").glob("*.c"):
-            _compile([*COMPILE_PROGRAM, str(making / "limits" / program.stem), str(program)])
         making.rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return folder
 
 
+@contextmanager
+def _compiler(source: Path, cache: Path) -> Iterator[list[str]]:
+    """Yield a C compiler's words: gcc, or where there is none zig by pip, which is gone after the block."""
+    if not missing(COMPILER):
+        yield ["gcc"]
+        return
+    with tempfile.TemporaryDirectory(dir=cache) as name:
+        said = fetching.wheels(source / "zig.txt", Path(name) / "zig")
+        if said:
+            raise EngineError(
+                key="engine host",
+                found=f"this machine has no compiler for Interlock's own programs, and zig cannot be fetched: {said}",
+                todo=f"{install_command(COMPILER)}.",
+            )
+        zig = Path(name) / "zig/ziglang/zig"
+        zig.chmod(0o755)
+        yield ["env", *(f"ZIG_{which}_CACHE_DIR={name}/cache" for which in ("LOCAL", "GLOBAL")), str(zig), "cc"]
+
+
+def _compile_programs(compiler: list[str], root: Path, folder: Path) -> None:
+    """Compile the launcher, what modes preload, and the programs of limits."""
+    source = root / "dockerfiles" / "instruments"
+    _compile([*compiler, *COMPILE_PROGRAM, str(folder / "launch"), *(str(source / name) for name in LAUNCHER)])
+    preloaded = [str(folder / "waking_sem_post.so"), str(source / "waking_sem_post.c")]
+    _compile([*compiler, *COMPILE_LIBRARY, *preloaded])
+    (folder / "limits").mkdir()
+    for program in (root / "dockerfiles" / "limits").glob("*.c"):
+        _compile([*compiler, *COMPILE_PROGRAM, str(folder / "limits" / program.stem), str(program)])
+
+
 def instruments_identity(files: Mapping[str, bytes]) -> str:
     """Return what decides how instruments are made: their files, and the probes that can be made of them here."""
-    without = " ".join(need.what for need in missing([*PROBE, *PROFILER]))
+    without = " ".join(need.what for need in missing([*PROGRAMS, *PTH_NEEDS, *PROBE, *PROFILER]))
     parts = [*(path.encode() + data for path, data in sorted(files.items())), without.encode()]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
@@ -179,7 +218,9 @@ def _compile(argv: list[str]) -> None:
 
 
 def _make_pth(source: Path, folder: Path, account: Account) -> None:
-    """Build GNU pth for the modes that preload it, unless its source or config.guess is unavailable."""
+    """Build GNU pth for the modes that preload it, unless its source or what it needs is not here."""
+    if missing([*PROGRAMS, *PTH_NEEDS]):
+        return
     work = folder / "build"
     work.mkdir()
     account.give(work)
@@ -197,7 +238,7 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
     if (work / PTH).is_file():
         shutil.copyfile(work / PTH, folder / PTH)
     shutil.rmtree(work)
-    if ended.returncode not in {0, SOURCE_UNAVAILABLE} and "config.guess" not in ended.stderr:
+    if ended.returncode not in {0, SOURCE_UNAVAILABLE}:
         raise EngineError(
             file="dockerfiles/instruments/pth.sh",
             found=f"GNU pth cannot be built: {last_line(ended.stderr)}",
