@@ -25,6 +25,7 @@ from interlock.engine.ownership import Life, remove_dead
 from interlock.errors import EngineError, UsageError
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
+from interlock.results.commands import runnable
 from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.json_documents import DoctorCheck, Examined
 
@@ -160,9 +161,9 @@ def print_checks(checks: list[doctor.Check]) -> None:
             words = Text(f"{check.subject}: {check.found}")
             table.add_row(Text(check.state.value, style=STYLES[check.state]), words)
             if check.fix:
-                table.add_row("", Text(f"-> {check.fix}", style="dim"))
+                table.add_row("", Text(f"-> {runnable(check.fix)}", style="dim"))
         console.print(table)
         return
     for check in checks:
-        fix = f"  -> {check.fix}" if check.fix else ""
+        fix = f"  -> {runnable(check.fix)}" if check.fix else ""
         console.print(Text(f"{check.state.value:8} {check.subject}: {check.found}{fix}"), soft_wrap=True)

@@ -19,6 +19,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from interlock.errors import LazyModule, StoreError, UsageError, nearest
+from interlock.results.commands import runnable
 from interlock.results.engines import EngineName
 from interlock.untrusted import printable
 
@@ -241,7 +242,8 @@ def experiment_folder(name: str | None, results: Path | None) -> Path:
         shipped = paths.reference / EXPERIMENT
         if results is not None or not packed.has_values(shipped):
             raise
-    notes.print(Text(f"shipped  {EXPERIMENT}: you have no results of your own yet; `interlock matrix` measures them"))
+    said = f"shipped  {EXPERIMENT}: you have no results of your own yet; `interlock matrix` measures them"
+    notes.print(Text(runnable(said)))
     return packed.with_values(shipped, paths.cache)
 
 

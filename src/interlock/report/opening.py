@@ -231,7 +231,8 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
         parts += rich_parts(_brief_section(title, rows[:most], baseline)) if rows else []
         left = [f"{len(rows) - most} more"] if len(rows) > most else []
         left += [f"{others} of modes, studies and versions without support"] if others else []
-        parts += [Text(f"and {', '.join(left)}", style="dim")] if left else []
+        first = "and" if rows else f"{title}:"
+        parts += [Text(f"{first} {', '.join(left)}", style="dim")] if left else []
     parts += [Text(opening.lacking)] if opening.lacking else []
     parts += (
         [Text(f"{MARK} built otherwise than {baseline}: the ratio is of that too", style="dim")] if has_mark else []

@@ -34,11 +34,15 @@ def runnable(text: str) -> str:
 
 def resuming(command: str, name: str) -> str:
     """Return the line that goes on with the experiment of this name, which this command began."""
+    program = takewhile(lambda word: word == "--" or not word.startswith("--"), shlex.split(command))
+    return shlex.join([*program, "--resume", name, *told_again(command)])
+
+
+def told_again(command: str) -> list[str]:
+    """Return the options of a recorded command that say by which engine, as whom and where to."""
     words = shlex.split(command)
-    program = takewhile(lambda word: word == "--" or not word.startswith("--"), words)
     places = (at for at, word in enumerate(words) if word in TOLD_AGAIN)
-    told = [word for at in places for word in words[at : at + 1 + TOLD_AGAIN[words[at]]]]
-    return shlex.join([*program, "--resume", name, *told])
+    return [word for at in places for word in words[at : at + 1 + TOLD_AGAIN[words[at]]]]
 
 
 def _program(command: str) -> list[str]:

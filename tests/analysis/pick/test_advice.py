@@ -137,7 +137,7 @@ def test_if_nothing_is_shown_to_be_faster_the_answer_is_to_stay() -> None:
     assert (pick.decision, pick.recommended) == (Decision.STAY, None)
     assert pick.answer.split()[:3] == ["STAY", "with", "base:"]
     assert re.search(r"\b1 CPU\b.*\bnear\b.* 1 % ", pick.answer)
-    assert pick.next == ["interlock matrix --workloads locks --variants base,near"]
+    assert pick.next == ["interlock matrix --workloads locks --variants base,near --baseline base"]
 
 
 def test_what_was_not_measured_is_no_reason_to_stay() -> None:
@@ -145,7 +145,7 @@ def test_what_was_not_measured_is_no_reason_to_stay() -> None:
     evidence = make_evidence({"base": {"locks/queue": SIX, "startup/pass": SIX}, "x": {"startup/pass": SIX}})
     pick = advice_on(evidence)
     assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, ["x"], [])
-    assert pick.next == ["interlock matrix --workloads locks --variants base,x"]
+    assert pick.next == ["interlock matrix --workloads locks --variants base,x --baseline base"]
 
 
 def test_an_answer_beside_what_was_not_measured_says_so() -> None:

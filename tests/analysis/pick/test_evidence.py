@@ -291,6 +291,14 @@ def test_the_measuring_command_names_what_is_wanted_once() -> None:
     )
 
 
+def test_the_measuring_command_measures_what_runs_now_by_the_engine_and_in_the_folder_of_before() -> None:
+    own, where = wanting("locks", profile="release"), ["--results", "/x y"]
+    assert measuring_command(["locks"], ["pyenv-3.12", "a"], own, where) == (
+        "interlock matrix --workloads locks --variants pyenv-3.12,a --baseline pyenv-3.12 --results '/x y'"
+    )
+    assert "--baseline" not in measuring_command(["locks"], ["cpython-3.13"], own)
+
+
 FREE = {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}
 MODES = [
     {"name": "gil-on", "summary": "a mode", "environment": {"PYTHON_GIL": "1"}, "gil": "on"},

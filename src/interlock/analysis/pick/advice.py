@@ -40,6 +40,7 @@ from interlock.results.answers import (
     Standing,
     VariantAudit,
 )
+from interlock.results.commands import told_again
 from interlock.results.experiments import Built, EngineName
 
 # How a fact is written where its value alone would not be understood.
@@ -186,11 +187,14 @@ def advise(
     """Return the whole answer; `others` are the other shipped experiments with figures for the same question."""
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
-    measure = measuring_command([workload for workload, _ in evidence.shares], _best(evidence, ranked), criteria)
+    is_here = not (evidence.recorded.shipped or apart)
+    where = told_again(experiment.command) if is_here else []
+    workloads = [workload for workload, _ in evidence.shares]
+    measure = measuring_command(workloads, _best(evidence, ranked), criteria, where)
     recommended = None
     if ranked.chosen and image.built:
         recommended = _recommendation(evidence, ranked.rows, ranked.chosen, image.built, image.local)
-    again = evidence.recorded.shipped or apart or experiment.settings.quick
+    again = not is_here or experiment.settings.quick
     found = Pick(
         decision=ranked.decision,
         answer="",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -287,12 +288,18 @@ def _todo(criteria: Criteria, known: Workloads) -> str:
     )
 
 
-def measuring_command(workloads: Sequence[str], labels: Sequence[str], criteria: Criteria) -> str:
-    """Return the command that measures these labels (all without any) on these workloads, in standard builds."""
+def measuring_command(
+    workloads: Sequence[str], labels: Sequence[str], criteria: Criteria, where: Sequence[str] = ()
+) -> str:
+    """Return the command that measures these labels, of which the first is the baseline, in standard builds.
+
+    Without labels it measures the core set; `where` has the options that lead to an engine and a folder.
+    """
     words = ["interlock", "matrix", "--workloads", ",".join(dict.fromkeys(workloads))]
     words += ["--variants", ",".join(dict.fromkeys(labels))] if labels else []
-    words += ["--baseline", split_label(criteria.baseline)[0]] if criteria.baseline else []
-    return " ".join(words)
+    baseline = split_label(criteria.baseline or (labels[0] if labels else DEFAULT_BASELINE))[0]
+    words += ["--baseline", baseline] if criteria.baseline or baseline != DEFAULT_BASELINE else []
+    return shlex.join([*words, *where])
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,9 @@ def page(
         number=figure_text,
         legend=report.LEGEND,
         time=time_section(experiment),
-        ended=[] if goes_on else ended_lines(experiment, tables),
+        # As a whole: what steers a terminal is not seen in a part of it.
+        ended=[] if goes_on else [printable(line) for line in ended_lines(experiment, tables)],
+        lacking=printable(opening.lacking),
         goes_on=f"{GOES_ON} The page loads itself again every {RELOAD_S} s." if goes_on else "",
         reload_s=RELOAD_S,
         token=token,
