@@ -273,8 +273,11 @@ def test_rounds_that_go_on_measure_what_is_missing_and_calibrate_anew() -> None:
         cell.loops.clear()
         cell.takes_slices.clear()
     engine.started.clear()
+    engine.steps.clear()
     order = run_rounds(engine.session(rounds=5), open_cells, TimeUsed())
     assert engine.started == {"base": 1 + 3, "a": 3}
+    # What was measured before is no part of what is left.
+    assert [(step.number, step.total) for step in engine.steps[1:]] == [(number, 8) for number in range(2, 8)]
     assert order == [whole[0], *whole[3:]]
 
 

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from interlock.analysis.comparison import built_otherwise, compared_pairs
@@ -107,16 +107,17 @@ def _rounds(
     looks = {after + look for after in {0, *joined.values()} for look in LOOKS}
     schedule = Schedule(f"{resources.settings.seed}/{workload.name}", least, limit, first=0, looks=looks)
     undecided = partial(_undecided, session, open_cells, limit)
-    needed = min(least, *LOOKS)
+    needed, skipped = min(least, *LOOKS), 0
     with resources.ending.kept():
         for planned in planned_blocks(schedule, workload.benchmarks, open_cells, undecided):
             if 0 < planned.round <= before[planned.task.name]:
+                skipped += len(planned.candidates)
                 continue
             if resources.ending.stops_rounds(needed=planned.round <= joined[planned.task.name] + needed):
                 break
             for cell in planned.candidates:
                 order.note(planned.round, cell.subject.label)
-            _run_block(session, planned, spent)
+            _run_block(session, replace(planned, done=planned.done - skipped, total=planned.total - skipped), spent)
             on_block()
     _show_last_look(session, open_cells)
 
