@@ -13,7 +13,7 @@ import typer
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.project import ProjectPaths
-from interlock.cli import images, preparing
+from interlock.cli import choosing, preparing
 from interlock.cli.options import PlainConsole
 from interlock.engine import finding, system_packages
 from interlock.engine.client import Address
@@ -34,7 +34,7 @@ BASE = Check("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", b
 DISK = Check("disk for results", CheckState.PROBLEM, "full", "Free some.")
 SILENT = NoEngineError(file="unix:///x.sock", found="no container engine answers", todo="Start one.")
 DENIED = NoEngineError(file="unix:///x.sock", found="permission denied", todo="Log in again.")
-FAILS = "fails"
+FAILS, REST = "fails", "building about 20 min"
 
 
 class Containers:
@@ -92,7 +92,7 @@ def ready(
 ) -> Any:
     """What the block was given."""
     console = PlainConsole(file=here.said, width=400)
-    for module in (preparing, images):
+    for module in (preparing, choosing):
         monkeypatch.setattr(module, "console", console)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(finding, "find_containers", here.find)
@@ -107,7 +107,7 @@ def ready(
     monkeypatch.setattr(doctor, "examine_host", lambda _results, **_options: list(host))
     monkeypatch.setattr(ansible, "play_here", here.play)
     places, known = ProjectPaths(ROOT, Path("cache")), catalogs.load(ROOT)
-    with preparing.ready_machine(places, known, True, agreed=agreed, engine=engine, as_root=True) as found:
+    with preparing.ready_machine(places, known, True, agreed=agreed, engine=engine, as_root=True, rest=REST) as found:
         return found
 
 
@@ -123,6 +123,7 @@ def test_docker_is_installed_where_it_can_run_after_it_was_said(monkeypatch: pyt
     assert here.playbooks == [("host.yml", "docker")]
     assert "docker.io" in here.said_before_play
     assert "boot" in here.said_before_play
+    assert REST in here.said_before_play
     assert "gcc" not in here.said_before_play  # nothing is compiled outside of containers
 
 

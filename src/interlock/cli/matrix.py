@@ -389,7 +389,11 @@ def matrix(
     print_known(paths, request)
     # An experiment that is resumed has ended in time once.
     ending = Ending(budget_s or (None if began else request.usual_budget_s))
-    with ready_machine(paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root) as machine:
+    earlier = store.readable_experiments(store.experiments_below(paths.results))
+    rest = expected(paths, request, earlier, request.variants, ending.budget_s)
+    with ready_machine(
+        paths, known, request.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
+    ) as machine:
         write_generated(paths, known)
         left_out: list[Built] = []
         if request.words.variants == CORE and not began:
@@ -397,7 +401,6 @@ def matrix(
             request, left_out = with_core(request, core), unavailable_in(core, profile_name(request.release))
         if machine.name is EngineName.HOST and not began:
             request = with_probe(request)
-        earlier = store.readable_experiments(store.experiments_below(paths.results))
         first = print_estimate(machine, paths, known, request, earlier, ending.budget_s, is_new=began is None)
         helpers = [INSTRUMENTS, *experiment.helpers_of(known.workloads[one] for one in request.workloads)]
         how = replace(build_options(paths, request.release), helpers=helpers)
@@ -436,23 +439,37 @@ def print_estimate(
 
     Return the variants that are built and measured first; none where all are at once.
     """
-    options = build_options(paths, request.release)
-    there = machine.look_up(known, request.variants, options)
+    there = machine.look_up(known, request.variants, build_options(paths, request.release))
     missing = [one.variant for one in there if one.outcome.state is not State.OK]
-    usual_s = store.read_durations(paths.cache, options.profile)
-    recorded = store.latest_builds(paths.reference, options.profile)
-    cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
-    building = durations.of_builds(missing, usual_s, recorded)
-    measuring = durations.of_measuring(request.workloads, cells, earlier, **request.rounds_alike).within(budget_s)
-    number = len(request.workloads)
-    size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
-    console.print(Text(f"expect  {size}: {building.words}; {measuring.words}"), soft_wrap=True)
+    console.print(Text(f"expect  {expected(paths, request, earlier, missing, budget_s)}"), soft_wrap=True)
     first = request.first_variants(known, missing) if is_new else []
     if first:
-        soon = durations.of_builds([name for name in missing if name in first], usual_s, recorded)
+        soon = building(paths, request, [name for name in missing if name in first])
         line = f"expect  first rows: {', '.join(first)}; {soon.words}, and a first look; the others join them"
         console.print(Text(line), soft_wrap=True)
     return first
+
+
+def expected(
+    paths: ProjectPaths,
+    request: MatrixRequest,
+    earlier: Sequence[Experiment],
+    missing: Sequence[str],
+    budget_s: float | None,
+) -> str:
+    """Return how many rows there are, and how long building these variants and measuring takes."""
+    cells = len(dict.fromkeys(request.labels)) + len(request.conditions) + 1  # the twin
+    measuring = durations.of_measuring(request.workloads, cells, earlier, **request.rounds_alike).within(budget_s)
+    number = len(request.workloads)
+    size = f"{cells} rows of {number} workload{'s' * (number > 1)}"
+    return f"{size}: {building(paths, request, missing).words}; {measuring.words}"
+
+
+def building(paths: ProjectPaths, request: MatrixRequest, missing: Sequence[str]) -> durations.DurationEstimate:
+    """Return how long these variants take to build, here if they were built here, else as the project recorded."""
+    profile = profile_name(request.release)
+    usual_s, recorded = store.read_durations(paths.cache, profile), store.latest_builds(paths.reference, profile)
+    return durations.of_builds(missing, usual_s, recorded)
 
 
 def fail_on_failed_cells(folder: Path, described: Experiment) -> None:

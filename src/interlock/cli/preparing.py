@@ -17,6 +17,7 @@ from rich.text import Text
 from ruamel.yaml import YAML
 
 from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.variants import Base
 from interlock.cli.choosing import say_without_containers, this_machine
 from interlock.cli.machine import print_checks
 from interlock.cli.options import console
@@ -44,6 +45,7 @@ class Plan:
     starts: bool = False  # Docker, now and at every boot
     tunes: bool = False
     traces: bool = False
+    rest: str = ""  # what comes then at the most
 
     @property
     def changes(self) -> bool:
@@ -59,7 +61,8 @@ class Plan:
             yield "starts Docker, now and at every boot, and lets this user talk to it"
         if self.tunes:
             yield "tunes the machine for timing (`pyperf system tune`) until the end"
-        yield f"uses {PRODUCTS[self.engine]}; it takes about a minute and the downloads, then `expect` says the rest"
+        then = f"; then, if nothing is built yet: {self.rest}" if self.rest else ""
+        yield f"uses {PRODUCTS[self.engine]}, in about a minute and the time of the downloads{then}"
 
     @property
     def variables(self) -> dict[str, object]:
@@ -77,118 +80,119 @@ def ready_machine(
     agreed: bool,
     engine: EngineName | None = None,
     as_root: bool = False,
+    rest: str = "",
 ) -> Iterator[protocol.Engine]:
     """Prepare this machine if it has to be, give its engine to the block, and undo the tuning afterwards.
 
-    Where no container engine was named and none can be had the engine is this machine itself. EngineError if the one
-    that was named does not answer, or for a problem that the playbook may not mend, or does not.
+    `rest` is what a plan says of the time after it. Where no container engine was named and none can be had the engine
+    is this machine itself. EngineError if the one that was named does not answer, or for a problem that the playbook
+    may not mend, or does not.
     """
     with ExitStack() as undo:
-        containers = None if engine is EngineName.HOST else _containers(paths, engine, agreed, undo)
+        preparation = _Preparation(paths, profiled, agreed, rest, undo)
+        containers = None if engine is EngineName.HOST else preparation.find_containers(engine)
         if containers is None:
-            yield _this_machine(paths, profiled, agreed, undo, as_root=as_root)
+            yield preparation.ready_here(as_root=as_root)
         else:
-            yield _with_containers(paths, known, profiled, containers, agreed, undo)
+            yield preparation.ready_containers(containers, next(iter(known.bases.values())))
 
 
-def _containers(paths: ProjectPaths, engine: EngineName | None, agreed: bool, undo: ExitStack) -> DockerEngine | None:
-    """Return the container engine that answers, installed now where it may be; None if this machine takes its place."""
-    found = finding.find_containers(engine)
-    if found.containers is None and found.could_install(engine):
-        wanted = engine or EngineName.DOCKER
-        names = [*_packages(paths, "tools", "tools_common", "tools_containers"), *_engine_packages(paths, wanted)]
-        plan = _plan(paths, wanted, names, starts=wanted is EngineName.DOCKER)
-        if _user_agrees(plan, agreed):
-            _prepare(paths, plan, undo)
-            found = finding.find_containers(engine)
-            _restart_in_new_group(found)
-    if found.refusal is not None and engine is not None:
-        raise (
-            found.refusal.with_todo(f"`interlock matrix --yes` does it, by {PLAYBOOK}.")
-            if found.could_install(engine)
-            else found.refusal
-        )
-    if found.containers is None:
-        more = "" if agreed or not found.could_install(engine) else " (`--yes` installs Docker)"
-        say_without_containers(found, more)
-    return found.containers
+@dataclass(frozen=True)
+class _Preparation:
+    """What is done to this machine before an experiment; `undo` takes back what is not to stay."""
 
+    paths: ProjectPaths
+    profiled: bool
+    agreed: bool
+    rest: str
+    undo: ExitStack
 
-def _with_containers(
-    paths: ProjectPaths, known: Catalog, profiled: bool, containers: DockerEngine, agreed: bool, undo: ExitStack
-) -> protocol.Engine:
-    """Return the engine once what it lacks is there: what makes the parent image, and the tuning of the machine."""
-    base = next(iter(known.bases.values()))
-    checks = _shown(doctor.examine(containers, paths.root, base, paths.results, profiled=profiled))
-    wrong = {check.subject for check in checks if check.by_playbook}
-    if wrong:
-        names = _packages(paths, "tools", "tools_common", "tools_containers") if "base image" in wrong else []
-        plan = _plan(paths, containers.name, names)
-        if _user_agrees(plan, agreed):
-            _prepare(paths, plan, undo)
-            checks = _shown(doctor.examine(containers, paths.root, base, paths.results, profiled=profiled))
-    _fail_on_blocking(checks, f" `interlock matrix --yes` does it, by {PLAYBOOK}.")
-    return containers
+    def find_containers(self, engine: EngineName | None) -> DockerEngine | None:
+        """Return the container engine that answers, installed now where it may be; None where there is none."""
+        found = finding.find_containers(engine)
+        if found.containers is None and found.could_install(engine):
+            wanted = engine or EngineName.DOCKER
+            names = [*self._packages("tools", "tools_common", "tools_containers"), *self._engine_packages(wanted)]
+            if self._does(self._plan(wanted, names, starts=wanted is EngineName.DOCKER)):
+                found = finding.find_containers(engine)
+                _restart_in_new_group(found)
+        could = found.could_install(engine)
+        if found.refusal is not None and engine is not None:
+            way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
+            raise found.refusal.with_todo(way) if could else found.refusal
+        if found.containers is None:
+            say_without_containers(found, " (`--yes` installs Docker)" if could and not self.agreed else "")
+        return found.containers
 
+    def ready_containers(self, containers: DockerEngine, base: Base) -> protocol.Engine:
+        """Return the engine once what it lacks is there: what makes the parent image, and the machine's tuning."""
 
-def _this_machine(
-    paths: ProjectPaths, profiled: bool, agreed: bool, undo: ExitStack, *, as_root: bool
-) -> protocol.Engine:
-    """Return this machine as the engine, with the packages that it lacks if it may have them.
+        def examined() -> list[Check]:
+            root, results = self.paths.root, self.paths.results
+            return _shown(doctor.examine(containers, root, base, results, profiled=self.profiled))
 
-    EngineError if it cannot measure, or for root of a machine who has not said --as-root.
-    """
-    found = this_machine(paths, as_root=as_root)
-    if not finding.why_no_packages():
-        traces = profiled and profiler.could_trace()
-        keys = ("tools_common", "tools_host", *(["tools_tracing"] if traces else []))
-        plan = _plan(paths, EngineName.HOST, _packages(paths, "tools", *keys), traces=traces)
-        if plan.changes and _user_agrees(plan, agreed):
-            _prepare(paths, plan, undo)
-    _fail_on_blocking(_shown(doctor.examine_host(paths.results, profiled=profiled)))
-    return found
+        checks = examined()
+        wrong = {check.subject for check in checks if check.by_playbook}
+        names = self._packages("tools", "tools_common", "tools_containers") if "base image" in wrong else []
+        if wrong and self._does(self._plan(containers.name, names)):
+            checks = examined()
+        _fail_on_blocking(checks, f" `interlock matrix --yes` does it, by {PLAYBOOK}.")
+        return containers
 
+    def ready_here(self, *, as_root: bool) -> protocol.Engine:
+        """Return this machine as the engine, with the packages that it lacks if it may have them.
 
-def _plan(
-    paths: ProjectPaths, engine: EngineName, names: Sequence[str], *, starts: bool = False, traces: bool = False
-) -> Plan:
-    """Return what has to be done to this machine for an engine that needs these packages."""
-    tunes = any(check.by_playbook for check in doctor.examine_machine(paths.results))
-    more = _packages(paths, "tools", "tools_tuning") if tunes else []
-    installs = system_packages.installation([*names, *more], recommended=engine is EngineName.PODMAN)
-    return Plan(engine, installs, starts, tunes, traces)
+        EngineError if it cannot measure, or for root of a machine who has not said --as-root.
+        """
+        here = this_machine(self.paths, as_root=as_root)
+        if not finding.why_no_packages():
+            traces = self.profiled and profiler.could_trace()
+            names = self._packages("tools", "tools_common", "tools_host", *(["tools_tracing"] if traces else []))
+            self._does(self._plan(EngineName.HOST, names, traces=traces))
+        _fail_on_blocking(_shown(doctor.examine_host(self.paths.results, profiled=self.profiled)))
+        return here
 
+    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool = False, traces: bool = False) -> Plan:
+        """Return what has to be done to this machine for an engine that needs these packages."""
+        tunes = any(check.by_playbook for check in doctor.examine_machine(self.paths.results))
+        more = self._packages("tools", "tools_tuning") if tunes else []
+        installs = system_packages.installation([*names, *more], recommended=engine is EngineName.PODMAN)
+        return Plan(engine, installs, starts, tunes, traces, self.rest)
 
-def _packages(paths: ProjectPaths, role: str, *keys: str) -> list[str]:
-    """Return the distribution's names of packages, from the file that the playbook's role reads; none without it."""
-    family = "RedHat" if shutil.which("dnf") else "Debian"
-    path = paths.root / ansible.PLAYBOOKS / "roles" / role / "vars" / f"{family}.yml"
-    if not path.is_file():  # a project of variants and workloads alone
-        return []
-    named = YAML(typ="safe").load(path)
-    return [name for key in keys for name in named[key]]
+    def _packages(self, role: str, *keys: str) -> list[str]:
+        """Return the distribution's names of packages, from the file of the playbook's role; none without it."""
+        family = "RedHat" if shutil.which("dnf") else "Debian"
+        path = self.paths.root / ansible.PLAYBOOKS / "roles" / role / "vars" / f"{family}.yml"
+        if not path.is_file():  # a project of variants and workloads alone
+            return []
+        named = YAML(typ="safe").load(path)
+        return [name for key in keys for name in named[key]]
 
+    def _engine_packages(self, engine: EngineName) -> list[str]:
+        if engine is EngineName.PODMAN:
+            return self._packages("podman", "podman_packages")
+        known = system_packages.known(self._packages("engine", "engine_packages_where_known"))
+        return [*self._packages("engine", "engine_packages"), *known]
 
-def _engine_packages(paths: ProjectPaths, engine: EngineName) -> list[str]:
-    if engine is EngineName.PODMAN:
-        return _packages(paths, "podman", "podman_packages")
-    known = system_packages.known(_packages(paths, "engine", "engine_packages_where_known"))
-    return [*_packages(paths, "engine", "engine_packages"), *known]
+    def _does(self, plan: Plan) -> bool:
+        """Do what is planned if anything is and the user agrees, and return whether it was tried.
 
-
-def _prepare(paths: ProjectPaths, plan: Plan, undo: ExitStack) -> None:
-    """Run the playbook. If it fails say what it has changed and how that is taken back, and go on without the rest."""
-    before = system_packages.installed()
-    if plan.tunes:
-        undo.callback(_restore, paths.root)
-    try:
-        ansible.play_here(paths.root, "host.yml", plan.variables)
-    except FleetError as error:
-        brought = sorted(system_packages.installed() - before)
-        console.print(Text(f"failed  {error}"), soft_wrap=True)
-        if brought:
-            removal = system_packages.removal(brought)
-            console.print(Text(f"failed  it had installed {len(brought)}; to undo: {removal}"), soft_wrap=True)
+        If the playbook fails, say what it has changed and how that is taken back, and go on without the rest.
+        """
+        if not plan.changes or not _user_agrees(plan, self.agreed):
+            return False
+        before = system_packages.installed()
+        if plan.tunes:
+            self.undo.callback(_restore, self.paths.root)
+        try:
+            ansible.play_here(self.paths.root, "host.yml", plan.variables)
+        except FleetError as error:
+            brought = sorted(system_packages.installed() - before)
+            console.print(Text(f"failed  {error}"), soft_wrap=True)
+            if brought:
+                removal = system_packages.removal(brought)
+                console.print(Text(f"failed  it had installed {len(brought)}; to undo: {removal}"), soft_wrap=True)
+        return True
 
 
 def _restore(root: Path) -> None:
