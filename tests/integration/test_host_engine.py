@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from interlock.engine.host import memory
+from interlock.engine.host import account, memory
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
 from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball, toy_variant
@@ -94,3 +96,32 @@ def test_what_only_images_have_is_refused(home: Path, project: Path) -> None:
     done = interlock(project, "build", VARIANT, "--engine", "host", "--verify", environment=without_engine(home))
     assert done.returncode == 2
     assert "--verify" in done.stderr
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not account.is_disposable(), reason="only a container's root becomes another user"
+)
+def test_root_of_a_container_builds_and_measures_as_a_user_without_rights(root: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # where that user goes, too
+        home = Path(name)
+        home.chmod(0o755)
+        (home / "said").mkdir()
+        (home / "said").chmod(0o777)
+        project = copy_project(root, home / "project", [], ["import-loop"])
+        python = f"""echo "$(id -un) $(grep -c '^CapEff:.*0000$' /proc/self/status)" >> {home}/said/python; """
+        python += RUNS_PROGRAMS.replace(sys.executable, "/usr/bin/python3")
+        tarball = toy_tarball(home / "mirror", "toy.tgz", configure=f"id -un > {home}/said/build", first=python)
+        toy_variant(project, VARIANT, "toy.tgz", tarball)
+        done = interlock(
+            project, "matrix", "--engine", "host", "--variants", VARIANT, "--workloads", "import-loop",
+            "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"),
+            environment=without_engine(home) | {"INTERLOCK_AS_ROOT": "", "HOME": str(home / "closed")},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        described = store.read_experiment(store.latest_experiment(home / "results"))
+        assert described.host["engine"]["user"] == account.NAME
+        assert (home / "said/build").read_text().split() == [account.NAME]
+        assert {*(home / "said/python").read_text().splitlines()} == {f"{account.NAME} 1"}
+        (prefix,) = (home / "cache/interlock/prefixes").iterdir()
+        assert {path.lstat().st_uid for path in (prefix, *prefix.rglob("*"))} == {0}
+        assert not list((home / "cache/interlock/runs").iterdir())

@@ -224,6 +224,7 @@ def _prove(plan: PrefixPlan, on_step: OnStep, account: Account) -> None:
     on_step(plan.variant.name, "proving")
     facts = ask_facts(plan.prefix, account=account)
     require_proof(plan.variant, facts)
+    (plan.prefix / DONE).unlink(missing_ok=True)  # root follows no link that a build has left
     (plan.prefix / DONE).write_text(facts.model_dump_json() + "\n", encoding="utf-8")
 
 
@@ -267,12 +268,13 @@ def network_settings(cache: Path, account: Account) -> dict[str, str]:
     if not account.name:
         return found
     home = cache / "home"
-    (home / ".config/pip").mkdir(parents=True, exist_ok=True)
+    for folder in (".config/pip", ".cache"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
     for settings in (Path(found.get("PIP_CONFIG_FILE", "")), *(Path.home() / place for place in PIP_SETTINGS)):
         if settings.is_file():
             shutil.copyfile(settings, home / PIP_SETTINGS[0])
             break
-    account.give(home)
+    account.give(home / ".cache")  # the rest is root's, who writes to it
     of_home = {name for name in found if name.startswith("XDG_")} | {"PIP_CONFIG_FILE", "PIP_CACHE_DIR"}
     return {name: value for name, value in found.items() if name not in of_home} | {"HOME": str(home)}
 

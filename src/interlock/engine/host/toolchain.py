@@ -235,7 +235,7 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
         text=True,
         check=False,
     )
-    if (work / PTH).is_file():
+    if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
         shutil.copyfile(work / PTH, folder / PTH)
     shutil.rmtree(work)
     if ended.returncode not in {0, SOURCE_UNAVAILABLE}:
