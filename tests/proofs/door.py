@@ -32,6 +32,8 @@ TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 # By these variables pip and others find the registries from here.
 PASSED_ON = re.compile(r"(PIP|UV)_.+|(.*_)?(CERT|CERT_FILE|CA_BUNDLE|SSL_CAINFO)|(?i:(http|https|no)_proxy)")
 ADA = "ada"
+CLONE = "/srv/interlock"
+ENVIRONMENTS = (".venv", ".nox/matrix", ".nox/tests")
 
 SUITES = {"bookworm": "Debian", "trixie": "Debian", "noble": "Ubuntu"}
 ORDERS = {"first-second": (0, 1), "second-first": (1, 0), "first": (0,), "second": (1,)}
@@ -174,7 +176,7 @@ class Machine:
 
     def as_account(self, script: str) -> list[str]:
         """Return the command that runs this in the clone, with what the account's environment has."""
-        options = [f"--user={self.cell.user}", f"--workdir={self.cell.home}/interlock", f"--env=HOME={self.cell.home}"]
+        options = [f"--user={self.cell.user}", f"--workdir={CLONE}", f"--env=HOME={self.cell.home}"]
         options += [f"--env={one}" for one in self.cell.before.environment]
         for name, value in os.environ.items():
             if PASSED_ON.fullmatch(name) and (not value.startswith("/") or value == str(TRUSTED)):
@@ -211,9 +213,15 @@ class Machine:
 
 
 @contextmanager
-def machine(cell: Cell, commit: str, folder: Path, wheels: Path | None) -> Iterator[Machine]:
+def machine(cell: Cell, commit: str, folder: Path, seed: Path | None) -> Iterator[Machine]:
     """Start a machine with a clone in the account's home; it is removed at the end."""
-    options = [f"--name=door.{cell.name}", f"--hostname={cell.root}", f"--volume={cell.home}", *cell.before.options]
+    options = [
+        f"--name=door.{cell.name}",
+        f"--hostname={cell.root}",
+        "--volume=/srv",
+        f"--volume={cell.home}",
+        *cell.before.options,
+    ]
     # A shell takes in what has lost its parent, and is no init.
     waits = ["bash", "-c", "sleep infinity & wait"]
     container = said("docker", "run", "--detach", *options, image_of(cell.root, folder), *waits).strip()
@@ -224,17 +232,29 @@ def machine(cell: Cell, commit: str, folder: Path, wheels: Path | None) -> Itera
             clone = Path(parent, "interlock")
             said("git", "clone", "--quiet", "--no-checkout", PROJECT, clone)
             said("git", "-C", clone, "checkout", "--quiet", "--detach", commit)
-            said("docker", "cp", clone, f"{container}:{cell.home}/interlock")
-        if wheels:
-            wheels.mkdir(parents=True, exist_ok=True)
-            one.ask(f"mkdir -p {cell.home}/.cache")
-            said("docker", "cp", wheels, f"{container}:{cell.home}/.cache/pip")
-        one.ask(f"chown -R {cell.user}: {cell.home}")
+            said("docker", "cp", clone, f"{container}:{CLONE}")
+        if seed:
+            lend(container, seed)
+        one.ask(f"chown -R {cell.user}: {CLONE} {cell.home}")
         yield one
-        if wheels:
-            said("docker", "cp", f"{container}:{cell.home}/.cache/pip/.", wheels)
+        if seed:
+            keep(container, seed)
     finally:
         said("docker", "rm", "--force", "--volumes", container)
+
+
+def lend(container: str, seed: Path) -> None:
+    """Give a machine the environments that an earlier one of its root has made."""
+    said("docker", "exec", container, "mkdir", f"{CLONE}/.nox")
+    for name in filter(lambda name: (seed / name).exists(), ENVIRONMENTS):
+        said("docker", "cp", "--quiet", seed / name, f"{container}:{CLONE}/{name}")
+
+
+def keep(container: str, seed: Path) -> None:
+    """Keep what this one has made, where nothing is kept yet; it may have made none."""
+    (seed / ".nox").mkdir(parents=True, exist_ok=True)
+    for name in filter(lambda name: not (seed / name).exists(), ENVIRONMENTS):
+        subprocess.run(["docker", "cp", "--quiet", f"{container}:{CLONE}/{name}", seed / name], check=False)
 
 
 def prepare(one: Machine, packages: list[str]) -> None:
@@ -310,7 +330,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "door"), help="of rows and logs")
     parser.add_argument("--limit", type=float, default=60, help="minutes for each command")
     parser.add_argument("--short", action="store_true", help="add options that leave most of it out: minutes for a row")
-    parser.add_argument("--wheels", type=Path, help="pip's cache, handed on from machine to machine")
+    parser.add_argument("--seed", type=Path, help="where the environments that nox makes are kept for the next rows")
     parser.add_argument("--again", action="store_true", help="make rows anew that are there")
     parser.add_argument("--list", action="store_true", help="say which rows there are, and make none")
     return parser.parse_args()
@@ -322,7 +342,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     commit = said("git", "-C", PROJECT, "rev-parse", "--short", options.commit).strip()
     lines = [f"{line} {more}" for line, more in zip(commands(), SHORT, strict=True)] if options.short else commands()
-    kind = f"{commit}.short" if options.short else commit
+    kind = ".".join([commit, *["short"] * options.short, *["seeded"] * bool(options.seed)])
     for cell in cells:
         file = options.folder / f"{cell.name}.{kind}.json"
         if not sources(cell.root):
@@ -330,7 +350,7 @@ def main() -> None:
         elif options.list or (file.is_file() and not options.again):
             print(f"{cell.name}: {'is there' if file.is_file() else 'is not there'}")
         else:
-            with machine(cell, commit, options.folder, options.wheels) as one:
+            with machine(cell, commit, options.folder, options.seed and options.seed / cell.root) as one:
                 row = row_of(one, lines, 60 * options.limit, file.with_suffix(".log"))
             started = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "commit": commit, "cell": cell.name}
             file.write_text(json.dumps(started | row, indent=1), encoding="utf-8")
