@@ -56,7 +56,7 @@ ACCOUNTS = {
     "bare": (),
 }
 SHORT = (
-    "--variants cpython-3.13,debian-3.13 --workloads startup --rounds 2 --no-profile",
+    "--variants cpython-2.7,cpython-2.7-nothreads --baseline cpython-2.7 --workloads startup --rounds 2 --no-profile",
     "-- tests/test_errors.py tests/test_readme.py tests/cli/test_machine.py tests/integration/test_base.py",
 )
 
@@ -316,7 +316,9 @@ def table(rows: list[dict[str, Any]]) -> str:
             installed = f"{len(one['packages'])}, {one['mb']}"
             named = (row["cell"], row["commit"], f"`{one['line']}`")
             lines.append((*named, one["exit"], one["minutes"], installed, decided, one["said"]))
-        lines.append((row["cell"], row["commit"], "enabled, listens", *[""] * 4, row["enabled"] + row["listens"]))
+        lines.append(
+            (row["cell"], row["commit"], "enabled, listens", *[""] * 4, ", ".join(row["enabled"] + row["listens"]))
+        )
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
