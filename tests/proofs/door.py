@@ -32,6 +32,8 @@ TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 # By these variables pip and others find the registries from here.
 PASSED_ON = re.compile(r"(PIP|UV)_.+|(.*_)?(CERT|CERT_FILE|CA_BUNDLE|SSL_CAINFO)|(?i:(http|https|no)_proxy)")
 ADA = "ada"
+# These are volumes: what an engine stores elsewhere may be much slower than the disk.
+ON_DISK = ("/home", "/root", "/srv", "/tmp", "/usr", "/var")
 CLONE = "/srv/interlock"
 ENVIRONMENTS = (".venv", ".nox/matrix", ".nox/tests")
 
@@ -76,9 +78,9 @@ CONTAINERS_CONF = '[containers]\\ndefault_ulimits = ["nofile=1024:4096"]\\n[engi
 LISTENS_NOT = "import socket; socket.socket(socket.AF_UNIX).bind('/run/docker.sock')"
 ENGINES = {
     "none": Engine(),
-    "docker": Engine(("--privileged", "--volume", "/var/lib/docker")),
+    "docker": Engine(("--privileged",)),
     "podman": Engine(
-        ("--privileged", "--volume", "/var/lib/containers"),
+        ("--privileged",),
         ("podman", "catatonit", "runc", "uidmap", "slirp4netns", "iptables"),
         f"mkdir -p /etc/containers; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
     ),
@@ -147,21 +149,23 @@ def sources(suite: str) -> list[str]:
 
 def image_of(suite: str, folder: Path) -> str:
     """Return the image of a new machine: mmdebstrap makes it, with what this one trusts and by what way it asks."""
-    apt = folder / "00asks"
     kept = re.compile(r"Acquire::(Check-|Retries|ForceIPv|https?::)")
-    apt.write_text("".join(f"{line}\n" for line in said("apt-config", "dump").splitlines() if kept.match(line)))
+    asks = "".join(f"{line}\n" for line in said("apt-config", "dump").splitlines() if kept.match(line))
+    name = f"interlock-door:{suite}-{hashlib.sha256(asks.encode()).hexdigest()[:12]}"
+    if said("docker", "images", "--quiet", name):
+        return name
+    apt, tar = folder / "00asks", folder / f"{suite}.tar"
+    apt.write_text(asks, encoding="utf-8")
     files = {apt: f"/etc/apt/apt.conf.d/{apt.name}", TRUSTED: "/usr/local/share/ca-certificates/host.crt"}
     files |= {file: str(file) for file in (Path("/etc/pip.conf"),) if file.is_file()}
     hooks = [f"upload {here} {there}" for here, there in files.items()]
     hooks += ['chroot "$1" update-ca-certificates', f'chroot "$1" useradd --create-home --shell /bin/bash {ADA}']
     command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(NEW)}"]
-    command += [*(f"--customize-hook={hook}" for hook in hooks), suite]
-    name = f"interlock-door:{suite}-{hashlib.sha256(repr(command).encode()).hexdigest()[:12]}"
-    if not said("docker", "images", "--quiet", name):
-        tar = folder / f"{suite}.tar"
-        said(*command, tar, *sources(suite))
-        said("docker", "import", tar, name)
-        tar.unlink()
+    command += [*(f"--customize-hook={hook}" for hook in hooks), suite, str(tar)]
+    said(*command, *sources(suite))
+    said("docker", "import", tar, name)
+    tar.unlink()
+    apt.unlink()
     return name
 
 
@@ -214,14 +218,9 @@ class Machine:
 
 @contextmanager
 def machine(cell: Cell, commit: str, folder: Path, seed: Path | None) -> Iterator[Machine]:
-    """Start a machine with a clone in the account's home; it is removed at the end."""
-    options = [
-        f"--name=door.{cell.name}",
-        f"--hostname={cell.root}",
-        "--volume=/srv",
-        f"--volume={cell.home}",
-        *cell.before.options,
-    ]
+    """Start a machine with a clone of the account's; it is removed at the end."""
+    volumes = [f"--volume={folder}" for folder in ON_DISK]
+    options = [f"--name=door.{cell.name}", f"--hostname={cell.root}", *volumes, *cell.before.options]
     # A shell takes in what has lost its parent, and is no init.
     waits = ["bash", "-c", "sleep infinity & wait"]
     container = said("docker", "run", "--detach", *options, image_of(cell.root, folder), *waits).strip()
