@@ -54,7 +54,7 @@ LIBRARIES = (
 ACCOUNTS = {
     "root": (),
     "sudo": ("sudo",),
-    "user": ("build-essential", "libssl-dev", "openssl", "patch", "pkg-config", "zlib1g-dev", *LIBRARIES),
+    "user": ("build-essential", "curl", "libssl-dev", "openssl", "patch", "pkg-config", "zlib1g-dev", *LIBRARIES),
     "bare": (),
 }
 SHORT = (
@@ -217,13 +217,14 @@ class Machine:
 
 
 @contextmanager
-def machine(cell: Cell, commit: str, folder: Path, seed: Path | None) -> Iterator[Machine]:
+def machine(cell: Cell, commit: str, options: argparse.Namespace) -> Iterator[Machine]:
     """Start a machine with a clone of the account's; it is removed at the end."""
-    volumes = [f"--volume={folder}" for folder in ON_DISK]
-    options = [f"--name=door.{cell.name}", f"--hostname={cell.root}", *volumes, *cell.before.options]
+    given = [f"--name=door.{cell.name}", f"--hostname={cell.root}", *(f"--volume={folder}" for folder in ON_DISK)]
+    given += [*cell.before.options, *options.docker]
+    seed = options.seed and options.seed / cell.root
     # A shell takes in what has lost its parent, and is no init.
     waits = ["bash", "-c", "sleep infinity & wait"]
-    container = said("docker", "run", "--detach", *options, image_of(cell.root, folder), *waits).strip()
+    container = said("docker", "run", "--detach", *given, image_of(cell.root, options.folder), *waits).strip()
     try:
         one = Machine(container, cell)
         prepare(one, [*ACCOUNTS[cell.account], *cell.before.packages])
@@ -332,6 +333,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60, help="minutes for each command")
     parser.add_argument("--short", action="store_true", help="add options that leave most of it out: minutes for a row")
     parser.add_argument("--seed", type=Path, help="where the environments that nox makes are kept for the next rows")
+    parser.add_argument("--docker", action="append", default=[], help="an option of `docker run` for each machine")
     parser.add_argument("--again", action="store_true", help="make rows anew that are there")
     parser.add_argument("--list", action="store_true", help="say which rows there are, and make none")
     return parser.parse_args()
@@ -351,7 +353,7 @@ def main() -> None:
         elif options.list or (file.is_file() and not options.again):
             print(f"{cell.name}: {'is there' if file.is_file() else 'is not there'}")
         else:
-            with machine(cell, commit, options.folder, options.seed and options.seed / cell.root) as one:
+            with machine(cell, commit, options) as one:
                 row = row_of(one, lines, 60 * options.limit, file.with_suffix(".log"))
             started = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "commit": commit, "cell": cell.name}
             file.write_text(json.dumps(started | row, indent=1), encoding="utf-8")
