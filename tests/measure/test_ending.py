@@ -202,6 +202,7 @@ def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next
     clock = [100.0]
     monkeypatch.setattr("interlock.measure.ending.time", SimpleNamespace(monotonic=lambda: clock[0]))
     ending = Ending(budget_s=90)
+    ending.pause()  # nothing was started: nothing is used
     ending.start(1 / 3)
     clock[0] += 29
     assert not ending.stops()

@@ -37,20 +37,22 @@ class Ending:
         self.budget_s = self._left_s = budget_s
         self.signals: list[int] = []
         self._ends_s = float("inf")  # by time.monotonic()
-        self._started_s = 0.0
+        self._started_s: float | None = None
         self._rounds_end_s = self._profile_ends_s = self._share_s = self._share_ends_s = float("inf")
         self._may_interrupt = self._is_shielded = self._has_stopped = self._has_cut = False
 
     def start(self, part: float = 1.0) -> None:
         """Start the budget's clock for this part of what is left of it."""
-        self._started_s, self._has_stopped = time.monotonic(), False
+        now, self._has_stopped = time.monotonic(), False
+        self._started_s = now
         if self._left_s is not None:
-            self._ends_s = self._started_s + part * self._left_s
+            self._ends_s = now + part * self._left_s
 
     def pause(self) -> None:
         """Stop the budget's clock until the next start: what this part did not need is the next one's."""
-        if self._left_s is not None:
+        if self._left_s is not None and self._started_s is not None:
             self._left_s = max(0.0, self._left_s - (time.monotonic() - self._started_s))
+        self._started_s = None
 
     def share(self, workloads: int, *, profiled: bool) -> None:
         """Give the next workload an equal share of what is left for this many; with a profile some of it is for that.

@@ -203,7 +203,6 @@ def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
         watching.on_progress(ProgressUpdate("preparing", text, "", 0, 1))
 
     with lock.hold(f"matrix into {assignment.results}", on_wait), watching.ending.listening():
-        watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone else 1)
         try:
             return _run(engine, assignment, watching, time.monotonic() - start_s)
         finally:
@@ -352,6 +351,8 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Obs
         helpers_of(workloads),
     )
     workspace = engine.set_up(record.owner, needs)
+    # What an engine builds for itself is no part of the budget, as builds are none.
+    watching.ending.start(FIRST_LOOK_SHARE if assignment.first_look_alone else 1)
     installer = engine.installer(assignment.catalog, assignment.root, on_step)
     return Resources(
         workspace=workspace,
