@@ -16,13 +16,28 @@ urls_of() {
     esac
 }
 
+# Debian's usual installation has no curl; without containers the Python that runs Interlock is there.
+FETCH='
+import http.client, shutil, sys, urllib.request
+try:
+    with urllib.request.urlopen(sys.argv[1], timeout=30) as came, open(sys.argv[2], "wb") as file:
+        shutil.copyfileobj(came, file)
+except (OSError, ValueError, http.client.HTTPException) as error:
+    sys.exit(str(error))
+'
+
 # download URL FILE: what went wrong goes to standard output.
 download() {
     case $1 in
         pip/*)
             "$PREFIX/bin/python" -m pip download -q --no-deps --only-binary :all: "${1#pip/}" 2>&1 || return 1
             [ -f "$2" ] || { echo "pip's index has another file for this interpreter" && return 1; } ;;
-        *) curl -fsSL --connect-timeout 15 --speed-time 30 --speed-limit 1000 -o "$2" "$1" 2>&1 ;;
+        *)
+            if command -v curl > /dev/null; then
+                curl -fsSL --connect-timeout 15 --speed-time 30 --speed-limit 1000 -o "$2" "$1" 2>&1
+            else
+                python3 -c "$FETCH" "$1" "$2" 2>&1
+            fi ;;
     esac
 }
 

@@ -125,6 +125,31 @@ def test_a_place_that_fails_is_named_and_the_next_one_is_taken(
     assert (tmp_path / FILE).read_bytes() == GOOD
 
 
+@pytest.fixture
+def without_curl(tmp_path: Path) -> str:
+    """A PATH with what fetch.sh needs but curl."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("python3", "sh", "sed", "sort", "sha256sum", "cut", "wc", "rm", "dirname"):
+        (folder / name).symlink_to(sys.executable if name == "python3" else str(shutil.which(name)))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("dead", "HTTP Error 404"), ("wrong", "sha256 is"), ("truncated", ""), ("empty", "sha256 is")]
+)
+def test_without_curl_python_fetches_and_a_place_that_fails_is_named(
+    upstream: Upstream, tmp_path: Path, without_curl: str, kind: str, said: str
+) -> None:
+    bad, good = f"{upstream.url}/{kind}/{FILE}", f"{upstream.url}/good/{FILE}"
+    done = fetch(tmp_path, bad, good, PATH=without_curl)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, tried, *rest = done.stdout.splitlines()
+    assert tried.startswith(f"interlock: tried {bad}: {said}")
+    assert rest == [f"interlock: source {FILE} from {good}", "done"]
+    assert (tmp_path / FILE).read_bytes() == GOOD
+
+
 def test_a_host_that_does_not_answer_is_named_and_the_next_one_is_taken(upstream: Upstream, tmp_path: Path) -> None:
     done = fetch(tmp_path, f"http://127.0.0.1:1/{FILE}", f"{upstream.url}/good/{FILE}")
     assert done.returncode == 0

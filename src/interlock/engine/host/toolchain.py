@@ -59,7 +59,6 @@ PROGRAMS = (
     *COMPILER,
     Need("make", "make", "make"),
     Need("patch", "patch", "patch"),
-    Need("curl", "curl", "curl"),
     Need("tar", "tar", "tar"),
     Need("xz", "xz-utils", "xz"),
     Need("strip", "binutils", "binutils"),
