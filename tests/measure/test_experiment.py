@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,11 +22,13 @@ from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment
 from interlock.measure.cells import ProgressUpdate, Stopwatch
+from interlock.measure.ending import Ending
 from interlock.measure.experiment import Wildcards
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State
+from interlock.results.journal import KILLED
 from tests.builders import (
     ScriptedNetwork,
     ScriptedSandbox,
@@ -405,3 +409,67 @@ def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_p
         with pytest.raises(EngineError):
             run_small(DyingEngine(starts), small_assignment(tmp_path))
         assert list(tmp_path.iterdir()) == []
+
+
+def observers(ending: Ending, written: list[Path] | None = None) -> experiment.Observers:
+    on_record = (lambda _: None) if written is None else written.append
+    return experiment.Observers(lambda _: None, ending=ending, on_record=on_record)
+
+
+def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making the instruments took nine minutes of a budget of four, and nothing was measured."""
+    clock = [0.0]
+    monkeypatch.setattr("interlock.measure.ending.time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    class SlowEngine(DyingEngine):
+        def set_up(self, owner: str, needs: object) -> ScriptedNetwork:
+            clock[0] += 1000
+            return super().set_up(owner, needs)
+
+    ending = Ending(budget_s=60)
+    engine = cast(Engine, SlowEngine(99))
+    folder = experiment._run(engine, small_assignment(tmp_path), observers(ending), 0.0)
+    found = store.read_experiment(folder)
+    assert (found.ended_by, found.unfinished, sorted(found.times)) == ("", [], ["first", "second"])
+
+
+def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_path: Path) -> None:
+    written: list[Path] = []
+    given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
+    folder = experiment._run(cast(Engine, DyingEngine(99)), given, observers(Ending(), written), 0.0)
+    before = store.read_experiment(folder)
+    assert (before.ended_by, before.unfinished) == (KILLED, ["first", "second"])
+    assert written == [folder, folder]
+    written.clear()
+    again = small_assignment(tmp_path, before.model_copy(update={"name": folder.name}))
+    experiment._run(cast(Engine, DyingEngine(99)), again, observers(Ending(), written), 0.0)
+    after = store.read_experiment(folder)
+    assert (after.ended_by, after.unfinished, after.started) == ("", [], before.started)
+    # The last report is the whole one's.
+    assert written == [folder]
+
+
+def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_builds(tmp_path: Path) -> None:
+    ending = Ending()
+    with ending.listening():
+        os.kill(os.getpid(), signal.SIGTERM)
+    unbuilt = image("cpython-3.14", Outcome(state=State.NOT_MEASURED, reason="SIGTERM came before it was built"))
+    given = small_assignment(tmp_path)
+    settings = given.settings.model_copy(update={"variants": ["cpython-3.13", "cpython-3.14"]})
+    given = dataclasses.replace(given, built=[*given.built, unbuilt], settings=settings)
+    engine = DyingEngine(0)
+    folder = experiment.record_builds(cast(Engine, engine), given, observers(ending))
+    found = store.read_experiment(folder)
+    assert found.ended_by == "SIGTERM"
+    assert engine.starts == 0
+    assert {cell.outcome.state for cell in found.cells} == {State.NOT_MEASURED}
+    assert [one.outcome.state for one in found.images] == [State.OK, State.NOT_MEASURED]
+    # An experiment that has values keeps them.
+    whole = experiment._run(cast(Engine, DyingEngine(99)), small_assignment(tmp_path), observers(Ending()), 0.0)
+    before = store.read_experiment(whole).model_copy(update={"name": whole.name, "unfinished": ["second"]})
+    experiment.record_builds(cast(Engine, engine), small_assignment(tmp_path, before), observers(ending))
+    after = store.read_experiment(whole)
+    assert (after.cells, after.times) == (before.cells, before.times)
+    assert (after.ended_by, after.unfinished) == ("SIGTERM", ["second"])
