@@ -12,6 +12,9 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 # At a terminal sudo may ask for a password.
 may_install() { [ "$(id -u)" = 0 ] || { command -v sudo && { sudo -n true || [ -t 0 ]; }; } > /dev/null 2>&1; }
 
+# Links of what starts with the machine, or when somebody logs in.
+starts() { find /etc/systemd /etc/rc[0-9S].d -type l 2> /dev/null; }
+
 # Installs what is missing of these packages, or says what would: who may not install goes on without.
 install_debian_packages() {
     missing=
@@ -26,11 +29,14 @@ install_debian_packages() {
     size=$(apt-get install --print-uris -qq --no-install-recommends $missing 2> /dev/null \
         | awk '{ bytes += $3 } END { printf "%d packages, %d MB to download", NR, bytes / 1e6 }')
     say "installs$missing (with what they need $size)"
-    # Without its units gpg's agent starts when gpg needs it, and listens for nobody who logs in.
+    before=$(starts)
     # shellcheck disable=SC2086
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        -o Dpkg::Options::='--path-exclude=/usr/lib/systemd/user/*' $missing \
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing \
         || say "these could not be installed; what needs them is left out"
+    # Agents of gpg and ssh start when somebody needs them: nothing is enabled that was not.
+    enabled=$(starts | grep -vxF "$before") || return 0
+    # shellcheck disable=SC2086
+    as_root rm -f $enabled
 }
 
 # Installed, a service starts whenever the machine does: of its package the program alone is brought, into this clone.
