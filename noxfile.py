@@ -16,7 +16,7 @@ nox.options.error_on_missing_interpreters = True
 
 # Where pytest writes the names of the tests that failed.
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
-# Of what hypothesis makes up, CI tries four times as much (tests/conftest.py).
+# Of what hypothesis makes up, .ci/run tries four times as much (tests/conftest.py).
 QUICK = "--hypothesis-profile=quick"
 # So many tests may fail for what else the machine does (docs/decisions/0039-tried-again.md).
 MOST_TRIED_AGAIN = 5
@@ -38,11 +38,12 @@ def fleet(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that CI checks: types beside lint and all tests, on three workers, two of them with an engine."""
+    """Types beside lint and all tests, on four workers, three of them with an engine."""
     install(session, "test")
     with types_checked(session):
         lint(session)
-        run_pytest(session, "-n3")
+        # Workers with an engine wait for it half of their time.
+        run_pytest(session, "-n4", QUICK)
 
 
 @nox.session

@@ -26,46 +26,48 @@ from tests.builders import ROOT
 os.environ["COLUMNS"] = "160"
 
 # A machine that is busy building is slow, not wrong. Before a commit (`nox -s unit`) a quarter of the examples is
-# tried, others each time; CI tries all of them.
+# tried, others each time; .ci/run tries all of them.
 settings.register_profile("interlock", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=settings.get_profile("interlock").max_examples // 4)
 settings.load_profile("interlock")
 
 
-# What starts experiments and trials, cleans up after them, installs packages or traces is on one worker: measurements
-# take turns (the lock of measure/lock.py), and who looks for what an experiment left must be the only one to start any.
-EXPERIMENTS = "experiments"
-MEASURING = (
-    *(f"tests/integration/test_{name}.py" for name in ("adapters", "archives", "cold", "limits", "matrix")),
-    *(f"tests/integration/test_{name}.py" for name in ("mercurial", "misfortune", "package", "packages", "profiler")),
-    *(f"tests/integration/test_{name}.py" for name in ("trial", "why")),
-    "tests/measure/test_launch.py",
-    "tests/proofs/",
-)
+# What starts experiments and trials, cleans up after them, installs packages or traces is on two workers, for one half
+# of it waits for an engine: measurements take turns (the lock of measure/lock.py).
+EXPERIMENTS, TRIALS = "experiments", "trials"
+MEASURING = {
+    EXPERIMENTS: (
+        *(f"tests/integration/test_{name}.py" for name in ("adapters", "cold", "limits", "matrix", "profiler", "why")),
+        "tests/measure/test_launch.py",
+        "tests/proofs/",
+    ),
+    TRIALS: tuple(
+        f"tests/integration/test_{name}.py" for name in ("archives", "misfortune", "package", "packages", "trial")
+    ),
+}
 BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
-# What runs in images that are there, and builds none: the third worker has it, last, when they are.
+# What runs in images that are there, and builds none: who is free has it, last, when they are.
 RUNNING = tuple(
     f"tests/integration/test_{name}.py" for name in ("audit", "service", "host_engine", "cells", "downloads")
 )
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
 LONGEST = (
-    *(EXPERIMENTS, ENGINE, BROWSER),
+    *(EXPERIMENTS, TRIALS, ENGINE, BROWSER),
     *(f"tests/{name}.py" for name in ("fleet/test_playbooks", "test_playbooks", "workloads/test_download")),
 )
 
 
 def group_of(nodeid: str) -> str:
-    """What runs on one worker: all that measures or traces, what else builds images, pages, of the others each file.
+    """What runs on one worker: a half of what measures or traces, what else builds images, pages, or a file.
 
     Tests of one file share what they made.
     """
-    if nodeid.startswith(MEASURING):
-        return EXPERIMENTS
     file = nodeid.partition("::")[0]
     if file in RUNNING:
         return file
-    return next((folder for folder in (ENGINE, BROWSER) if file.startswith(folder)), file)
+    groups = {**MEASURING, ENGINE: (ENGINE,), BROWSER: (BROWSER,)}
+    return next((group for group, names in groups.items() if file.startswith(names)), file)
 
 
 def place_of(nodeid: str) -> int:
@@ -78,7 +80,7 @@ def place_of(nodeid: str) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker has what measures, one what else builds images; the third, and who is free, the other groups.
+    """Two workers have what measures, one what else builds images; the fourth, and who is free, the other groups.
 
     xdist's own groups (`--dist=loadgroup`) do not work with pytest 9.2: they set a name that it no longer reads.
     """
@@ -126,8 +128,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes longest, whatever order the others have."""
-    items.sort(key=lambda item: place_of(item.nodeid))
+    """Put first what takes longest, but what reads the shared experiment last: meanwhile others build its images."""
+    items.sort(key=lambda item: (place_of(item.nodeid), "measured" in getattr(item, "fixturenames", ())))
 
 
 def pytest_sessionstart() -> None:

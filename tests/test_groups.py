@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 import pytest
 
 from tests.builders import ROOT
-from tests.conftest import BROWSER, ENGINE, EXPERIMENTS, LONGEST, MEASURING, RUNNING, group_of, place_of
+from tests.conftest import BROWSER, ENGINE, EXPERIMENTS, LONGEST, MEASURING, RUNNING, TRIALS, group_of, place_of
 
 # How a test starts an experiment or a trial of containers, reads the shared one, cleans up, or installs packages.
 STARTS = re.compile(
@@ -21,10 +22,10 @@ BUILDS = re.compile(r'toy_variant\(|"build"|images\.build\(|\.build\(catalog')
 WITHOUT_CONTAINERS = "tests/integration/test_host_engine.py"
 
 
-def test_every_file_that_starts_experiments_is_on_the_worker_of_experiments() -> None:
+def test_every_file_that_starts_experiments_is_on_a_worker_of_experiments_or_trials() -> None:
     files = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "tests/integration").glob("test_*.py")}
     starting = {name for name, text in files.items() if STARTS.search(text)} - {WITHOUT_CONTAINERS}
-    assert {name: group_of(f"{name}::test") for name in starting} == dict.fromkeys(starting, EXPERIMENTS)
+    assert {name for name in starting if group_of(f"{name}::test") not in MEASURING} == set()
     assert len(starting) > 5
 
 
@@ -42,14 +43,18 @@ def test_no_file_that_builds_images_runs_beside_the_others_that_do() -> None:
     assert len(building) > 5
 
 
-@pytest.mark.parametrize("name", [*MEASURING, *(one for one in LONGEST if "/" in one)])
+@pytest.mark.parametrize("name", [*chain(*MEASURING.values()), *(one for one in LONGEST if "/" in one)])
 def test_every_place_in_the_order_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 
 
 def test_experiments_begin_first_then_what_needs_an_engine_then_pages_then_files_and_what_needs_images_last() -> None:
-    names = ["tests/integration/test_matrix.py", "tests/integration/test_new.py", f"{BROWSER}test_x.py", "tests/x.py"]
+    names = [
+        *(f"tests/integration/test_{name}.py" for name in ("matrix", "trial", "new")),
+        f"{BROWSER}test_x.py",
+        "tests/x.py",
+    ]
     names.append(RUNNING[0])
     places = [place_of(f"{name}::test_x[1]") for name in names]
     assert places == sorted(set(places))
-    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, ENGINE, BROWSER, *names[3:]]
+    assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, TRIALS, ENGINE, BROWSER, *names[4:]]

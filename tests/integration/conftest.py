@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from interlock.engine.run import cells
 from interlock.engine.run.leftovers import clean_up
 from interlock.engine.symbols import symbols_tag
 from interlock.results.experiments import Built
-from tests.conftest import EXPERIMENTS, group_of
+from tests.builders import ROOT
+from tests.conftest import MEASURING, group_of
 from tests.integration import shared
-from tests.integration.images import NO_THREADS, PTH, QUICK, Images, make_what_all_share
+from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images, make_quick, make_what_all_share
 from tests.integration.resources import remove_cells
 from tests.integration.toys import copy_project
 
@@ -35,8 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
-    return Path(__file__).parents[2]
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project, with what these tests compile made quick to compile."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("variants", "workloads", "dockerfiles"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    make_quick(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +83,7 @@ def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory
     """The one experiment that many tests read."""
     for variant in shared.VARIANTS:
         assert built[variant]
-    return shared.measure(root, tmp_path_factory.mktemp("measured"))
+    return shared.measure(root, tmp_path_factory.mktemp("measured"), shared.VARIANTS, shared.OWN)
 
 
 @pytest.fixture(scope="session")
@@ -113,7 +120,7 @@ def volume(client: Any, instruments: str, nothing_left: None, request: pytest.Fi
 @pytest.fixture
 def project(root: Path, client: Any, tmp_path: Path) -> Path:
     """A copy of the project with three variants and no workload, for tests that change it; the engine has all bases."""
-    return copy_project(root, tmp_path / "project", [QUICK, PTH, NO_THREADS], [])
+    return copy_project(root, tmp_path / "project", [QUICK, FREE_THREADED, NO_THREADS], [])
 
 
 # Audits, doctors, what other files' tests own, images that are proved, verified or listed, and swaps that are tried, on
@@ -129,7 +136,7 @@ def nothing_left(client: Any, request: pytest.FixtureRequest) -> Iterator[None]:
     worker alone, of these too.
     """
     own = (f"proof-{os.getpid()}-", *([request.module.OWNER] if hasattr(request.module, "OWNER") else []))
-    starts_experiments = group_of(request.node.nodeid) == EXPERIMENTS
+    starts_experiments = group_of(request.node.nodeid) in MEASURING
 
     def is_looked_at(owner: str) -> bool:
         return owner.startswith(own) or (starts_experiments and not owner.startswith(ELSEWHERE))

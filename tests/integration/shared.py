@@ -13,16 +13,15 @@ from pathlib import Path
 
 from interlock.results import store
 from interlock.results.experiments import CellResult, Experiment
-from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK
+from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK
 from tests.integration.toys import copy_project, edit_only, interlock
 
-VARIANTS = [QUICK, PTH, NO_THREADS, FREE_THREADED]
+VARIANTS = [QUICK, NO_THREADS, FREE_THREADED]
 OWN = {
     "import-loop": ["function", "threads"],
     "locks": ["queue"],
     "network-client": ["requests-without-threads"],  # that any of these can do
     "startup": ["pass", "I"],
-    "mercurial": ["hg", "hg-status", "hg-cmdserver"],
 }
 # Their profiles are not read here: those of whole processes are in test_cold.py.
 UNPROFILED = ("startup", "mercurial")
@@ -116,16 +115,16 @@ class Measured:
         return found
 
 
-def measure(root: Path, folder: Path) -> Measured:
-    """Measure everything in a project of its own in `folder`."""
-    project = copy_project(root, folder / "project", VARIANTS, list(OWN))
-    for workload, names in OWN.items():
+def measure(root: Path, folder: Path, variants: list[str], own: dict[str, list[str]]) -> Measured:
+    """Measure these variants, benchmarks of our own and what users bring, in a project of its own in `folder`."""
+    project = copy_project(root, folder / "project", variants, list(own))
+    for workload, names in own.items():
         edit_only(project, workload, names)
         measure_little(project / f"workloads/{workload}.toml", profiled=workload not in UNPROFILED)
     bring(project)
     (project / "workloads/few-locks.toml").write_text(FEW_LOCKS)
     done = interlock(
-        project, "matrix", "--variants", ",".join(VARIANTS), "--workloads", "all", "--baseline", QUICK, "--quick",
+        project, "matrix", "--variants", ",".join(variants), "--workloads", "all", "--baseline", QUICK, "--quick",
         "--rounds", "2",
         "--results", str(folder / "results"),
     )  # fmt: skip

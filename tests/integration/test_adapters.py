@@ -9,7 +9,7 @@ import pyperf
 
 from interlock.results import store
 from interlock.results.experiments import State
-from tests.integration.images import FREE_THREADED, NO_THREADS, PTH
+from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK
 from tests.integration.shared import VARIANTS, Measured
 
 
@@ -25,28 +25,26 @@ def test_a_threaded_program_of_pyperformance_runs_where_it_can(measured: Measure
     assert measured.cell(FREE_THREADED, "imap").outcome.state is State.OK
     (found,) = values(measured, FREE_THREADED, "imap").values()
     assert [len(process) for process in found] == [2, 2]
-    refused = measured.cell(PTH, "imap").outcome
+    refused = measured.cell(NO_THREADS, "imap").outcome
     assert refused.state is State.UNSUPPORTED
     assert {">=3.8,", "2.7.18"} <= set(refused.reason.split())
 
 
 def test_pyperformance_s_start_up_is_found_out_and_runs_with_each_variant_s_pyperf(measured: Measured) -> None:
     assert [one.name for one in measured.described.workloads["perf-startup"].benchmarks] == ["python_startup_no_site"]
-    old, new = (measured.cell(variant, "perf-startup") for variant in (PTH, FREE_THREADED))
-    assert (old.outcome.state, new.outcome.state) == (State.OK, State.OK), (old, new)
-    assert old.packages["python_startup_no_site"]["pyperf"] == "1.7.1"
-    assert new.packages["python_startup_no_site"]["pyperf"].startswith("2.")
-    (starts,) = values(measured, PTH, "perf-startup").values()
+    found = measured.cell(FREE_THREADED, "perf-startup")
+    assert found.outcome.state is State.OK, found
+    assert found.packages["python_startup_no_site"]["pyperf"].startswith("2.")
+    (starts,) = values(measured, FREE_THREADED, "perf-startup").values()
     assert 0.001 < statistics.median(one for process in starts for one in process) < 5
 
 
 def test_a_suite_s_tests_are_benchmarks_and_the_one_that_fails_says_why(measured: Measured) -> None:
-    for variant in (PTH, FREE_THREADED):
-        found = measured.cell(variant, "suite")
-        assert found.benchmarks["test_sum"].state is State.OK, found
-        assert found.benchmarks["test_wrong"].state is State.FAILED
-        assert re.search(r"'test_wrong'.*\b1: assert 1 == 2$", found.benchmarks["test_wrong"].reason)
-        assert set(values(measured, variant, "suite")) == {"suite test_sum"}
+    found = measured.cell(FREE_THREADED, "suite")
+    assert found.benchmarks["test_sum"].state is State.OK, found
+    assert found.benchmarks["test_wrong"].state is State.FAILED
+    assert re.search(r"'test_wrong'.*\b1: assert 1 == 2$", found.benchmarks["test_wrong"].reason)
+    assert set(values(measured, FREE_THREADED, "suite")) == {"suite test_sum"}
 
 
 def test_a_variant_without_pip_is_unsupported_where_packages_are_needed(measured: Measured) -> None:
@@ -62,7 +60,7 @@ def test_a_command_line_is_timed_after_its_set_up(measured: Measured) -> None:
 
 
 def test_output_that_is_cut_short_fails_with_what_is_missing(measured: Measured) -> None:
-    outcome = measured.cell(PTH, "lines").benchmarks["cut-short"]
+    outcome = measured.cell(QUICK, "lines").benchmarks["cut-short"]
     assert outcome.state is State.FAILED
     assert re.search("'cut-short'.*'half of it'.*'half of'$", outcome.reason)
 

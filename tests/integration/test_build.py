@@ -32,17 +32,15 @@ from tests.integration.toys import interlock, toy_tarball, toy_variant
 
 
 def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: Images) -> None:
-    facts = {name: ask_facts(client, built[name].image_id) for name in (QUICK, PTH, NO_THREADS, FREE_THREADED)}
+    facts = {name: ask_facts(client, built[name].image_id) for name in (QUICK, NO_THREADS, FREE_THREADED)}
     assert {name: (fact.thread_flavour, fact.gil) for name, fact in facts.items()} == {
         QUICK: (ThreadFlavour.PTHREAD, Gil.ON),
-        PTH: (ThreadFlavour.GNU_PTH, Gil.ON),
         NO_THREADS: (ThreadFlavour.NONE, Gil.ON),
         FREE_THREADED: (ThreadFlavour.FREE_THREADED, Gil.OFF),
     }
     assert {name: fact.version for name, fact in facts.items()} == {
         name: catalog.variants[name].version for name in facts
     }
-    assert "libpth.so.20" in facts[PTH].loaded_libraries
     assert facts[NO_THREADS].thread_error == "ImportError: No module named thread"
     for name, fact in facts.items():
         require_proof(catalog.variants[name], fact)
@@ -57,14 +55,14 @@ def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(client: Any, c
 
 
 def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built: Images) -> None:
-    image = client.images.get(built[PTH].image_id)
+    image = client.images.get(built[FREE_THREADED].image_id)
     environment = dict(item.split("=", 1) for item in image.attrs["Config"]["Env"])
     assert environment["PATH"].startswith("/usr/local/bin:")
-    assert environment["PYTHON_VERSION"] == "2.7.18"
-    assert image.attrs["Config"]["Cmd"] == ["python2"]
+    assert environment["PYTHON_VERSION"] == "3.13.5"
+    assert image.attrs["Config"]["Cmd"] == ["python3"]
     script = """
         set -e
-        test "$(readlink -f "$(command -v python)")" = /usr/local/bin/python2.7
+        test "$(readlink -f "$(command -v python)")" = /usr/local/bin/python3.13t
         pip --version > /dev/null
         python -c 'import ssl, sqlite3, ctypes, bz2, zlib, readline, curses, hashlib'
         ! command -v gcc
@@ -75,39 +73,10 @@ def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built
     assert output.decode().splitlines()[-1] == "complete"
 
 
-SIGNALLED = """
-import os, signal, sys, threading, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
-def later():
-    time.sleep(0.2)
-    os.spawnlp(os.P_NOWAIT, "sh", "sh", "-c", "sleep 0.3; kill -TERM %d" % os.getpid())
-    time.sleep(30)
-thread = threading.Thread(target=later)
-thread.daemon = True
-thread.start()
-limit = time.time() + 10
-while time.time() < limit:
-    time.sleep(0.7)
-os._exit(9)
-"""
-
-
-def test_a_signal_while_every_thread_waits_is_handled(client: Any, built: Images) -> None:
-    """As a service is told to end: on GNU pth it is handled in pth's scheduler, where no thread runs."""
-    container = client.containers.run(
-        built[PTH].image_id, ["python", "-c", SIGNALLED], entrypoint=[], init=True, detach=True
-    )
-    try:
-        ended = container.wait(timeout=60)
-        assert ended["StatusCode"] == 3, container.logs().decode()
-    finally:
-        container.remove(force=True)
-
-
 def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> None:
-    image = client.images.get("localhost/interlock/python:2.7-pth-trixie")
-    assert image.id == built[PTH].image_id
-    assert image.labels["interlock.variant"] == PTH
+    image = client.images.get("localhost/interlock/python:3.13t-unoptimised-trixie")
+    assert image.id == built[FREE_THREADED].image_id
+    assert image.labels["interlock.variant"] == FREE_THREADED
     assert image.labels["interlock.profile"] == "standard"
     assert len(image.labels["interlock.hash"]) == 64
 
@@ -115,8 +84,8 @@ def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> N
 def test_an_unchanged_variant_is_not_built_again(
     client: Any, catalog: Catalog, options: BuildOptions, built: Images
 ) -> None:
-    before = [built[PTH], built[NO_THREADS]]
-    again = DockerEngine(client).build(catalog, [PTH, NO_THREADS], options, lambda *_: None)
+    before = [built[FREE_THREADED], built[NO_THREADS]]
+    again = DockerEngine(client).build(catalog, [FREE_THREADED, NO_THREADS], options, lambda *_: None)
     assert [image.reused for image in again] == [True, True]
     assert [image.image_id for image in again] == [image.image_id for image in before]
 

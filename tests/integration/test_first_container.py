@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
 from interlock.engine.docker import connect
 from interlock.engine.finding import find_containers
+from interlock.engine.ownership import OWNER_LABEL, PID
 from interlock.engine.run import first_container
 
 pytestmark = pytest.mark.usefixtures("client")
 
 
 def left() -> list[str]:
-    """The owners of what is left of such tries."""
-    return [owner for owner in connect().owners() if owner.startswith("first-container-")]
+    """The owners of what is left of such tries; others may be trying."""
+    client, mine = connect().client, {"label": f"{PID}={os.getpid()}"}
+    found = [*client.containers.list(all=True, filters=mine, ignore_removed=True), *client.images.list(filters=mine)]
+    return [owner for one in found if (owner := one.labels[OWNER_LABEL]).startswith("first-container-")]
 
 
 def test_an_engine_that_starts_a_container_is_found_and_keeps_nothing_of_it() -> None:

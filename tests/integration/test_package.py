@@ -48,14 +48,15 @@ TOY = wheelhouse.wheel("toy-app", {"toy_app.py": "import json"})
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source archive, made of a copy: building writes the version into the sources."""
+def archive(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, made of a copy with the variants of these tests: building writes into the sources."""
     folder = tmp_path_factory.mktemp("package")
     clone = folder / "clone"
     clone.mkdir()
     for name in PARTS:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, clone / name)
+        place = (root if (root / name).is_dir() else ROOT) / name
+        copy = shutil.copytree if place.is_dir() else shutil.copy
+        copy(place, clone / name)
     (clone / "src/interlock/_version.py").unlink(missing_ok=True)
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder], cwd=clone, check=True)
     (found,) = folder.glob("*.tar.gz")

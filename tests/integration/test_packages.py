@@ -21,8 +21,8 @@ from interlock.engine.packages import installer as packages
 from interlock.engine.protocol import Ended
 from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
-from interlock.results.experiments import PackageSet, State
-from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, Images
+from interlock.results.experiments import Built, PackageSet, State
+from tests.integration.images import FREE_THREADED, NO_THREADS, Images
 
 OWNER = f"test-packages-{os.getpid()}"
 # No wheel, no pyproject.toml, and an extension module: the builder's compiler makes it.
@@ -61,6 +61,17 @@ def installer(client: Any, catalog: Catalog, root: Path, steps: Steps) -> packag
     return packages.Installer(client, catalog, root, steps)
 
 
+AGAIN = f"{FREE_THREADED}-again"
+
+
+@pytest.fixture
+def both(catalog: Catalog, built: Images) -> tuple[Catalog, list[Built]]:
+    """One interpreter by two names: what variants have is installed side by side."""
+    image = built[FREE_THREADED]
+    variants = {**catalog.variants, AGAIN: catalog.variants[FREE_THREADED]}
+    return catalog.model_copy(update={"variants": variants}), [image, image.model_copy(update={"variant": AGAIN})]
+
+
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that this machine's pip finds archives in: one that builds, and one whose C is wrong."""
@@ -91,7 +102,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
     def run(found: PackageSet, program: str) -> Ended:
         opened.append(
             client.containers.run(
-                built[PTH].image_id,
+                built[FREE_THREADED].image_id,
                 ["sleep", "600"],
                 entrypoint=[],
                 detach=True,
@@ -114,14 +125,15 @@ def test_a_package_without_a_wheel_is_built_and_found_again(
     sources: Path,
     cell: Any,
 ) -> None:
-    found = installer.ensure(built[PTH], ["toy==1.0"])
+    found = installer.ensure(built[FREE_THREADED], ["toy==1.0"])
     try:
         assert (found.outcome.state, found.versions) == (State.OK, {"toy": "1.0"}), found
-        said = cell(found, "import toy, _toy; print(toy.__file__); open(toy.__file__, 'a')")
-        assert said.stdout.strip() == f"{found.site}/toy.pyc"  # compiled, at the place where cells have it
+        said = cell(found, "import toy, _toy; print(toy.__file__, open(toy.__cached__).name); open(toy.__file__, 'a')")
+        place, compiled = said.stdout.split()  # compiled, at the place where cells have it
+        assert (place, Path(compiled).parent) == (f"{found.site}/toy.py", Path(found.site, "__pycache__"))
         assert "Read-only file system" in said.stderr
         steps.said.clear()
-        assert installer.ensure(built[PTH], ["toy==1.0"]) == found
+        assert installer.ensure(built[FREE_THREADED], ["toy==1.0"]) == found
         assert steps.said == []
     finally:
         forget(client, found)
@@ -130,7 +142,7 @@ def test_a_package_without_a_wheel_is_built_and_found_again(
 def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
     client: Any, built: Images, installer: packages.Installer, sources: Path
 ) -> None:
-    found = installer.ensure(built[PTH], ["toy==2.0"])
+    found = installer.ensure(built[FREE_THREADED], ["toy==2.0"])
     try:
         assert found.outcome.state is State.FAILED
         # The compiler quotes as its locale has it.
@@ -140,17 +152,22 @@ def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
 
 
 def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installer: packages.Installer) -> None:
-    found = installer.ensure(built[PTH], ["interlock-has-no-such-package"])
+    found = installer.ensure(built[FREE_THREADED], ["interlock-has-no-such-package"])
     forget(client, found)
     assert found.outcome.state is State.FAILED
     assert found.outcome.reason.startswith("interlock-has-no-such-package ")
 
 
 def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
-    client: Any, catalog: Catalog, root: Path, built: Images, sources: Path, monkeypatch: pytest.MonkeyPatch
+    client: Any,
+    both: tuple[Catalog, list[Built]],
+    root: Path,
+    sources: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("interlock.engine.packages.installer.ABANDON_S", 60)  # other tests' builds slow the engine
     fetching = set()
+    catalog, images = both
 
     def interrupt(variant: str, step: str) -> None:
         # Once, when both have their builders: a second Ctrl-C ends the cleaning, and the first waits for no build.
@@ -160,7 +177,7 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
                 os.kill(os.getpid(), signal.SIGINT)
 
     installer = packages.Installer(client, catalog, root, interrupt)
-    wanted = [(built[PTH], ["toy==1.0"]), (built[FREE_THREADED], ["toy==1.0"])]
+    wanted = [(image, [line]) for image, line in zip(images, ("toy==1.0", "toy==2.0"), strict=True)]
     # Whoever starts tests in the background of a script has told them to ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -175,15 +192,17 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
 
 
 def test_several_variants_have_their_packages_in_the_order_that_was_asked_for(
-    client: Any, built: Images, installer: packages.Installer, sources: Path
+    client: Any, both: tuple[Catalog, list[Built]], root: Path, steps: Steps, sources: Path
 ) -> None:
-    wanted = [(built[name], lines) for lines in (["toy==1.0"], ["six==1.16.0"]) for name in (PTH, FREE_THREADED)]
-    found = installer.ensure_all(wanted)
+    catalog, images = both
+    wanted = [(images[index], [line]) for index, line in enumerate(("toy==1.0", "six==1.16.0"))]
+    wanted.append((images[0], ["six==1.17.0"]))
+    found = packages.Installer(client, catalog, root, steps).ensure_all(wanted)
     for one in found:
         forget(client, one.packages)
-    assert [[*one.packages.versions] for one in found] == [["toy"], ["toy"], ["six"], ["six"]]
+    assert [[*one.packages.versions] for one in found] == [["toy"], ["six"], ["six"]]
     assert all(one.took_s > 0 for one in found)
-    assert len({one.packages.volume for one in found}) == 4
+    assert len({one.packages.volume for one in found}) == 3
 
 
 def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: packages.Installer) -> None:
@@ -196,7 +215,7 @@ def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: pa
 def test_a_volume_that_never_became_whole_is_filled(
     client: Any, built: Images, installer: packages.Installer, sources: Path
 ) -> None:
-    image = built[PTH]
+    image = built[FREE_THREADED]
     planned = packages.planned(image.image_id, ["toy==1.0"])
     client.volumes.create(planned.volume, labels={packages.IMAGE_LABEL: image.image_id})
     try:
@@ -208,7 +227,7 @@ def test_a_volume_that_never_became_whole_is_filled(
 def test_volumes_of_images_that_are_gone_go_and_others_stay(client: Any, built: Images) -> None:
     names = {
         "interlock-packages-test-gone": "sha256:gone",
-        "interlock-packages-test-there": built[PTH].image_id,
+        "interlock-packages-test-there": built[FREE_THREADED].image_id,
     }
     for name, image_id in names.items():
         client.volumes.create(name, labels={packages.IMAGE_LABEL: image_id})

@@ -41,7 +41,7 @@ from interlock.engine.registry.refusals import MEANINGS
 from interlock.engine.registry.transfer import pull_base, push_base
 from interlock.results.experiments import BaseImage
 from tests.apart import command
-from tests.builders import make_built
+from tests.builders import ROOT, make_built
 from tests.integration import registries
 from tests.integration.registries import Registry
 from tests.integration.toys import ANSWERS, copy_project, make_toy_base, toy_tarball, toy_variant
@@ -619,8 +619,8 @@ def test_a_base_that_was_made_here_goes_along_so_that_others_find_the_same_hashe
     assert push_base(client, built, place, lambda *_: None).startswith(f"{place.host}/{place.namespace}/base:")
 
 
-def test_debians_registry_works_as_the_documentation_configures_it(team: Team, root: Path, tmp_path: Path) -> None:
-    text = (root / "docs/registries.md").read_text(encoding="utf-8")
+def test_debians_registry_works_as_the_documentation_configures_it(team: Team, tmp_path: Path) -> None:
+    text = (ROOT / "docs/registries.md").read_text(encoding="utf-8")
     lines = text.partition("```yaml\n")[2].partition("```")[0]
     with registries.registry(tmp_path / "documented", password=True) as started:
         started.stop()
@@ -639,9 +639,9 @@ def test_debians_registry_works_as_the_documentation_configures_it(team: Team, r
         assert team.look_there() is not None
 
 
-def test_the_walk_through_of_the_documentation_is_true(team: Team, root: Path) -> None:
+def test_the_walk_through_of_the_documentation_is_true(team: Team) -> None:
     """Its very lines, with the toy in the place of the variant: others may be using that one's image."""
-    text = (root / "docs/registries.md").read_text(encoding="utf-8").partition("## A walk through it")[2]
+    text = (ROOT / "docs/registries.md").read_text(encoding="utf-8").partition("## A walk through it")[2]
     (block,) = re.findall(r"```sh\n(.*?)```", text.partition("\n## ")[0], re.DOTALL)
     for old, new in (("cpython-2.7-nothreads", team.variant), ("2.7-nothreads-trixie", f"{team.variant}-toys")):
         block = block.replace(old, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import signal
 import sys
@@ -16,7 +17,7 @@ from docker.errors import APIError, ImageNotFound
 
 from interlock.cli import main
 from interlock.engine.build.image import run_build
-from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.ownership import OWNER_LABEL, PID
 from interlock.engine.registry.api import registry_digest
 from interlock.engine.registry.names import find_tagged
 from interlock.results.experiments import Built
@@ -78,8 +79,9 @@ def image(client: Any, built: Images) -> Iterator[Built]:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
+def run(root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.chdir(root)
 
     def call(*words: object) -> tuple[int, str, str]:
         # The profile that tests build: a release build takes ten minutes.
@@ -184,8 +186,8 @@ def test_what_does_not_start_is_not_written(run: Run, client: Any, tmp_path: Pat
 
 
 def made_by_swaps(client: Any) -> set[str]:
-    """The containers and images of any swap; other workers build meanwhile."""
-    owned = {"filters": {"label": OWNER_LABEL}, "all": True}
+    """The containers and images of this process's swaps; others build and swap meanwhile."""
+    owned = {"filters": {"label": f"{PID}={os.getpid()}"}, "all": True}
     found = [*client.containers.list(**owned, ignore_removed=True), *client.images.list(**owned)]
     return {one.id for one in found if one.labels[OWNER_LABEL].startswith("swap-")}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.results.experiments import Built
-from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
+from tests.integration.images import FREE_THREADED, QUICK, Images
 from tests.integration.test_swap import Run, output_of, run  # noqa: F401
 from tests.swap.samples import CORPUS
 
@@ -103,20 +101,3 @@ def test_an_interpreter_in_one_binary_has_no_library_to_copy(
     assert "needs libpython" in warned(err, 5)
     with pytest.raises(Exception, match=r"libpython3\.13t\.so\.1\.0"):
         output_of(client, tmp_path, image.tag)
-
-
-def test_gunicorn_needs_threads(run: Run, client: Any, built: Images, tmp_path: Path) -> None:  # noqa: F811
-    """The real one, of an index; the last that runs on 2.7."""
-    download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "2.7"]
-    wheels = ["--only-binary", ":all:", "-d", str(tmp_path / "wheels"), "gunicorn==19.10.0", "setuptools==44.1.1"]
-    subprocess.run([*download, *wheels], check=True)
-    file = placed(tmp_path, "gunicorn")
-    (tmp_path / "app.py").write_text("def app(environ, start_response):\n    return []\n")
-    _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
-    assert "needs threads" in warned(err, 6)
-    assert "use cpython-2.7" in warned(err, 6)
-    with pytest.raises(Exception, match="ImportError"):
-        output_of(client, tmp_path, built[NO_THREADS].tag)
-    _, _, err = run(file, "--to", PTH, "--write", "--local")
-    assert "needs threads" not in err
-    assert output_of(client, tmp_path, built[PTH].tag) == ""

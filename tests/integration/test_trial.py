@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 from docker.errors import DockerException
 
-from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.docker import DockerEngine
+from interlock.engine.ownership import Life
 from interlock.results.answers import Trial
 from tests.apart import command
-from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
+from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock
 
 # The name of an official image as a registry of one's own has it; swap knows it by that.
@@ -140,11 +141,9 @@ def history(client: Any, image_id: str) -> str:
 
 
 def left_of_trials(client: Any) -> set[str]:
-    """The owners of the containers, networks and volumes of any trial."""
-    api = client.api
-    found = [*api.containers(all=True), *api.networks(), *(api.volumes()["Volumes"] or [])]
-    owners = {(one["Labels"] or {}).get(OWNER_LABEL, "") for one in found}
-    return {owner for owner in owners if owner.startswith("trial-")}
+    """The owners of the containers, networks and volumes of any trial but those that a user is making now."""
+    owners = DockerEngine(client).owners().items()
+    return {owner for owner, life in owners if owner.startswith("trial-") and life is not Life.LIVING}
 
 
 def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, new_service: Path) -> None:
@@ -152,19 +151,19 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
         project, "trial", str(new_service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
         "--http", "service.test:8000/health",
         "--cmd", "python -c 'import sys; print(sys.version)'", "--env", "NAME=toy", "--rounds", "2", "--seed", "7",
-        "--variants", f"{PTH},{NO_THREADS}", "--profile", "standard", "--memory", "256m", "--json",
+        "--variants", f"{FREE_THREADED},{NO_THREADS}", "--profile", "standard", "--memory", "256m", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (folder,) = (project / "results").iterdir()
     record = Trial.model_validate_json((folder / "trial.json").read_text())
     tried = {one.label: one for one in record.candidates}
-    assert list(tried) == ["OWN", "OWN+twin", PTH, NO_THREADS]
+    assert list(tried) == ["OWN", "OWN+twin", FREE_THREADED, NO_THREADS]
     verdicts = {one["label"]: one for one in found["verdicts"]}
     assert verdicts[NO_THREADS]["verdict"] == "do not switch"
     assert "ImportError: No module named thread" in verdicts[NO_THREADS]["reason"]
-    assert verdicts[PTH]["verdict"] in {"switch", "same", "undecided", "do not switch"}
-    for label in ("OWN", "OWN+twin", PTH):
+    assert verdicts[FREE_THREADED]["verdict"] in {"switch", "same", "undecided", "do not switch"}
+    for label in ("OWN", "OWN+twin", FREE_THREADED):
         values = tried[label].values
         assert {name: len(one) for name, one in values.items()} == dict.fromkeys(
             ("start_s", "request_s", "p50_s", "p99_s", "cpu_s", "memory_bytes"), 2
@@ -178,8 +177,8 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
     assert profile is not None, tried["OWN"].no_profile
     # HTTP 1.0: a connection for each request, and each of them is accepted once.
     assert profile.calls_per_unit(["accept", "accept4"]) == pytest.approx(1, abs=0.2)
-    assert "+FROM localhost/interlock/python:2.7-pth-trixie AS service" in tried[PTH].changes
-    assert sorted(record.order[0]) == ["OWN", "OWN+twin", PTH]
+    assert "+FROM localhost/interlock/python:3.13t-unoptimised-trixie AS service" in tried[FREE_THREADED].changes
+    assert sorted(record.order[0]) == ["OWN", "OWN+twin", FREE_THREADED]
     assert (folder / "trial.md").read_text().startswith("# Trial ")
     assert "hi" not in record.settings.model_dump_json()
 

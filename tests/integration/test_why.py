@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +9,11 @@ import pytest
 from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.engine.run import cells
 from interlock.engine.run.workspace import ContainerSandbox
-from interlock.errors import UnsupportedHereError
 from interlock.measure import processes, profiling
 from interlock.measure.stacks import Interpreter
 from interlock.results.profiles import Acquisitions, LockSites, Method
 from tests.integration import lock_lines
-from tests.integration.images import FREE_THREADED, PTH, QUICK, Images
+from tests.integration.images import FREE_THREADED, QUICK, Images
 
 OWNER = "test-why"
 
@@ -57,23 +55,6 @@ def test_functions_of_the_interpreter_have_names_where_its_symbols_are_here(
     found = lock_sites(sandbox, 1)
     without = [one for site in found.sites for one in site.c if one.startswith("python")]
     assert bool(found.no_symbols) is bool(without) is not has_symbols
-
-
-@pytest.mark.parametrize("pairs", [1, 8])
-@pytest.mark.parametrize("variant", [PTH])
-def test_where_a_library_switches_threads_attempts_are_counted_without_their_ends(
-    sandbox: ContainerSandbox, pairs: int
-) -> None:
-    found = acquisitions(sandbox, pairs)
-    lock_lines.assert_attempted(found, pairs)
-    assert not found.ends_seen
-
-
-@pytest.mark.parametrize("variant", [PTH])
-def test_where_it_is_preloaded_onto_another_build_nothing_is_known_of_its_locks(sandbox: ContainerSandbox) -> None:
-    preloaded = replace(Interpreter(sandbox).frames(), attempts=False)
-    with pytest.raises(UnsupportedHereError):
-        preloaded.with_acquires()
 
 
 def lock_sites(sandbox: Sandbox, pairs: int) -> LockSites:

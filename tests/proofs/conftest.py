@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from tests.builders import ROOT
 from tests.integration.conftest import (  # noqa: F401
     built,
     catalog,
@@ -13,9 +18,14 @@ from tests.integration.conftest import (  # noqa: F401
     project,
     pytest_collection_modifyitems,
     quick,
-    root,
     volume,
 )
 from tests.integration.test_base import unreachable  # noqa: F401
 from tests.integration.test_profiler import is_in_a_cgroup, programs, truth  # noqa: F401
 from tests.integration.test_registries import bridge, guarded, team, with_base  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project as it is: what is proved is compiled as users compile it."""
+    return ROOT
