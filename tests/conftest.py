@@ -42,7 +42,8 @@ MEASURING = {
         "tests/proofs/",
     ),
     TRIALS: tuple(
-        f"tests/integration/test_{name}.py" for name in ("archives", "misfortune", "package", "packages", "trial")
+        f"tests/integration/test_{name}.py"
+        for name in ("archives", "misfortune", "package", "packages", "stages", "trial")
     ),
 }
 BROWSER = "tests/browser/"  # one browser for all of them

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import ROOT
 
-INSTALLED = re.compile(r"^ *(?:case .*\) )?install_debian_packages ((?:[a-z0-9 -]|\\\n)+)", re.MULTILINE)
+INSTALLED = re.compile(r"\binstall_debian_packages ((?:[a-z0-9 -]|\\\n)+)")
 # What starts with a machine: a unit that is made to be enabled, or a script of before systemd.
 UNIT, SCRIPT = re.compile(r"/systemd/system/[^/]+$"), re.compile(r"/etc/init\.d/")
 
