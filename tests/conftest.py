@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,6 +100,8 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
+# Programs that tests start and that bootstrap.sh brings.
+BROUGHT = ("cc", "curl", "docker-registry", "gpg", "mmdebstrap", "nginx", "openssl", "patch", "ssh")
 HOME = pytest.StashKey[Path]()
 
 
@@ -125,6 +127,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Leave out what needs an engine where there is none: pytest says it in one line at the end."""
     if "client" in getattr(item, "fixturenames", ()) and no_engine():
         pytest.skip(f"tests/integration has no container engine: {no_engine()}")
+    for name in (name for mark in item.iter_markers("needs") for name in mark.args if may_lack(name)):
+        pytest.skip(LACKS.format(name))
+
+
+LACKS = "this machine has no {}, which bootstrap.sh brings to those who may install it"
+
+
+def may_lack(program: object) -> bool:
+    """Return whether a program is missing where no engine is: whoever has one has all that bootstrap.sh brings."""
+    return isinstance(program, str) and shutil.which(program) is None and bool(no_engine())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Leave out a test that could not start a program which this machine may lack."""
+    report = yield
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, FileNotFoundError) and error.filename in BROUGHT and may_lack(error.filename):
+        report.outcome, report.longrepr = "skipped", (__file__, 0, LACKS.format(error.filename))
+    return report
 
 
 @pytest.hookimpl(trylast=True)

@@ -35,15 +35,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
+@cache
+def found_chromium() -> str | None:
+    """Return the path of this machine's Chromium, or of playwright's; None if there is neither."""
+    found = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
+    if found:
+        return found
+    with sync_playwright() as playwright:
+        path = Path(playwright.chromium.executable_path)
+    return str(path) if path.exists() else None
+
+
+def pytest_runtest_setup() -> None:
+    """Leave the pages out where no browser could be had; pytest says so in one line."""
+    if found_chromium() is None:
+        pytest.skip("tests/browser needs Chromium, which is not installed and could not be")
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    found = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
     # Its sandbox is not for root, whom containers and CI run as; the page is our own.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        if not found and not Path(playwright.chromium.executable_path).exists():
-            pytest.skip("tests/browser needs Chromium, which is not installed and could not be")
-        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        browser = playwright.chromium.launch(executable_path=found_chromium(), args=arguments)
         yield browser
         browser.close()
 

@@ -73,6 +73,7 @@ def test_a_command_that_timeout_ended_was_too_long(root: Path) -> None:
     assert "deadline" in played.reason
 
 
+@pytest.mark.needs("ssh")
 def test_a_host_that_does_not_answer_is_lost(root: Path) -> None:
     gone = call(root, "true", inventory="127.0.0.1,", host="127.0.0.1")
     variables = {"ansible_connection": "ssh", "ansible_port": 1, "command": "true"}

@@ -14,6 +14,8 @@ from interlock.results import store
 from interlock.results.experiments import Experiment, State
 from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball, toy_variant
 
+pytestmark = pytest.mark.needs("gcc", "make")
+
 # A toy without pip that runs the workload's program with the Python of this test: its build takes a second.
 VARIANT = "toy-here"
 RUNS_PROGRAMS = f"""case "$*" in *import_loop.py*) exec {sys.executable} "$@";; *"-m pip"*) exit 1;; esac"""

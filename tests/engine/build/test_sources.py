@@ -396,6 +396,7 @@ def test_a_script_names_its_interpreter_where_the_image_has_it(prefix: Path, tex
         assert content(tar, "usr/local/bin/pip3").decode() == expected.format(prefix=prefix)
 
 
+@pytest.mark.needs("curl")
 def test_the_libraries_that_a_program_links_are_packed_and_the_c_library_is_not(prefix: Path) -> None:
     curl = shutil.which("curl")
     assert curl

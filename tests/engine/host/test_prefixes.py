@@ -51,6 +51,7 @@ def build(project: Path, tmp_path: Path, configure: str) -> None:
     assert one.outcome.state is State.OK, one.outcome.reason
 
 
+@pytest.mark.needs("gcc")
 def test_what_a_build_starts_bears_the_mark_of_the_experiment_that_it_is_for(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_only_nginx_answers_as_b2_does(ground: Ground) -> None:
         pass
 
 
+@pytest.mark.needs("nginx")
 def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(tmp_path: Path, ground: Ground) -> None:
     late = tmp_path / "nginx"
     late.write_text(f'#!/bin/sh\nsleep 1\nexec {toolchain.find("nginx")} "$@"\n', encoding="utf-8")
@@ -110,6 +111,7 @@ def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(t
             assert summed(url)
 
 
+@pytest.mark.needs("nginx")
 def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(ground: Ground) -> None:
     if toolchain.missing(toolchain.SERVER):
         pytest.fail("nginx is needed: bootstrap.sh brings it for the tests")

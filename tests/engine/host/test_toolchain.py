@@ -19,6 +19,7 @@ ABSENT = Need("no-such-program", "some-package", "some-package-devel")
 NO_HEADER = Need("no/such/header.h", "libnone-dev", "none-devel")
 
 
+@pytest.mark.needs("gcc")
 def test_a_program_is_looked_for_by_path_and_a_header_by_the_compiler() -> None:
     assert toolchain.missing([PRESENT, ABSENT, Need("stdio.h", "libc6-dev", "glibc-devel"), NO_HEADER]) == [
         ABSENT,
@@ -59,6 +60,7 @@ def test_without_a_compiler_a_source_is_unavailable_and_everything_that_is_neede
     assert " make" not in raised.value.todo
 
 
+@pytest.mark.needs("gcc")
 def test_the_instruments_are_compiled_by_what_pip_brings_where_there_is_no_compiler(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -91,6 +93,7 @@ def test_instruments_are_made_anew_once_the_tools_of_another_probe_are_here(prog
     assert toolchain.instruments_identity({}) != before
 
 
+@pytest.mark.needs("gcc")
 def test_a_library_that_is_missing_is_a_part_of_what_a_build_is_known_by(monkeypatch: pytest.MonkeyPatch) -> None:
     before = toolchain.identity()
     monkeypatch.setattr(toolchain, "LIBRARIES", (*toolchain.LIBRARIES, NO_HEADER))
