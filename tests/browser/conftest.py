@@ -42,8 +42,8 @@ def found_chromium() -> str | None:
     if found:
         return found
     with sync_playwright() as playwright:
-        path = Path(playwright.chromium.executable_path)
-    return str(path) if path.exists() else None
+        its_own = Path(playwright.chromium.executable_path)
+    return str(its_own) if its_own.exists() else None
 
 
 def pytest_runtest_setup() -> None:
