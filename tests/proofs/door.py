@@ -32,6 +32,7 @@ TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 # By these variables pip and others find the registries from here.
 PASSED_ON = re.compile(r"(PIP|UV)_.+|(.*_)?(CERT|CERT_FILE|CA_BUNDLE|SSL_CAINFO)|(?i:(http|https|no)_proxy)")
 ADA = "ada"
+CAP_SYS_RESOURCE = 24
 # These are volumes: what an engine stores elsewhere may be much slower than the disk.
 ON_DISK = ("/home", "/root", "/srv", "/tmp", "/usr", "/var")
 CLONE = "/srv/interlock"
@@ -73,14 +74,24 @@ class Engine:
     environment: tuple[str, ...] = ()
 
 
+def all_rights() -> tuple[str, ...]:
+    """Return the options of a container in which an engine can run, also where root here may not raise limits."""
+    bounding = re.search(r"^CapBnd:\s*(\S+)", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
+    if bounding and int(bounding[1], 16) >> CAP_SYS_RESOURCE & 1:
+        return ("--privileged",)
+    unconfined = ("--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined")
+    files = ("--volume=/sys/fs/cgroup:/sys/fs/cgroup", "--device=/dev/fuse", "--device=/dev/net/tun")
+    return ("--cap-add=ALL", "--cap-drop=SYS_RESOURCE", *unconfined, *files)
+
+
 # Podman 5 needs both where root may not raise limits.
 CONTAINERS_CONF = '[containers]\\ndefault_ulimits = ["nofile=1024:4096"]\\n[engine]\\nruntime = "runc"\\n'
 LISTENS_NOT = "import socket; socket.socket(socket.AF_UNIX).bind('/run/docker.sock')"
 ENGINES = {
     "none": Engine(),
-    "docker": Engine(("--privileged",)),
+    "docker": Engine(all_rights()),
     "podman": Engine(
-        ("--privileged",),
+        all_rights(),
         ("podman", "catatonit", "runc", "uidmap", "slirp4netns", "iptables"),
         f"mkdir -p /etc/containers; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
     ),
@@ -258,10 +269,10 @@ def keep(container: str, seed: Path) -> None:
 
 
 def prepare(one: Machine, packages: list[str]) -> None:
-    """Do what an administrator has done before, and forget apt's lists, which a new machine has not."""
+    """Do what an administrator has done before."""
     if packages:
         install = "DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends"
-        one.ask(f"apt-get update -qq && {install} {' '.join(packages)} > /dev/null 2>&1 && rm -rf /var/lib/apt/lists/*")
+        one.ask(f"apt-get update -qq && {install} {' '.join(packages)} > /dev/null 2>&1")
     if "sudo" in packages:
         one.ask(f"echo '{ADA} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{ADA}")
     one.ask(f"({one.cell.before.prepare}) > /dev/null 2>&1")
