@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,7 @@ ENGINES = {
 LENT = Engine(
     ENGINES["docker"].options,
     ("docker.io", "docker-cli", "iptables"),
-    f"service docker start; usermod -aG docker {ADA}; until docker version; do sleep 1; done",
+    f"service docker start; usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
 )
 
 
@@ -138,9 +139,9 @@ def said(*command: str | Path) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def commands() -> list[str]:
+def commands(commit: str) -> list[str]:
     """Return README's two commands: the blocks that are nothing but a call of bootstrap.sh."""
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    text = said("git", "-C", PROJECT, "show", f"{commit}:README.md")
     found = re.findall(r"^```sh\n(sh bootstrap\.sh [^\n]+)\n```$", text, re.MULTILINE)
     if len(found) != 2:
         sys.exit(f"README.md has {len(found)} such blocks, not two: {found}")
@@ -229,14 +230,15 @@ class Machine:
 
 @contextmanager
 def machine(cell: Cell, commit: str, options: argparse.Namespace) -> Iterator[Machine]:
-    """Start a machine with a clone of the account's; it is removed at the end."""
-    given = [f"--name=door.{cell.name}", f"--hostname={cell.root}", *(f"--volume={folder}" for folder in ON_DISK)]
+    """Start a machine and put a clone into it that is the account's; the machine is removed at the end."""
+    container = f"door.{cell.name}"
+    given = [f"--name={container}", f"--hostname={cell.root}", *(f"--volume={folder}" for folder in ON_DISK)]
     given += [*cell.before.options, *options.docker]
     seed = options.seed and options.seed / cell.root
     # A shell takes in what has lost its parent, and is no init.
     waits = ["bash", "-c", "sleep infinity & wait"]
-    container = said("docker", "run", "--detach", *given, image_of(cell.root, options.folder), *waits).strip()
     try:
+        said("docker", "run", "--detach", *given, image_of(cell.root, options.folder), *waits)
         one = Machine(container, cell)
         prepare(one, [*ACCOUNTS[cell.account], *cell.before.packages])
         with tempfile.TemporaryDirectory() as parent:
@@ -251,7 +253,7 @@ def machine(cell: Cell, commit: str, options: argparse.Namespace) -> Iterator[Ma
         if seed:
             keep(container, seed)
     finally:
-        said("docker", "rm", "--force", "--volumes", container)
+        subprocess.run(["docker", "rm", "--force", "--volumes", container], check=False, stdout=subprocess.DEVNULL)
 
 
 def lend(container: str, seed: Path) -> None:
@@ -298,8 +300,8 @@ def measured(one: Machine, log: Path) -> dict[str, Any]:
     known = {"said": first(r"no container engine.*|.*without containers.*", log)}
     newest = 'one=$(ls -t results/*/experiment.json | head -1) && [ "$one" ] &&'
     try:
-        asked = one.as_account(f'{newest} .nox/matrix/bin/interlock report "${{one%/*}}" --json')
-        report = json.loads(said(*asked))
+        asking = one.as_account(f'{newest} .nox/matrix/bin/interlock report "${{one%/*}}" --json')
+        report = json.loads(said(*asking))
     except (subprocess.CalledProcessError, json.JSONDecodeError):
         return known
     verdicts = [row["to_baseline"]["verdict"] for row in report["rows"] if row["to_baseline"]]
@@ -327,9 +329,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             installed = f"{len(one['packages'])}, {one['mb']}"
             named = (row["cell"], row["commit"], f"`{one['line']}`")
             lines.append((*named, one["exit"], one["minutes"], installed, decided, one["said"]))
-        lines.append(
-            (row["cell"], row["commit"], "enabled, listens", *[""] * 4, ", ".join(row["enabled"] + row["listens"]))
-        )
+        since = ", ".join(row["enabled"] + row["listens"])
+        lines.append((row["cell"], row["commit"], "starts and listens since", *[""] * 4, since or "nothing"))
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
@@ -351,11 +352,14 @@ def asked() -> argparse.Namespace:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # the machine is removed then too
     options = asked()
     cells = [Cell(*one) for one in product(options.root, options.engine, options.account, options.order)]
     options.folder.mkdir(parents=True, exist_ok=True)
     commit = said("git", "-C", PROJECT, "rev-parse", "--short", options.commit).strip()
-    lines = [f"{line} {more}" for line, more in zip(commands(), SHORT, strict=True)] if options.short else commands()
+    lines = commands(commit)
+    if options.short:
+        lines = [f"{line} {more}" for line, more in zip(lines, SHORT, strict=True)]
     kind = ".".join([commit, *["short"] * options.short, *["seeded"] * bool(options.seed)])
     for cell in cells:
         file = options.folder / f"{cell.name}.{kind}.json"
