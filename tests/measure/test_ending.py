@@ -211,6 +211,7 @@ def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next
     assert ending.reason
     ending.pause()
     clock[0] += 1000  # builds
+    assert not ending.stops()
     ending.start()
     assert not ending.reason
     clock[0] += 59

@@ -52,7 +52,7 @@ class Ending:
         """Stop the budget's clock until the next start: what this part did not need is the next one's."""
         if self._left_s is not None and self._started_s is not None:
             self._left_s = max(0.0, self._left_s - (time.monotonic() - self._started_s))
-        self._started_s = None
+        self._started_s, self._ends_s = None, float("inf")
 
     def share(self, workloads: int, *, profiled: bool) -> None:
         """Give the next workload an equal share of what is left for this many; with a profile some of it is for that.
