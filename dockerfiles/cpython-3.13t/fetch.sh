@@ -3,9 +3,10 @@
 
 step() { echo "interlock: step $*"; }
 
-# The mirrors that this system's apt is configured with, each on a line, without a slash at the end.
+# The mirrors that this system's apt is configured with, each on a line, without a slash at the end; their lists need
+# not be here.
 debian_mirrors() {
-    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sed 's:/*$::' | sort -u
+    apt-get indextargets --format '$(REPO_URI)' --no-release-info 'Created-By: Packages' 2>/dev/null | sed 's:/*$::' | sort -u
 }
 
 # A place is an https URL, a path below pool/ of whatever mirror apt uses, or a release that pip's index has.

@@ -34,6 +34,7 @@ from interlock.results.experiments import PRODUCTS, EngineName
 
 PLAYBOOK = "playbooks/host.yml"
 GROUP = "docker"
+NAMES = {**PRODUCTS, EngineName.DOCKER: "Docker"}  # whose API Podman has too
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,12 @@ class Plan:
         if self.installs.names:
             yield f"installs {self.installs.words}"
         if self.starts:
-            yield "starts Docker, now and at every boot, and lets this user talk to it"
+            who = "" if os.geteuid() == 0 else ", and lets this user talk to it"
+            yield f"starts Docker, now and at every boot{who}"
         if self.tunes:
             yield "tunes the machine for timing (`pyperf system tune`) until the end"
         then = f"; then, if nothing is built yet: {self.rest}" if self.rest else ""
-        yield f"uses {PRODUCTS[self.engine]}, in about a minute and the time of the downloads{then}"
+        yield f"uses {NAMES[self.engine]}, in about a minute and the time of the downloads{then}"
 
     @property
     def variables(self) -> dict[str, object]:

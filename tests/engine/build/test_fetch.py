@@ -202,7 +202,8 @@ def apt_get(folder: Path, *uris: str) -> str:
     programs = folder / "apt"
     programs.mkdir()
     lines = "".join(f'    echo "{uri}"\n' for uri in uris)
-    script = f'#!/bin/sh\n[ "$1" = indextargets ] && [ "$3" = \'$(REPO_URI)\' ] && {{\n{lines}    :\n}}\n'
+    asked = r'[ "$*" = "indextargets --format \$(REPO_URI) --no-release-info Created-By: Packages" ]'
+    script = f"#!/bin/sh\n{asked} && {{\n{lines}    :\n}}\n"
     (programs / "apt-get").write_text(script, encoding="utf-8")
     (programs / "apt-get").chmod(0o755)
     return f"{programs}{os.pathsep}{clean_environment()['PATH']}"
