@@ -62,7 +62,7 @@ def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built
     assert image.attrs["Config"]["Cmd"] == ["python3"]
     script = """
         set -e
-        test "$(readlink -f "$(command -v python)")" = /usr/local/bin/python3.13t
+        test "$(readlink -f "$(command -v python)")" = /usr/local/bin/python3.13
         pip --version > /dev/null
         python -c 'import ssl, sqlite3, ctypes, bz2, zlib, readline, curses, hashlib'
         ! command -v gcc

@@ -25,17 +25,10 @@ from tests.builders import ROOT
 from tests.integration.images import QUICK
 
 REFERENCE = ROOT / "results/reference/2026-11-22-a"
-# All that reads results, journals and caches, takes locks, and starts or cleans up in an engine.
+# What reads results, journals and caches, takes locks, and is fast.
 FAST = (
-    *(
-        "tests/analysis/pick",
-        "tests/catalog/test_overlay.py",
-        "tests/cli",
-        "tests/engine/host",
-        "tests/fleet/test_record.py",
-    ),
-    *("tests/measure", "tests/results", "tests/test_errors.py", "tests/test_readme.py", "tests/trial"),
-    *(f"tests/integration/test_{name}.py" for name in ("archives", "cells", "host_engine", "misfortune", "service")),
+    *("tests/analysis/pick", "tests/catalog/test_overlay.py", "tests/cli", "tests/fleet/test_record.py"),
+    *("tests/results", "tests/test_errors.py", "tests/test_readme.py"),
 )
 # As `interlock` is called, and longer than the tests take.
 EXPERIMENT = [sys.executable, "-c", "from interlock.cli.main import main; main()", "matrix", "--quick"]
