@@ -330,7 +330,12 @@ def test_without_an_engine_building_ends_in_one_line_and_no_traceback(project: P
     done = subprocess.run(
         command("build", "cpython-3.13", "--engine", "docker"),
         cwd=project,
-        env={"DOCKER_HOST": socket, "XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        env={
+            "DOCKER_HOST": socket,
+            "XDG_CACHE_HOME": str(tmp_path),
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # of a clone that nox has not installed
+        },
         capture_output=True,
         text=True,
         check=False,
