@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tempfile
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 
 from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
-from interlock.engine.ownership import Life
+from interlock.engine.host import memory
+from interlock.engine.host.account import Account
+from interlock.engine.ownership import MARK, STARTED, Life
 from interlock.errors import UsageError
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
@@ -90,6 +93,20 @@ def test_clean_looks_again_for_what_the_engine_was_still_making(
     monkeypatch.setattr(machine, "_engines", lambda _: [idle])
     assert CliRunner().invoke(main.app, ["clean"]).exit_code == 0
     assert idle.cleaned == []
+
+
+def test_clean_removes_what_a_killed_run_left_in_memory_although_its_cache_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(memory, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(memory, "WANTED_BYTES", 0)
+    monkeypatch.setattr(machine, "_engines", lambda _: [])
+    living, dead = (memory.make(owner, Account()) for owner in ("living", "dead"))
+    mark = json.loads((dead / MARK).read_text())
+    (dead / MARK).write_text(json.dumps({**mark, STARTED: "another boot"}))
+    done = CliRunner().invoke(main.app, ["clean"])
+    assert done.exit_code == 0, done.output
+    assert (living.is_dir(), dead.is_dir()) == (True, False)
 
 
 def test_clean_refuses_a_name_that_nothing_has(monkeypatch: pytest.MonkeyPatch) -> None:

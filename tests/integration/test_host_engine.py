@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.host import account, memory
+from interlock.engine.ownership import MARK
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
 from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball, toy_variant
@@ -17,7 +18,7 @@ from tests.integration.toys import ANSWERS, copy_project, interlock, toy_tarball
 pytestmark = pytest.mark.needs("gcc", "make")
 
 # A toy without pip that runs the workload's program with the Python of this test: its build takes a second.
-VARIANT = "toy-here"
+VARIANT, NAME = "toy-here", f"host-engine-{os.getpid()}"
 RUNS_PROGRAMS = f"""case "$*" in *import_loop.py*) exec {sys.executable} "$@";; *"-m pip"*) exit 1;; esac"""
 
 
@@ -48,7 +49,7 @@ def measured_without_engine(root: Path, home: Path, variant: str, workloads: str
     """Build a variant from its source on this machine, measure it in two rounds, and return the experiment."""
     done = interlock(
         root, "matrix", "--engine", "host", "--variants", variant, "--workloads", workloads,
-        "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"),
+        "--quick", "--rounds", "2", "--no-profile", "--results", str(home / "results"), "--name", NAME,
         environment=without_engine(home),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -83,7 +84,8 @@ def test_what_needs_containers_is_unsupported_and_stops_nothing(measured: tuple[
 def test_nothing_of_a_run_stays_but_its_prefix_and_its_results(home: Path, measured: tuple[Path, Experiment]) -> None:
     assert measured[0].is_dir()
     assert not list((home / "cache/interlock/runs").iterdir())
-    assert not [path for place in memory.places() for path in place.glob("interlock-[0-9a-f]*")]
+    marks = [path.read_text() for place in memory.places() for path in place.glob(f"interlock-*/{MARK}")]
+    assert not [one for one in marks if NAME in one]  # others may measure here
     assert [path.name[: len(VARIANT)] for path in (home / "cache/interlock/prefixes").iterdir()] == [VARIANT]
 
 

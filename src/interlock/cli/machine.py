@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from interlock.cli.options import Engine, Json, console, open_project
 from interlock.engine import finding, protocol
 from interlock.engine.docker import connect
 from interlock.engine.finding import Found
+from interlock.engine.host import memory
 from interlock.engine.host.account import cache_for, find_account
 from interlock.engine.host.engine import HostEngine, end_processes
 from interlock.engine.ownership import Life, remove_dead
@@ -106,7 +106,7 @@ def clean_command(
     kept: dict[str, Life] = {}
     removed = [one for ready in _engines(engine) for one in _remove_twice(ready, name, kept)]
     if not name:
-        removed += [str(folder) for folder in remove_dead(Path(tempfile.gettempdir()), cache_folder())]
+        removed += [str(folder) for folder in remove_dead(cache_folder(), *memory.places())]
     for one in removed:
         console.print(f"removed {one}", highlight=False)
     for owner, found in kept.items():

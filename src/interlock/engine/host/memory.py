@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from interlock.engine.host.account import Account
+from interlock.engine.ownership import mark
 
 # A tmpfs on every Linux, as a cell's /scratch is. Engines give a container 64 MiB of it.
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a folder of our own is made in it
@@ -68,8 +69,9 @@ def folders_of(owner: str) -> list[Path]:
 
 
 def make(owner: str, account: Account) -> Path:
-    """Make an experiment's folder; FileExistsError if it is there."""
+    """Make an experiment's folder, which says who made it; FileExistsError if it is there."""
     folder = choose(account) / name_of(owner)
     folder.mkdir()
+    mark(folder, owner)
     folder.chmod(0o711)  # started by root, a server reads its files as somebody else
     return folder
