@@ -43,6 +43,13 @@ def test_what_is_here_is_not_installed_and_what_was_removed_is_not_here(played: 
     assert system_packages.installed() == {"here"}
 
 
+def test_dpkg_is_asked_once_however_many_packages_are_wanted(played: Path) -> None:
+    asked = played / "asked"
+    (played / "dpkg-query").write_text(DPKG_QUERY.replace("\n", f"\necho >> {asked}\n", 1))
+    assert system_packages.installation(["here", "a", "b", "c"]).names == ("a", "liba1")
+    assert asked.read_text().count("\n") == 1
+
+
 def test_without_its_lists_apt_tells_the_names_that_were_asked_for_alone(played: Path) -> None:
     (played / "apt-get").write_text("#!/bin/sh\nexit 100\n")
     found = system_packages.installation(["a", "b"])

@@ -13,14 +13,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.engine import machine
 from interlock.engine.client import no_space, podman_is_installed
 from interlock.engine.docker import DockerEngine, connect
 from interlock.errors import EngineError, NoEngineError
 from interlock.results.engines import EngineName
 
 PROC = Path("/proc")
-# What a container engine's daemon cannot do without, by its bit (linux/capability.h).
-CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21}
+# What a container engine's daemon cannot do without.
+NEEDED = ("CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_ADMIN")
 EVERY_ID = "4294967295"
 SYSTEMD = Path("/run/systemd/system")
 ASK_S = 10
@@ -40,7 +41,7 @@ class Found:
 
         Without a name the user's choice, by DOCKER_HOST or by installing Podman, is not replaced by Docker.
         """
-        chosen = "DOCKER_HOST" in os.environ or (named is None and podman_is_installed())
+        chosen = "DOCKER_HOST" in os.environ if named else _user_chose()
         return not (self.containers or self.no_start or self.no_packages or chosen)
 
     @property
@@ -52,8 +53,12 @@ class Found:
         said = f"{where}: {self.refusal.found}" if where else self.refusal.found
         if not self.no_start:
             return said
-        chosen = "DOCKER_HOST" in os.environ or podman_is_installed()
-        return f"no container engine can run here ({self.no_start}{f'; {said}' if chosen else ''})"
+        return f"no container engine can run here ({self.no_start}{f'; {said}' if _user_chose() else ''})"
+
+
+def _user_chose() -> bool:
+    """Return whether the user has chosen an engine without naming one."""
+    return "DOCKER_HOST" in os.environ or podman_is_installed()
 
 
 def find_containers(named: EngineName | None = None) -> Found:
@@ -85,9 +90,7 @@ def require_containers(engine: DockerEngine) -> None:
 
 def why_no_start() -> str:
     """Return why a container engine of this machine cannot run, whoever installs it; empty if nothing speaks for it."""
-    status = (PROC / "self/status").read_text(encoding="utf-8")
-    bounds = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapBnd:")), 0)
-    lacking = [name for name, bit in CAPABILITIES.items() if not bounds >> bit & 1]
+    lacking = [name for name in NEEDED if name not in machine.capabilities("CapBnd", PROC)]
     if not _has_writable_cgroups((PROC / "self/mountinfo").read_text(encoding="utf-8")):
         return "read-only cgroups"
     if lacking:

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 SYS_CPU = Path("/sys/devices/system/cpu")
+PROC = Path("/proc")
+# By its bit (linux/capability.h).
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21}
 
 
 def facts() -> dict[str, Any]:
@@ -49,6 +52,13 @@ def operating_system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
+
+
+def capabilities(kind: str, proc: Path = PROC) -> set[str]:
+    """Return which of CAPABILITIES this process has: CapEff now, CapBnd at most, whoever starts what."""
+    lines = (_text(proc / "self/status") or "").splitlines()
+    bits = next((int(line.split()[1], 16) for line in lines if line.startswith(f"{kind}:")), 0)
+    return {name for name, bit in CAPABILITIES.items() if bits >> bit & 1}
 
 
 def free_bytes(folder: Path) -> int | None:

@@ -35,19 +35,24 @@ class Installation:
 
 def installation(wanted: Sequence[str], *, recommended: bool = False) -> Installation:
     """Return what installing these would bring that is not here; what packages only recommend where that is asked."""
-    missing = [name for name in wanted if name not in installed()]
+    here = installed()
+    missing = [name for name in wanted if name not in here]
     if not missing:
         return Installation(())
     if shutil.which("apt-get") is None:
         return Installation(tuple(missing))
     more = "--install-recommends" if recommended else "--no-install-recommends"
-    asked = _said(["apt-get", "install", "--print-uris", "-qq", more, *missing])
-    found = {name: int(size) for name, size in URI.findall(asked)}
+    found = sizes_of(_said(["apt-get", "install", "--print-uris", "-qq", more, *missing]))
     if not found:  # without its lists apt knows no package
         return Installation(tuple(missing))
     shown = _said(["apt-cache", "show", "--no-all-versions", *found])
     unpacked = sum(int(kilobytes) * KILOBYTE for kilobytes in SIZE.findall(shown))
     return Installation(tuple(sorted(found)), sum(found.values()), unpacked)
+
+
+def sizes_of(printed: str) -> dict[str, int]:
+    """Return the bytes of each package that apt-get prints the address of."""
+    return {name: int(size) for name, size in URI.findall(printed)}
 
 
 def known(names: Sequence[str]) -> list[str]:

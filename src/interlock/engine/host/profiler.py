@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
+from interlock.engine import machine
 from interlock.engine.host import toolchain
 from interlock.engine.host.toolchain import NOT_COMPILED
 from interlock.engine.protocol import EXIT_OTHER_TRACER, LEAVE_OUT
@@ -22,10 +23,6 @@ HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 READY_S, END_S, GONE_S = 30, 60, 5
 # Puts itself into a cgroup and becomes another program.
 JOIN = ["/bin/sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"']
-
-
-# Its bit (linux/capability.h): root of a container may lack it.
-CAP_SYS_ADMIN = 21
 
 
 def require_bpf() -> None:
@@ -56,12 +53,7 @@ def counts_calls() -> bool:
 
 def could_trace() -> bool:
     """Return whether BPF programs could be loaded here if their compiler were installed."""
-    rights = next(
-        int(line.split()[1], 16)
-        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        if line.startswith("CapEff:")
-    )
-    return bool(rights >> CAP_SYS_ADMIN & 1) and _own_cgroup() is not None
+    return "CAP_SYS_ADMIN" in machine.capabilities("CapEff") and _own_cgroup() is not None
 
 
 def _hierarchy() -> Path | None:

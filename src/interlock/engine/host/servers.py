@@ -6,7 +6,6 @@ No service is installed: what is not here is unpacked into the cache, which need
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -18,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.engine import system_packages
 from interlock.engine.host import fetching, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
@@ -32,7 +32,6 @@ ADDRESS_TRIES = 20
 CADDY_BYTES = 18e6
 # A workload whose server answers as B2 does says so by this variable.
 B2 = "B2"
-SIZE = re.compile(r"^'\S+' \S+ (\d+) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,8 @@ def _bytes_of_packages(names: tuple[str, ...]) -> float:
         return 0
     words = ["apt-get", "download", "--print-uris", *names]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=fetching.FETCH_S)
-    sizes = SIZE.findall(ended.stdout)
-    return sum(map(int, sizes)) if ended.returncode == 0 and len(sizes) == len(names) else 0
+    sizes = system_packages.sizes_of(ended.stdout)
+    return sum(sizes.values()) if ended.returncode == 0 and len(sizes) == len(names) else 0
 
 
 def ensure(root: Path, cache: Path) -> Server:
