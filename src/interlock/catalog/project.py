@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -264,6 +264,12 @@ def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None
     if wanted == [CORE]:
         wanted = [name for name, one in workloads.items() if one.core]
     return select_names(workloads, wanted, "workload")
+
+
+def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
+    """Return each profile with the variants that are to have it; without a wish each has its own for production."""
+    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
+    return [(one, [name for name in names if profiles[name] == one]) for one in dict.fromkeys(profiles.values())]
 
 
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:

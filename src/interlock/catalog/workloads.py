@@ -472,10 +472,36 @@ def _with_counts(benchmark: Any) -> Any:
     return {"counts_for": "any" if benchmark["ranks"] else "named", **rest}
 
 
+class Address(Data):
+    """Where a service answers; `host` is the host name in requests, empty for the container's address."""
+
+    port: int
+    path: str = "/"
+    host: str = ""
+    any_answer: bool = False  # whether it is healthy once it answers at all, whatever the status
+
+    def base(self, address: str) -> str:
+        """Return the URL without a path; `address` is the container's."""
+        return f"http://{self.host or address}:{self.port}"
+
+    def url(self, address: str) -> str:
+        """Return the URL that tells whether the service is healthy."""
+        return self.base(address) + self.path
+
+
+class UserImage(Data):
+    """What a trial times in a user's own image, each time in a new container: its service, or a command in it."""
+
+    address: Address | None = None  # of the service; None: the command of the benchmark is timed
+    load: list[str] | None = None  # words, with {url}; None: the service's start is timed
+    healthy_within_s: float = 60
+
+
 class Workload(WorkloadFile):
     """A workload with its name, which is its file's."""
 
     name: Name
+    user: UserImage | None = None  # of a trial, whose workload has no file
 
     @model_validator(mode="before")
     @classmethod
@@ -489,6 +515,11 @@ class Workload(WorkloadFile):
     def file(self) -> str:
         """Return where it is declared, which errors name."""
         return f"workloads/{self.name}.toml"
+
+    @property
+    def is_users_service(self) -> bool:
+        """Return whether it is a service of a user's own image."""
+        return self.user is not None and self.user.address is not None
 
     def for_experiment(self, quick: bool) -> Workload:
         """Return what an experiment measures: a quick one leaves out what is full_only, and limits of nothing else."""

@@ -21,7 +21,7 @@ from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.archives import tags_to_send
 from interlock.cli.images import build_options, build_variants, fail_on_failed_builds, write_generated
 from interlock.cli.matrix import MatrixRequest, read_request, resumed_place, resumed_request
-from interlock.cli.options import Key, MatrixOptions, Results, console, open_project, profile_name, takes_matrix_options
+from interlock.cli.options import Key, MatrixOptions, Results, console, open_project, profile_name, takes
 from interlock.cli.report import PAGE_FILE, load_experiment, write_page
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
@@ -109,7 +109,7 @@ def prepare_builds(
 BENCHMARK_S = 20.0
 
 
-@takes_matrix_options
+@takes
 def fleet_command(
     file: Annotated[Path, typer.Option("--inventory", "-i", metavar="FILE", dir_okay=False, help="Ansible inventory.")],
     options: MatrixOptions,

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from interlock.analysis.pick.figures import recorded_figures
 from interlock.catalog import project, rendering
-from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.project import Catalog, ProjectPaths, by_profile
 from interlock.catalog.rendering import generated_files
 from interlock.cli import progress
 from interlock.cli.choosing import choose_engine, lead_to
@@ -252,12 +252,6 @@ def build_options(
     """Return how to build: with `force` without any cache, with a registry by pulling what it has."""
     rebuild = str(time.time_ns()) if force else ""
     return BuildOptions(paths.root, paths.cache, profile_name(release), rebuild, registry, pulls_only)
-
-
-def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
-    """Return each profile with the variants that are to have it; without a wish each has its own for production."""
-    profiles = {name: known.variants[name].profile_for(wanted) for name in names}
-    return [(one, [name for name in names if profiles[name] == one]) for one in dict.fromkeys(profiles.values())]
 
 
 def build_line(image: Built, where: Sequence[str] = ()) -> str:

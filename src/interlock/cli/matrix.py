@@ -26,7 +26,7 @@ from interlock.cli.options import (
     parse_duration,
     profile_name,
     split_names,
-    takes_matrix_options,
+    takes,
 )
 from interlock.cli.preparing import ready_machine
 from interlock.cli.progress import DecidedRows
@@ -348,7 +348,7 @@ class MatrixRun:
         return Assignment(self.known, root, self.into, images, settings, began.command, resumes=began)
 
 
-@takes_matrix_options
+@takes
 def matrix(
     options: MatrixOptions,
     name: Annotated[

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -119,7 +119,7 @@ Full = Annotated[bool, typer.Option("--full", help="Show everything (default: wh
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions:
-    """What `matrix` and `fleet` both take; `takes_matrix_options` gives a command an option for each field."""
+    """What `matrix` and `fleet` both take; `takes` gives a command an option for each field."""
 
     variants: Annotated[
         str | None,
@@ -152,19 +152,24 @@ class MatrixOptions:
     as_root: AsRoot = False
 
 
-def takes_matrix_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command as Typer sees it: with the fields of MatrixOptions in the place of its parameter `options`."""
+def takes(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command as Typer sees it: with the fields of a dataclass in the place of a parameter of its type."""
     signature = inspect.signature(command, eval_str=True)
-    shared = inspect.signature(MatrixOptions, eval_str=True).parameters
+    groups: dict[str, Callable[..., Any]] = {
+        name: own.annotation for name, own in signature.parameters.items() if is_dataclass(own.annotation)
+    }
+    fields_of = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
     expanded = [
         one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, own in signature.parameters.items()
-        for one in (shared.values() if name == "options" else (own,))
+        for one in (fields_of[name].values() if name in groups else (own,))
     ]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        command(options=MatrixOptions(**{name: given.pop(name) for name in shared}), **given)
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in fields_of[name]})
+        command(**given)
 
     run.__annotations__ = {one.name: one.annotation for one in expanded}
     vars(run)["__signature__"] = signature.replace(parameters=expanded)

@@ -31,6 +31,7 @@ from interlock.cli.options import (
     console,
     experiment_folder,
     named_folder,
+    quiet,
     split_names,
 )
 from interlock.errors import StoreError, UsageError, missing, nearest
@@ -252,9 +253,6 @@ def report_command(
     Summarises each kind of host if the folder has several experiments.
     """
     folder = experiment_folder(experiment, results)
-    if (folder / store.TRIAL_FILE).is_file():
-        _show_trial(folder, as_json=as_json, as_markdown=markdown, is_page=html or charts is not None)
-        return
     if output and not html:
         raise UsageError(key="--output", found="is only for the page of --html", todo="Add --html.")
     if store.has_several_experiments(folder):
@@ -275,24 +273,6 @@ def report_command(
     elif not written:
         loaded = load_experiment(folder)
         console.print(report.terminal(*loaded[:2]) if full else brief(*loaded), crop=False)
-
-
-def _show_trial(folder: Path, *, as_json: bool, as_markdown: bool, is_page: bool) -> None:
-    """Print a trial, and write its report if something ended it before that."""
-    from interlock.cli.trial import write_report  # noqa: PLC0415  nothing else that reports needs an engine's client
-    from interlock.results.answers import Trial  # noqa: PLC0415
-    from interlock.trial import tables  # noqa: PLC0415
-
-    if is_page:
-        raise UsageError(key="--html", found=f"{folder} is a trial, which has no page", todo="Leave it out.")
-    tried = store.read_json(folder / store.TRIAL_FILE, Trial)
-    write_report(folder, tried)
-    if as_json:
-        sys.stdout.write(tables.as_json(tried) + "\n")
-    elif as_markdown:
-        sys.stdout.write(tables.markdown(tried))
-    else:
-        console.print(tables.terminal(tried))
 
 
 def claims_command(
@@ -353,15 +333,22 @@ def _with_builds(described: Experiment, variants: Mapping[str, Variant]) -> Expe
     return described.model_copy(update={"images": images})
 
 
-def write_report(folder: Path) -> Experiment:
-    """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print it in short."""
+def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
+    """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print it in short.
+
+    With `as_json` all of it is printed as JSON instead.
+    """
     data = _report_data(folder)
     described, tables, _, opening = data
     store.write_atomically(folder / "report.md", report.markdown(described, tables, opening))
-    console.print(brief(described, tables, opening), crop=False)
+    if as_json:
+        sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
+    with quiet(as_json):
+        console.print(brief(described, tables, opening), crop=False)
     # A fleet's host has no charts: the fleet's controller writes the page.
     written = _write_page(data, folder / PAGE_FILE) if find_spec("altair") else folder / "report.md"
-    console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
+    with quiet(as_json):
+        console.print(f"\nFull report: {written}", highlight=False, soft_wrap=True)
     return described
 
 
@@ -423,7 +410,7 @@ def _report_data(folder: Path) -> ReportData:
     values, profiles = store.read_cells(folder, described)
     found = claims.evaluate(_published_claims(), described, values, profiles)
     tables = comparison.tables(described, values, profiles)
-    return described, tables, found, opening_of(described, values, catalog)
+    return described, tables, found, opening_of(described, values, catalog, tables)
 
 
 def _catalog() -> Catalog:

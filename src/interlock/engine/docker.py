@@ -25,12 +25,10 @@ from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, Installer
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Needs, OnStep
-from interlock.engine.run import cells, first_container, leftovers, proofs, trials
+from interlock.engine.run import cells, first_container, leftovers, proofs, user_containers
 from interlock.engine.run.rights import without_rights
-from interlock.engine.run.trials import ServiceNetwork
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
-from interlock.results.answers import TrialSettings
 from interlock.results.experiments import BaseImage, Built, EngineName, State
 
 COMPILE_S = 60
@@ -94,12 +92,12 @@ class DockerEngine:
         return ImageBuilder(self.client, known, options, on_step)
 
     def set_up(self, owner: str, needs: Needs) -> ContainerWorkspace:
-        base = next((image.base for image in needs.built if image.base is not None), None)
+        base = needs.base or next((image.base for image in needs.built if image.base is not None), None)
         if base is None:
             raise BuildError(found="no variant has an image", todo="Run `interlock build`.")
         instruments = self.ensure_helper(needs.root, INSTRUMENTS, base)
         volume = cells.create_instruments_volume(self.client, owner, instruments, needs.programs)
-        for image in needs.built:
+        for image in needs.built if needs.programs else ():
             if image.outcome.state is State.OK:
                 _store_byte_code(self.client, owner, image.image_id, volume)
         return ContainerWorkspace(
@@ -109,6 +107,7 @@ class DockerEngine:
             volume,
             {name: self.ensure_helper(needs.root, name, base) for name in needs.helpers},
             is_elsewhere=self.is_elsewhere,
+            users=needs.users,
         )
 
     def find_workspace(self, owner: str, root: Path, base: Base) -> ContainerWorkspace | None:
@@ -136,25 +135,9 @@ class DockerEngine:
             return False
         return True
 
-    def set_up_trial(
-        self, owner: str, root: Path, base: BaseImage, settings: TrialSettings, *, instruments: bool
-    ) -> ServiceNetwork:
-        """Make what services of a trial share; the instruments only where a mode or the profiler needs them."""
-        client, image_id, volume = self.client, None, None
-        if instruments:
-            image_id = self.ensure_helper(root, INSTRUMENTS, base)
-            volume = cells.create_instruments_volume(client, owner, image_id, {})
-        network = settings.network or trials.open_network(client, owner)
-        load_image = self.ensure_helper(root, "load", base)
-        loader = trials.start_loader(client, owner, load_image, network, settings.load_cpus)
-        workspace = ContainerWorkspace(client, owner, image_id, volume, is_elsewhere=self.is_elsewhere)
-        return ServiceNetwork(
-            workspace, network, workspace.sandbox(loader, network), settings.service_cpus, settings.memory
-        )
-
     def exposed_ports(self, image_id: str) -> list[str]:
         """Return what an image EXPOSEs, as in 8000/tcp."""
-        return trials.exposed_ports(self.client, image_id)
+        return user_containers.exposed_ports(self.client, image_id)
 
     def tag(self, image_id: str, name: str) -> None:
         """Give an image another name."""

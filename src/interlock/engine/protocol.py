@@ -18,7 +18,7 @@ from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.ownership import Life
 from interlock.errors import UnsupportedHereError
-from interlock.results.experiments import Built, EngineName, PackageSet
+from interlock.results.experiments import BaseImage, Built, EngineName, PackageSet
 from interlock.results.profiles import Method
 
 if TYPE_CHECKING:
@@ -110,6 +110,35 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class LoadRun:
+    """What a load printed, and its seconds by the clock of where it ran."""
+
+    stdout: str
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class UserContainers:
+    """Where a user's own images run in a trial: network, CPUs, memory, and what all of them are told."""
+
+    network: str | None = None  # of the engine; None: one is made, from which others can be reached
+    cpus: str = ""  # in the engine's words; empty for all
+    memory: str | None = None
+    alias: str = ""  # their name in the network
+    environment: Mapping[str, str] = NOTHING  # values may be secrets: no record has them
+
+
+@dataclass(frozen=True)
+class OwnStart:
+    """What a container of a user's image is started with."""
+
+    image_id: str
+    environment: Mapping[str, str] = NOTHING  # of the row's mode
+    command: Sequence[str] | None = None  # in place of the image's own, its entrypoint left out
+    gil_probed: bool = False
+
+
+@dataclass(frozen=True)
 class Needs:
     """What an experiment needs besides its variants."""
 
@@ -117,6 +146,8 @@ class Needs:
     built: Sequence[Built]
     programs: Mapping[str, bytes]  # of the workloads, by path below workloads/
     helpers: Sequence[str] = ()  # what its workloads need: server, limits, load
+    base: BaseImage | None = None  # of the helpers, where it is not that of a variant
+    users: UserContainers | None = None  # of a trial
 
 
 @dataclass(frozen=True)
@@ -197,6 +228,30 @@ class Sandbox(Protocol):
     def close(self) -> None: ...
 
 
+class UserContainer(Sandbox, Protocol):
+    """A container of a user's image, which runs what the image, or a command in its place, says."""
+
+    def require_running(self, when: str) -> None:
+        """Raise WorkloadError with the exit code and the last lines of the log if it has ended."""
+        ...
+
+    def wait(self, limit_s: float) -> int | None:
+        """Wait for its end and return the exit code; None after limit_s seconds."""
+        ...
+
+    def log(self) -> str:
+        """Return everything that it printed."""
+        ...
+
+    def gil_lines(self) -> list[str]:
+        """Return the lines that the GIL probe wrote, one for each process."""
+        ...
+
+    def memory_bytes(self) -> int:
+        """Return the memory of its processes now, without files."""
+        ...
+
+
 class Network(Protocol):
     """What one workload is measured in: its sandboxes, and the server or the load that they talk to."""
 
@@ -225,12 +280,16 @@ class Network(Protocol):
         """Open a sandbox for commands that show what the machine can do without an interpreter."""
         ...
 
-    def ask(self, url: str) -> Answer:
-        """Ask a service for about a second until its answer is 2xx; return the last one."""
+    def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:
+        """Start a container of a user's image and remove it after the block; WorkloadError if it does not start."""
         ...
 
-    def put_load(self, words: Sequence[str], limit_s: float) -> str:
-        """Run a load generator to its end and return what it printed; WorkloadError unless it ended well in time."""
+    def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
+        """Ask a service for about a second until its answer is 2xx, or there is any; return the last one."""
+        ...
+
+    def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
+        """Run a load generator to its end; WorkloadError unless it ended well in time."""
         ...
 
 

@@ -63,9 +63,9 @@ def fitting_loops(loops: int, slice_s: float, decisive_s: float) -> int:
     return loops
 
 
-def takes_starts(benchmark: Benchmark) -> bool:
-    """Return whether a whole process is what is timed: its starts take turns."""
-    return benchmark.command is not None
+def takes_starts(workload: Workload, benchmark: Benchmark) -> bool:
+    """Return whether a whole process is what is timed: its starts take turns. Of a user's service there are loads."""
+    return benchmark.command is not None and not workload.is_users_service
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,12 @@ def run_starts(
 
 
 def _start_once(session: Session, benchmark: Benchmark, cell: Cell) -> tuple[Outcome, Ended]:
-    """Start a command and wait for its end. One that was disturbed is not repeated: a start waits for its files too."""
+    """Start a command and wait for its end. One that was disturbed is not repeated: a start waits for its files too.
+
+    What a user's tests have left in their container is not there when they are started again.
+    """
+    if session.workload.user is not None:
+        replace_sandbox(session, cell)
     outcome, ended = set_up(session, cell, benchmark)
     if outcome.state is not State.OK:
         return outcome, ended

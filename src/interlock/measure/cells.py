@@ -143,7 +143,7 @@ def install_required(installer: Installer, built: Sequence[Built], workloads: Se
 
 def _keys(variants: Sequence[str], workloads: Sequence[Workload]) -> Iterator[tuple[SetKey, str]]:
     """Yield each package set with the name of a workload that needs it."""
-    for workload in workloads:
+    for workload in (one for one in workloads if one.user is None):  # a user's image has its own packages
         for benchmark in _benchmarks_of(workload):
             for variant in variants:
                 yield _key(variant, workload, benchmark), workload.name
@@ -223,6 +223,7 @@ class Resources:
     restore: Callable[[Cell, str], None] = lambda _cell, _workload: None
     first_look_alone: bool = False  # the rounds end with it, nothing is profiled: other rows join, and all go on
     journal: Journal | None = None
+    require_answer: Callable[[], None] = lambda: None  # raises EngineError if the engine is gone
     # What the next workload goes on with: sandboxes with their agents, by image and surroundings, and facts by label.
     idle: dict[str, list[tuple[Sandbox, Agent | None]]] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
@@ -496,5 +497,6 @@ def environment_of(session: Session, cell: Cell, benchmark: Benchmark) -> Mappin
 def open_session(resources: Resources, workload: Workload, clock: Stopwatch | None = None) -> Iterator[Session]:
     """Yield the workload's session, then close it; WorkloadError if its server or load does not start."""
     environment = None if workload.server is None else workload.server.environment
-    with resources.workspace.network(environment, load=workload.load is not None) as network:
+    load = workload.load is not None or workload.is_users_service
+    with resources.workspace.network(environment, load=load) as network:
         yield Session(resources, workload, network, clock or Stopwatch())

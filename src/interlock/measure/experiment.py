@@ -17,7 +17,7 @@ from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, spli
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
-from interlock.engine.protocol import Engine, Needs
+from interlock.engine.protocol import NOTHING, Engine, Needs, UserContainers
 from interlock.errors import EngineError, InterlockError, StoreError, UsageError, nearest
 from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
@@ -28,6 +28,7 @@ from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import command_line, resuming
 from interlock.results.experiments import (
+    BaseImage,
     Built,
     CellResult,
     Experiment,
@@ -39,6 +40,7 @@ from interlock.results.experiments import (
 )
 from interlock.results.journal import KILLED, Journal, recover
 from interlock.results.profiles import LockSites, Probe
+from interlock.results.trials import Trial
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,9 @@ class Assignment:
     name: str | None = None  # None: the date and a letter
     resumes: Experiment | None = None  # what was measured in the folder of this name before
     order: Sequence[str] = ()  # in which workloads are measured (default: the settings'); those with a server come last
+    trial: Trial | None = None  # of a user's own images: what is known of them, and how their containers run
+    users: UserContainers | None = None
+    base: BaseImage | None = None  # of the helpers' images, where it is not that of a variant
     # Only to the first look, because other rows are built after it and join: its record says how the rest goes on.
     first_look_alone: bool = False
 
@@ -119,6 +124,11 @@ class Assignment:
         """Return the chosen workloads, as they are measured."""
         known, settings = self.catalog.workloads, self.settings
         return {name: known[name].for_experiment(settings.quick) for name in settings.workloads}
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Return why rows of a trial were proved not to work, by label: they are not measured."""
+        return {label: one.problem for label, one in self.trial.tried.items() if one.problem} if self.trial else {}
 
     @property
     def to_measure(self) -> list[str]:
@@ -320,8 +330,9 @@ def subjects(assignment: Assignment) -> list[Subject]:
     }
     baseline = plain[settings.baseline]
     chosen = [split_label(label) for label in settings.variants]
+    chosen = [one for one in chosen if one[0] in plain and label_of(*one) not in assignment.problems]
     return [
-        *(_in_mode(assignment.catalog, plain[variant], mode) for variant, mode in chosen if variant in plain),
+        *(_in_mode(assignment.catalog, plain[variant], mode) for variant, mode in chosen),
         *(baseline.model_copy(update={"mode": key, "surroundings": conditions[key]}) for key in settings.conditions),
         baseline.model_copy(update={"mode": TWIN}),
     ]
@@ -342,13 +353,15 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Obs
         watching.on_progress(ProgressUpdate("preparing", step, variant, 0, 1))
 
     on_step("", "instruments")
-    before, programs = assignment.resumes, programs_of(assignment.root / "workloads")
+    before, programs = assignment.resumes, {} if assignment.trial else programs_of(assignment.root / "workloads")
     workloads = [assignment.workloads[name] for name in assignment.to_measure]
     needs = Needs(
         assignment.root,
         assignment.built,
         programs,
         helpers_of(workloads),
+        assignment.base,
+        assignment.users,
     )
     workspace = engine.set_up(record.owner, needs)
     # What an engine builds for itself is no part of the budget, as builds are none.
@@ -371,19 +384,31 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Obs
         images=assignment.built,
         facts=dict(before.facts) if before else {},
         silent=silent_in(before) if before else set(),
-        controls=controls_of(assignment.catalog, assignment.built),
+        controls=controls_of(assignment),
+        require_answer=lambda: _require_answer(engine),
     )
+
+
+def _require_answer(engine: Engine) -> None:
+    """Raise EngineError if the engine is gone: what failed meanwhile failed for that."""
+    engine.facts()
 
 
 def helpers_of(workloads: Iterable[Workload]) -> list[str]:
     """Return what the engine has to start besides the cells of these workloads."""
     chosen = list(workloads)
-    return [name for name in ("server", "limits", "load") if any(getattr(one, name) for one in chosen)]
+    found = [name for name in ("server", "limits", "load") if any(getattr(one, name) for one in chosen)]
+    return [*found, "load"] if any(one.is_users_service for one in chosen) else found
 
 
-def controls_of(known: Catalog, built: Sequence[Built]) -> dict[str, str]:
-    """Return the control of each variant that has one."""
-    return {image.variant: control for image in built if (control := known.variants[image.variant].control)}
+def controls_of(assignment: Assignment) -> dict[str, str]:
+    """Return the control of each variant that has one; a user's images are compared with their own alone."""
+    known = {} if assignment.trial else assignment.catalog.variants
+    return {
+        image.variant: control
+        for image in assignment.built
+        if image.variant in known and (control := known[image.variant].control)
+    }
 
 
 def programs_of(folder: Path) -> dict[str, bytes]:
@@ -412,12 +437,14 @@ def describe(engine: Engine, assignment: Assignment, record: Record, ended_by: s
         images=built,
         workloads=assignment.workloads | {key: one.workload for key, one in measured.items()},
         conditions={key: known.conditions[key] for key in settings.conditions},
-        controls=controls_of(known, built),
+        controls=controls_of(assignment),
         facts={label: facts for one in measured.values() for label, facts in one.facts.items()},
         cells=[
             cell
             for key in settings.workloads
-            for cell in cells_of(key, settings, built, measured.get(key), record.not_reached)
+            for cell in cells_of(
+                key, settings, built, measured.get(key), record.not_reached, problems=assignment.problems
+            )
         ],
         limits=[cell for one in measured.values() for cell in one.limits],
         left_out=assignment.left_out,
@@ -431,6 +458,7 @@ def describe(engine: Engine, assignment: Assignment, record: Record, ended_by: s
         set_up_s=round(record.set_up_s, 3),
         unfinished=record.unfinished,
         ended_by=ended_by,
+        trial=assignment.trial,
     )
 
 
@@ -441,10 +469,19 @@ def warnings_of(measured: Mapping[str, WorkloadResult], *, is_elsewhere: bool) -
     return [warning for one in measured.values() for warning in one.warnings]
 
 
-def cells_of(
-    workload: str, settings: Settings, built: list[Built], measured: WorkloadResult | None, not_reached: Outcome
+def cells_of(  # noqa: PLR0913  only a trial has problems
+    workload: str,
+    settings: Settings,
+    built: list[Built],
+    measured: WorkloadResult | None,
+    not_reached: Outcome,
+    *,
+    problems: Mapping[str, str] = NOTHING,
 ) -> list[CellResult]:
-    """Return the workload's cells in the chosen order, including those without an image and those not reached."""
+    """Return the workload's cells in the chosen order, including those without an image and those not reached.
+
+    `problems` are of labels that were proved not to work.
+    """
     done = {cell.label: cell for cell in measured.cells} if measured else {}
     conditions = [label_of(settings.baseline, name) for name in settings.conditions]
     outcomes = {image.variant: image.outcome for image in built}
@@ -452,6 +489,8 @@ def cells_of(
     for label in (*settings.variants, *conditions):
         variant, mode = split_label(label)
         outcome = outcomes[variant] if outcomes[variant].state is not State.OK else not_reached
+        if outcome is not_reached and label in problems:
+            outcome = Outcome(state=State.FAILED, reason=problems[label])
         missing = CellResult(variant=variant, mode=mode, workload=workload, outcome=outcome)
         planned[label] = done.get(label, missing)
     return list((planned | done).values())

@@ -30,6 +30,8 @@ from interlock.results.experiments import (
 
 if TYPE_CHECKING:
     import pyperf
+
+    from interlock.measure.user_services import ServiceRun
 else:
     pyperf = LazyModule("pyperf", "measure")
 
@@ -330,6 +332,19 @@ def command_run(
         metadata=metadata,
         collect_metadata=False,
     )
+
+
+def service_run(workload: Workload, benchmark: Benchmark, ran: ServiceRun) -> pyperf.Run:
+    """Return a pyperf run of a user's own service; time and memory are those of all processes of its container."""
+    loaded, used = ran.loaded, ran.used
+    metadata = {f"interlock_{key}": value for key, value in ran.figures.items()}
+    metadata |= _metadata(workload, benchmark, loops=1, inner_loops=loaded.units)
+    metadata |= {
+        "mem_max_rss": ran.memory_bytes,
+        "interlock_process_user_s": used.user_s,
+        "interlock_process_sys_s": used.sys_s,
+    }
+    return pyperf.Run([loaded.unit_s], metadata=metadata, collect_metadata=False)
 
 
 def program_run(workload: Workload, benchmark: Benchmark, output: ProgramOutput, cost: ProcessCost) -> pyperf.Run:

@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock.catalog.types import TWIN
 from interlock.catalog.workloads import Benchmark
-from interlock.engine.protocol import Counting, Sandbox, StackOptions, Workspace
+from interlock.engine.protocol import Counting, OwnStart, Sandbox, StackOptions, Workspace
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
 from interlock.measure import processes, stacks
 from interlock.measure.cells import (
@@ -22,12 +22,14 @@ from interlock.measure.cells import (
     Start,
     environment_of,
     profiled_argv,
+    replace_sandbox,
     run_in,
 )
 from interlock.measure.instructions import count_instructions
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
 from interlock.measure.services import NoAnswerError, load_fully, make_ready, running_service
 from interlock.measure.stacks import Interpreter
+from interlock.measure.user_services import UserService
 from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import Acquisitions, BenchmarkProfile, CallCounts, LockSites, Method, PhaseCounts, Probe
 from interlock.untrusted import parse_json
@@ -61,12 +63,18 @@ def profile_pass(session: Session, open_cells: list[Cell], on_profile: Callable[
 
 def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile:
     probe = session.resources.require_probe()
+    if session.workload.is_users_service:
+        return _profile_users_service(session, cell, probe)
     if session.workload.load is not None:
         return profile_service(session, benchmark, cell, probe.method)
+    if session.workload.user is not None:
+        replace_sandbox(session, cell)
     by = _by_phases if probe.method is Method.BPF else _by_difference
     found = by(session, benchmark, cell, probe.method)
     # A counter that fails is no reason to lose the system calls; nor are stacks.
     try:
+        if session.workload.user is not None:
+            raise UnsupportedHereError(found=NO_INSTRUCTIONS_OF_USERS, todo="")
         found = found.model_copy(update={"instructions": count_instructions(session, benchmark, cell, probe)})
     except InterlockError as error:
         found = found.model_copy(update={"no_instructions": error.found})
@@ -74,6 +82,25 @@ def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkPro
         return found
     try:
         return found.model_copy(update={"why": lock_sites_in(session, benchmark, cell, probe)})
+    except InterlockError as error:
+        return found.model_copy(update={"no_why": error.found})
+
+
+def _profile_users_service(session: Session, cell: Cell, probe: Probe) -> BenchmarkProfile:
+    """Count the system calls of a user's warm service under its load; its stacks are of a start of its own."""
+    service = UserService(session.network, session.workload)
+    start = OwnStart(cell.subject.image_id or "", cell.subject.environment)
+    require_watching(probe.method)
+    with service.working(start) as (container, work):
+        found = profile_while(container.count(probe.method), container.mark_work(LAUNCH), work, probe.method)
+    found = found.model_copy(update={"no_instructions": NO_INSTRUCTIONS})
+    if not session.resources.settings.why:
+        return found
+    try:
+        require_stacks(probe)
+        with service.working(start) as (container, work):
+            sites = lock_sites_while(Interpreter(container), lambda: container.mark_work(LAUNCH), work)
+            return found.model_copy(update={"why": sites})
     except InterlockError as error:
         return found.model_copy(update={"no_why": error.found})
 
@@ -354,6 +381,7 @@ def _json(text: str) -> Any:
 
 
 COUNTABLE = (Method.BPF, Method.TRACEPOINTS)
+NO_INSTRUCTIONS_OF_USERS = "instructions of a user's tests are not counted"
 NO_INSTRUCTIONS = "instructions are not counted of services: how many requests there will be is not known before"
 
 

@@ -15,7 +15,7 @@ from interlock.analysis.statistics import BlockFigure
 from interlock.analysis.verdicts import LOOKS, Comparison, Pair, compare_rows, last_look, open_labels
 from interlock.catalog.types import LIMIT, TWIN, label_of
 from interlock.catalog.workloads import Benchmark, Limit
-from interlock.engine.protocol import Ended
+from interlock.engine.protocol import Ended, OwnStart
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import blocks, disturbances, processes, services
 from interlock.measure.cells import (
@@ -39,9 +39,11 @@ from interlock.measure.processes import (
     gil_outcome,
     in_block,
     program_run,
+    service_run,
     values_of,
 )
 from interlock.measure.schedule import PlannedBlock, Schedule, planned_blocks
+from interlock.measure.user_services import UserService
 from interlock.results.experiments import BenchmarkValues, Outcome, ProgramOutput, State, Subject, rounds_end_of
 
 # How far off a decision may be, in rounds that are left: few rounds tell roughly how many more it takes.
@@ -188,7 +190,7 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
         if number == 0 and _shares_loops(session, benchmark, cell):
             for other in cells:
                 _take_over(benchmark, cell, other)
-    run = blocks.run_starts if blocks.takes_starts(benchmark) else blocks.run_slices
+    run = blocks.run_starts if blocks.takes_starts(session.workload, benchmark) else blocks.run_slices
     for taken in run(session, benchmark, in_turns, number, on_start) if in_turns else ():
         _keep(session, benchmark, taken, spent, number)
 
@@ -196,9 +198,10 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
 def _needs_trial(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
     """Return whether a cell's round 0 has a process: to calibrate, or to show that a command works.
 
-    A service is not calibrated, and a run of it shows whether it works.
+    A service is not calibrated, and a run of it shows whether it works. What is of a user's image has been proved.
     """
-    return session.workload.load is None and not _shares_loops(session, benchmark, cell)
+    workload = session.workload
+    return workload.load is None and workload.user is None and not _shares_loops(session, benchmark, cell)
 
 
 def _take_over(benchmark: Benchmark, calibrated: Cell, other: Cell) -> None:
@@ -248,7 +251,7 @@ def _takes_turns(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
     """Return whether a cell takes slices or starts in turns; a program of somebody else's may not know slices."""
     if cell.limit is not None:
         return False
-    if blocks.takes_starts(benchmark):
+    if blocks.takes_starts(session.workload, benchmark):
         return True
     return blocks.takes_slices(session.workload, benchmark) and benchmark.name in cell.takes_slices
 
@@ -359,6 +362,9 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
         ended = run_limit(session, benchmark, cell, cell.limit, number)
         spent.add(ended, deadline_of(session, cell, benchmark))
         return
+    if session.workload.is_users_service:
+        _run_users_service(session, benchmark, cell, spent, number)
+        return
     if session.workload.load is not None:
         outcome, output, ended = services.run_service(session, benchmark, cell)
     else:
@@ -375,6 +381,21 @@ def run_benchmark(session: Session, benchmark: Benchmark, cell: Cell, spent: Tim
             cell.decisive_s[benchmark.name] = output.calibration[-1][1]
     run = program_run(session.workload, benchmark, output, processes.parse_costs(ended.stdout)[-1])
     cell.add(benchmark, in_block(run, number, estimator_of(benchmark)))
+
+
+def _run_users_service(session: Session, benchmark: Benchmark, cell: Cell, spent: TimeUsed, number: int) -> None:
+    """Run a user's service once and add its figures to the cell."""
+    start_s = time.monotonic()
+    start = OwnStart(cell.subject.image_id or "", cell.subject.environment)
+    try:
+        ran = UserService(session.network, session.workload).run(start)
+    except WorkloadError:
+        session.resources.require_answer()
+        raise
+    spent.in_processes_s += time.monotonic() - start_s
+    if spent.cpu_s is not None:
+        spent.cpu_s += ran.used.total_s
+    cell.add(benchmark, in_block(service_run(session.workload, benchmark, ran), number, estimator_of(benchmark)))
 
 
 def _process(session: Session, benchmark: Benchmark, cell: Cell, calibrate: bool) -> Start:

@@ -142,9 +142,9 @@ def make_ready(session: Session, benchmark: Benchmark, service: Service) -> None
 
 def put_load(session: Session, service: Service, argv: list[str], duration_s: float = 0) -> str:
     """Run a load and return what it printed; WorkloadError if it fails or the service ends."""
-    printed = session.network.put_load(argv, duration_s + MARGIN_S)
+    ran = session.network.put_load(argv, duration_s + MARGIN_S)
     service.require_running()
-    return printed
+    return ran.stdout
 
 
 def load_fully(session: Session, service: Service) -> WrkRun:

@@ -119,7 +119,8 @@ def _make_ready(session: Session, open_cells: Sequence[Cell]) -> dict[str, Facts
     """Return the facts of the interpreters, and give an outcome to what cannot be measured."""
     answers: dict[str, Facts | None] = {}
     for cell in open_cells:
-        if cell.subject.mode != TWIN:  # it has the baseline's facts
+        # The twin has the baseline's facts; what a user's image starts may be any interpreter.
+        if cell.subject.mode != TWIN and session.workload.user is None:
             with cell.clock.during(Phase.PREPARING):
                 answers[cell.subject.label] = _ask_facts(session, cell)
     facts = {label: answer for label, answer in answers.items() if answer}

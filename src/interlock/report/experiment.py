@@ -29,6 +29,7 @@ from interlock.report.tables import (
     rich_parts,
     share_text,
 )
+from interlock.report.trials import headline as trial_headline
 from interlock.report.why import WHY_COLUMNS, why_cells
 from interlock.results.experiments import (
     CellResult,
@@ -61,8 +62,9 @@ LEGEND = (
 
 def headline(experiment: Experiment) -> list[str]:
     """Return the lines at the top of a report: machine, engine, settings, command and warnings."""
-    host, settings = experiment.host, experiment.settings
+    host, settings, trial = experiment.host, experiment.settings, experiment.trial
     return [
+        *(trial_headline(trial) if trial else []),
         f"host     {host_line(host)}",
         f"engine   {engine_line(host['engine'], bases_line(experiment.images))}",
         f"settings profile {settings.profile}, {_rounds(experiment)}{' (quick)' if settings.quick else ''}, "

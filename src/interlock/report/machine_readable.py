@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 from interlock.analysis.comparison import Row, Table
+from interlock.analysis.trials import judge
 from interlock.analysis.verdicts import Comparison
 from interlock.report.opening import Opening
 from interlock.results.experiments import Experiment
-from interlock.results.json_documents import DecidedRatio, Reported, ReportedRow
+from interlock.results.json_documents import DecidedRatio, Reported, ReportedRow, TrialAnswer, TrialVerdict
 
 
 def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> str:
@@ -20,9 +21,18 @@ def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -
         host=dict(experiment.host),
         baseline=experiment.settings.baseline,
         pick=opening.pick,
+        trial=_trial(experiment, tables, opening),
         rows=[_row(table, row) for table in tables for row in (*table.rows, *table.limits)],
         warnings=experiment.warnings,
     ).model_dump_json(indent=1)
+
+
+def _trial(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> TrialAnswer | None:
+    if experiment.trial is None:
+        return None
+    rows = [one for table in tables for one in judge(experiment.trial, table)]
+    verdicts = [TrialVerdict(label=one.label, verdict=one.verdict.value, problem=one.problem) for one in rows]
+    return TrialAnswer(conclusion=opening.answer, verdicts=verdicts, known=experiment.trial)
 
 
 def _row(table: Table, row: Row) -> ReportedRow:

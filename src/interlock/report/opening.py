@@ -27,7 +27,9 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
 from interlock.report.pick import first_step
-from interlock.report.tables import Section, markdown_table, ratio_text, rich_parts
+from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
+from interlock.report.trials import answer
+from interlock.report.trials import sections as trial_sections
 from interlock.results.answers import Decision, Pick
 from interlock.results.commands import runnable
 from interlock.results.experiments import Experiment, State, Times, Values
@@ -59,9 +61,13 @@ class Opening:
     asides: frozenset[str]
     place: str = ""  # where it was measured, if that was without containers
     lacking: str = ""  # what was not measured, and why, in one line
+    answer: str = ""  # of a trial, in place of a pick's
+    sections: tuple[Section, ...] = ()  # of a trial
 
     @property
     def sentence(self) -> str:
+        if self.answer:
+            return self.answer
         return self.pick.answer if self.pick else "NO RECOMMENDATION: too few figures, or not in a project."
 
     @property
@@ -100,11 +106,16 @@ def _rows(
     ]
 
 
-def opening_of(experiment: Experiment, values: Values, catalog: Catalog) -> Opening:
-    """Return how the report of an experiment begins, as on the day that it was started.
+def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables: Sequence[Table] = ()) -> Opening:
+    """Return how the report of an experiment begins, as on the day that it was started; that of a trial by its table.
 
     Variants that came later are left out, so that a report says the same later.
     """
+    if experiment.trial and tables:
+        trial, table = experiment.trial, tables[0]
+        return Opening(
+            None, frozenset(), answer=answer(experiment, trial, table), sections=trial_sections(trial, table)
+        )
     place = "" if in_containers(experiment.host["engine"]) else f"Measured on {WITHOUT_CONTAINERS}."
     known_of_all = Opening(None, frozenset(), place, in_one_line(by_reason(experiment)))
     if not catalog.variants:
@@ -194,6 +205,7 @@ def markdown_opening(opening: Opening, tables: Sequence[Table], baseline: str) -
     """Return the lines that a report begins with, under its title."""
     lines = [f"**{opening.sentence}**", ""]
     lines += [opening.source, ""] if opening.source else []
+    lines += [line for section in opening.sections for line in markdown_lines(section, section.title.capitalize())]
     for title, found in ((CHANGED, opening.differences), (OPEN, opening.undecided)):
         rows, others = found(tables), found(tables, aside=True)
         section = differences_section(title, rows[:MOST_ROWS], baseline)
@@ -222,10 +234,10 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
             Text(line, style="dim", no_wrap=True, overflow="ignore")
             for line in (runnable(first_step(pick)), *_interpreter(experiment, pick))
         ]
-    for title, most, found in (
-        (CHANGED, MOST_LINES_CHANGED, opening.differences),
-        (OPEN, MOST_LINES_OPEN, opening.undecided),
-    ):
+    parts += [part for section in opening.sections for part in rich_parts(section)]
+    changed = (CHANGED, MOST_LINES_CHANGED, opening.differences), (OPEN, MOST_LINES_OPEN, opening.undecided)
+    # The verdicts of a trial say both.
+    for title, most, found in changed if not opening.sections else ():
         rows, others = found(tables), len(found(tables, aside=True))
         has_mark |= any(one.built_otherwise for one in rows[:most])
         parts += rich_parts(_brief_section(title, rows[:most], baseline)) if rows else []
@@ -290,10 +302,15 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [one for table in tables for one in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{experiment.ended_by} ended the experiment. `{experiment.resume_command}` continues it.",
+        f"{experiment.ended_by} ended the experiment. {_next(experiment)}",
         *(f"undecided: {one}" for one in open_rows),
         *(f"not measured: {one}" for one in unreached),
     ]
+
+
+def _next(experiment: Experiment) -> str:
+    """Return how it goes on; the images of a trial are gone with it."""
+    return f"`{experiment.command}` repeats it." if experiment.trial else f"`{experiment.resume_command}` continues it."
 
 
 def _open_rows(table: Table) -> list[str]:

@@ -27,6 +27,7 @@ from interlock.errors import UsageError
 from interlock.results.commands import resuming
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
+from interlock.results.trials import Trial
 
 
 class State(StrEnum):
@@ -298,6 +299,7 @@ class Experiment(Recorded):
     set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
     ended_by: str = ""  # what ended it before all was decided: Ctrl-C, SIGTERM, a budget
+    trial: Trial | None = None  # of a user's own images
 
     @property
     def resume_command(self) -> str:

@@ -8,10 +8,11 @@ from typing import Literal
 from pydantic import BaseModel
 
 from interlock.catalog.claims import Claim
-from interlock.catalog.types import Data, Label
-from interlock.results.answers import Audit, Pick, Trial
+from interlock.catalog.types import Data, FileLabel, Label
+from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import State
 from interlock.results.profiles import LockSites
+from interlock.results.trials import Trial
 
 
 class Ends(Data):
@@ -52,7 +53,7 @@ class ChangeVerdict(Ends):
 
 
 class ChangedRow(Data):
-    variant: Label
+    variant: FileLabel
     before: Ends
     after: Ends
     change: ChangeVerdict
@@ -68,7 +69,7 @@ class ChangedBenchmark(Data):
 
 class ComparedKind(Data):
     kind: HostKind
-    baseline: Label
+    baseline: FileLabel
     profile: str
     before: ComparedSide
     after: ComparedSide
@@ -102,7 +103,7 @@ class LevelChange(Data):
 
 
 class HistorySeries(Data):
-    variant: Label
+    variant: FileLabel
     points: list[SeriesPoint]
     changes: list[LevelChange]
 
@@ -115,7 +116,7 @@ class HistoryBenchmark(Data):
 
 class HistoryOfKind(Data):
     kind: HostKind
-    baseline: Label
+    baseline: FileLabel
     profile: str
     tables: list[HistoryBenchmark]
 
@@ -162,23 +163,6 @@ class JudgedRatio(TestedRatio):
     verdict: str
 
 
-class JudgedVariant(Data):
-    label: Label
-    verdict: str
-    reason: str
-    besides: list[str]
-    ratios: dict[str, JudgedRatio]
-
-
-class TrialAnswer(Trial):
-    """What `trial --json` prints: the record, and what follows from it."""
-
-    deciding: str
-    twin: dict[str, TestedRatio]
-    verdicts: list[JudgedVariant]
-    conclusion: str
-
-
 class DecidedRatio(JudgedRatio):
     """A ratio with its verdict, the margin of 'same', and about how many more rounds would decide."""
 
@@ -191,7 +175,7 @@ class ReportedRow(Data):
 
     workload: str
     benchmark: str
-    label: Label
+    label: FileLabel
     state: State
     reason: str
     seconds_per_unit: float | None
@@ -199,15 +183,32 @@ class ReportedRow(Data):
     to_baseline: DecidedRatio | None
 
 
+class TrialVerdict(Data):
+    """A trial's verdict on a variant; `problem` is why it failed, or that the GIL came back."""
+
+    label: FileLabel
+    verdict: str
+    problem: str
+
+
+class TrialAnswer(Data):
+    """What a trial says; `known` is what was asked for, and what was seen before anything was timed."""
+
+    conclusion: str
+    verdicts: list[TrialVerdict]
+    known: Trial
+
+
 class Reported(Data):
-    """What `report --json` prints of an experiment; of a trial it prints what `trial --json` does."""
+    """What `report --json` prints of an experiment, and `trial --json` of the one that it measured."""
 
     schema_version: Literal[1] = 1
     experiment: str
     started: str
     host: dict[str, object]
-    baseline: Label
+    baseline: FileLabel
     pick: Pick | None
+    trial: TrialAnswer | None = None
     rows: list[ReportedRow]
     warnings: list[str]
 
@@ -298,7 +299,6 @@ class Failure(Data):
 MODELS: dict[str, type[BaseModel]] = {
     "pick": Pick,
     "audit": Audit,
-    "trial": TrialAnswer,
     "why": Explained,
     "claims": CheckedClaims,
     "compare": Compared,

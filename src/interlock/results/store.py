@@ -36,7 +36,6 @@ Item = TypeVar("Item", bound=BaseModel)
 EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
 FIGURES_FILE = "figures.json"
-TRIAL_FILE = "trial.json"
 JOURNAL_FILE = ".journal"  # of the workload that is measured: results.journal
 NOTHING: Mapping[str, Collection[str]] = {}
 

@@ -12,19 +12,19 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from interlock.catalog.types import slug
-from interlock.catalog.variants import Gil, Mode, Variant
+from interlock.catalog.variants import Mode, Variant
 from interlock.engine.docker import DockerEngine
-from interlock.engine.run import trials
+from interlock.engine.run import trials, user_containers
 from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
-from interlock.results.answers import OWN, OWN_TWIN, Candidate
 from interlock.results.experiments import Built, Outcome, State
+from interlock.results.trials import OWN, TriedImage
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import new_image
-from interlock.trial.rounds import TriedCandidate
 
 
 @dataclass(frozen=True)
@@ -39,34 +39,66 @@ class PlannedCandidate:
 
 
 @dataclass
+class TriedRow:
+    """A row of a trial: its image, and what is known of it before anything is timed."""
+
+    label: str
+    image: Built
+    about: TriedImage = field(default_factory=TriedImage)
+    mode: Mode | None = None
+
+    @property
+    def is_tried(self) -> bool:
+        """Return whether it is proved: it has an image, and its mode can be set from outside."""
+        return self.image.outcome.state is State.OK and not (self.mode and self.mode.options)
+
+    def note(self, **changes: Any) -> None:
+        """Add to what is known of it."""
+        self.about = self.about.model_copy(update=changes)
+
+
+@dataclass
 class Builds:
-    """Builds the candidates, each variant once for all its modes; `left` collects the images to remove later."""
+    """Builds the images, each variant's once for all its modes; `left` collects what to remove later."""
 
     shop: BuildSetup
     recipe: Recipe
+    profile: str
     say: Callable[[str, str], None]
     left: list[UserImage]
-    made: dict[str, UserImage | BuildError] = field(default_factory=dict)
+    made: dict[str, Built] = field(default_factory=dict)
 
-    def own(self) -> TriedCandidate:
+    def own(self) -> TriedRow:
         """Build the user's own Dockerfile; BuildError if that fails."""
         try:
-            return TriedCandidate(_candidate(OWN, self._build(OWN, None)))
+            return TriedRow(OWN, self._build(Built(variant=OWN, profile=self.profile, outcome=OK), None))
         except BuildError as error:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
 
-    def candidate(self, one: PlannedCandidate) -> TriedCandidate:
-        """Build a variant's copy; if that fails the candidate has failed."""
+    def row(self, one: PlannedCandidate) -> TriedRow:
+        """Build a variant's copy; if that fails its rows have failed."""
         name = one.variant.name
-        if one.copy is not None and name not in self.made:
-            try:
-                self.made[name] = self._build(name, one.copy)
-            except BuildError as error:
-                self.made[name] = error
-        return _entry(one, self.made.get(name))
+        if name not in self.made:
+            self.made[name] = self._built(one)
+        copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
+        gil = (one.mode.gil if one.mode else None) or one.variant.proof.gil
+        return TriedRow(one.label, self.made[name], TriedImage(declared_gil=gil, **(copied or {})), one.mode)
 
-    def _build(self, label: str, copy: Copy | None) -> UserImage:
+    def _built(self, one: PlannedCandidate) -> Built:
+        # What its Dockerfile names is in the record, in place of a tag of its own.
+        parent = Built(
+            variant=one.variant.name, profile=one.built.profile, outcome=one.built.outcome, tag=one.built.tag
+        )
+        if one.copy is None:
+            return parent
+        try:
+            return self._build(parent, one.copy)
+        except BuildError as error:
+            return parent.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
+
+    def _build(self, known: Built, copy: Copy | None) -> Built:
+        label = known.variant
         self.say(label, "starting")
         recipe = self.recipe if copy is None else replace(self.recipe, options=options_for(self.recipe.options, copy))
         text = copy.text if copy else None
@@ -77,41 +109,13 @@ class Builds:
             raise
         self.left.append(image)
         self.say(label, State.OK.value)
-        return image
-
-
-def twin_of(own: TriedCandidate) -> TriedCandidate:
-    """Return the twin: the same image as another candidate, which need not be proved again."""
-    return TriedCandidate(own.candidate.model_copy(update={"label": OWN_TWIN, "build_s": 0.0}))
-
-
-def _candidate(label: str, image: UserImage) -> Candidate:
-    return Candidate(
-        label=label,
-        outcome=OK,
-        image_id=image.image_id,
-        size_bytes=image.size_bytes,
-        build_s=round(image.duration_s, 1),
-    )
-
-
-def _entry(one: PlannedCandidate, image: UserImage | BuildError | None) -> TriedCandidate:
-    """Return a candidate to try, or one that has failed before, with the reason."""
-    mode = one.mode
-    copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
-    known = {"image": one.built.tag, "declared_gil": _declared(one.variant, mode), **(copied or {})}
-    if not isinstance(image, UserImage):
-        outcome = one.built.outcome if image is None else Outcome(state=State.FAILED, reason=image.found)
-        return TriedCandidate(Candidate(label=one.label, outcome=outcome, **known))
-    entry = TriedCandidate(_candidate(one.label, image).model_copy(update=known), mode.environment if mode else {})
-    if mode and mode.options:
-        reason = f"its mode is an option of the interpreter ({' '.join(mode.options)}), which your command starts"
-        entry.update(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))
-    return entry
-
-
-def _declared(variant: Variant, mode: Mode | None) -> Gil:
-    return (mode.gil if mode else None) or variant.proof.gil
+        update = {
+            "image_id": image.image_id,
+            "size_bytes": image.size_bytes,
+            "content_hash": image.content_hash,
+            "duration_s": round(image.duration_s, 1),
+        }
+        return known.model_copy(update=update)
 
 
 ARGUMENT = re.compile(r"^\s*ARG\s+([A-Za-z_][A-Za-z0-9_]*)\s*=", re.IGNORECASE)
@@ -176,6 +180,6 @@ def build_and_start(
         shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, trials.find_builder())
         image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
         try:
-            return trials.start_alone(engine.client, owner, image.image_id, WATCHED_S)
+            return user_containers.start_alone(engine.client, owner, image.image_id, WATCHED_S)
         finally:
             engine.remove_untagged([image.image_id, *image.left])

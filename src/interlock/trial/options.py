@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from interlock.catalog.variants import SupportPhase, Variant
+from interlock.catalog.workloads import Address
 from interlock.errors import UsageError
+from interlock.measure.user_services import URL, is_wrk
 
-URL = "{url}"
-WRK = "wrk"
 LATENCY = ("-L", "--latency")
 ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")
 LOOPBACK = ("localhost", "127.0.0.1")
@@ -21,27 +19,6 @@ NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 # What a trial tries by default: releases that still get fixes, with and without the GIL.
 USUAL_FAMILIES = ("release-lines", "free-threading")
 USUAL_PHASES = (SupportPhase.BUGFIX, SupportPhase.SECURITY)
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a service answers; `host` is the host name in requests, empty for the container's address.
-
-    `any_answer`: without --http the service is healthy once it answers at all, whatever the status.
-    """
-
-    port: int
-    path: str = "/"
-    host: str = ""
-    any_answer: bool = False
-
-    def base(self, address: str) -> str:
-        """Return the URL that replaces {url}; `address` is the container's."""
-        return f"http://{self.host or address}:{self.port}"
-
-    def url(self, address: str) -> str:
-        """Return the URL that answers 2xx once the service is healthy."""
-        return self.base(address) + self.path
 
 
 def parse_address(text: str) -> Address:
@@ -57,14 +34,14 @@ def parse_address(text: str) -> Address:
             found=f"'{found['host']}' is the container that asks, and the service runs in another one",
             todo=f"Leave the host out: --http :{found['port']}{found['path'] or '/'}.",
         )
-    return Address(int(found["port"]), found["path"] or "/", found["host"] or "")
+    return Address(port=int(found["port"]), path=found["path"] or "/", host=found["host"] or "")
 
 
 def exposed_address(ports: Sequence[str]) -> Address:
     """Return the address of the only TCP port that an image EXPOSEs; UsageError if there is none or more than one."""
     found = [int(match[1]) for port in ports if (match := EXPOSED_TCP.match(port))]
     if len(found) == 1:
-        return Address(found[0], any_answer=True)
+        return Address(port=found[0], any_answer=True)
     what = f"EXPOSEs {len(found)} TCP ports" if found else "EXPOSEs no TCP port"
     raise UsageError(
         key="--http",
@@ -92,16 +69,6 @@ def load_words(load: str) -> list[str]:
     return words
 
 
-def with_url(words: Sequence[str], base: str) -> list[str]:
-    """Return the words with the service's URL in place of {url}."""
-    return [word.replace(URL, base) for word in words]
-
-
-def is_wrk(words: Sequence[str]) -> bool:
-    """Return whether the command prints what `services.parse_wrk` reads."""
-    return PurePosixPath(words[0]).name == WRK if words else False
-
-
 def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -> dict[str, str]:
     """Return settings NAME=VALUE by name, NAME alone with its value in `here`; UsageError for anything else."""
     found = {}
@@ -121,21 +88,21 @@ def settings_of(option: str, settings: Sequence[str], here: Mapping[str, str]) -
     return found
 
 
-def cpus_of(count: int, service: int | None) -> tuple[str, str]:
-    """Return the CPUs of the service and of the load in the engine's syntax, as in 1-3; empty means all of them.
+def cpus_of(count: int, service: int | None) -> str:
+    """Return the CPUs of the service in the engine's syntax, as in 1-3; empty means all of them.
 
     Of `count` CPUs the load has the first and the service the last `service` ones (default: all but the first). They
     share a CPU only if the service has all.
     """
     if count < 2 and service in {None, 1}:
-        return "", ""
+        return ""
     wanted = count - 1 if service is None else service
     if not 1 <= wanted <= count:
         raise UsageError(
             key="--cpus", found=f"{wanted} CPUs, and the engine has {count}", todo=f"Give 1 to {count}: --cpus {count}."
         )
     first = count - wanted
-    return (str(first) if wanted == 1 else f"{first}-{count - 1}"), "0"
+    return str(first) if wanted == 1 else f"{first}-{count - 1}"
 
 
 def usual_variants(variants: Mapping[str, Variant]) -> list[str]:

@@ -12,7 +12,7 @@ import pwd
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,17 @@ from interlock.engine.host.account import MYSELF, Account, find_account, reading
 from interlock.engine.host.core import core_here
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
-from interlock.engine.protocol import NOTHING, Answer, BuildOptions, CoreSet, Needs, OnStep
+from interlock.engine.protocol import (
+    NOTHING,
+    Answer,
+    BuildOptions,
+    CoreSet,
+    LoadRun,
+    Needs,
+    OnStep,
+    OwnStart,
+    UserContainer,
+)
 from interlock.errors import UsageError
 from interlock.results.experiments import Built, EngineName
 
@@ -163,10 +173,13 @@ class HostNetwork:
     def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
         return self.workspace.open(None)
 
-    def ask(self, url: str) -> Answer:
+    def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:
+        raise cells.unsupported("a user's image needs a container engine")
+
+    def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
         raise cells.unsupported("services run in containers")
 
-    def put_load(self, words: Sequence[str], limit_s: float) -> str:
+    def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
         raise cells.unsupported("the load on a service needs a container engine")
 
 

@@ -84,9 +84,12 @@ def create_instruments_volume(
     return name
 
 
-def create_network(client: DockerClient, experiment: str) -> str:
-    """Make a network without access to the outside, and to this machine, and return its name."""
+def create_network(client: DockerClient, experiment: str, *, internal: bool = True) -> str:
+    """Make a network and return its name; an internal one has no access to the outside, and to this machine."""
     name = f"interlock-{experiment}"
+    if not internal:
+        client.networks.create(name, driver="bridge", labels=labels_of(experiment))
+        return name
     # Without an address on it the machine cannot be asked for anything. Podman knows no such option.
     options = {NO_ADDRESS: "true"} if name_of(client) is EngineName.DOCKER else {}
     client.networks.create(name, driver="bridge", internal=True, options=options, labels=labels_of(experiment))

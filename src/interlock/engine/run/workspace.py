@@ -28,12 +28,16 @@ from interlock.engine.protocol import (
     Answer,
     CpuUsed,
     Ended,
+    LoadRun,
+    OwnStart,
     StackOptions,
+    UserContainers,
 )
-from interlock.engine.run import cells
+from interlock.engine.run import cells, user_containers
 from interlock.engine.run.cells import ProcessResult, remove, run_in_workload
 from interlock.engine.run.commands import Commands
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
+from interlock.engine.run.user_containers import Place
 from interlock.engine.symbols import symbols_of
 from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
@@ -92,10 +96,6 @@ class ContainerSandbox:
         """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
         return cells.parse_cpu_used(self._printed(["cat", *cells.CPU_FILES]))
 
-    def memory_bytes(self) -> int:
-        """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
-        return cells.parse_memory_bytes(self._printed(["cat", *cells.MEMORY_FILES]))
-
     def address(self) -> str:
         return cells.address_of(self.client, self.container, self.network or "")
 
@@ -114,6 +114,27 @@ class ContainerSandbox:
 
 
 @dataclass(frozen=True)
+class OwnContainer(ContainerSandbox):
+    """A container that runs what a user's image, or a command in its place, says."""
+
+    def require_running(self, when: str) -> None:
+        user_containers.require_running(self.container, when)
+
+    def wait(self, limit_s: float) -> int | None:
+        return user_containers.wait_for_end(self.container, limit_s)
+
+    def log(self) -> str:
+        return user_containers.log_of(self.container)
+
+    def gil_lines(self) -> list[str]:
+        return user_containers.read_gil_probe(self.container)
+
+    def memory_bytes(self) -> int:
+        """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
+        return cells.parse_memory_bytes(self._printed(["cat", *cells.MEMORY_FILES]))
+
+
+@dataclass(frozen=True)
 class ContainerWorkspace:
     """What every cell of an experiment shares: a volume of instruments and programs, and the images of its helpers."""
 
@@ -123,14 +144,19 @@ class ContainerWorkspace:
     volume: str | None = None  # none where nothing is measured: to try probes, say
     helper_image_ids: Mapping[str, str] = field(default_factory=dict)  # of those helpers that are needed
     is_elsewhere: bool = False  # on another machine, whose other processes nobody sees from here
+    users: UserContainers | None = None  # of a trial
 
     @contextmanager
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[ContainerNetwork]:
-        """Make a network without access to the outside if the workload has a server or a load, and none if not."""
-        if server is None and not load:
+        """Make a network without access to the outside if the workload has a server or a load, and none if not.
+
+        A user's own images have one with it, because services ask others when they start, or the one that is named.
+        """
+        if server is None and not load and self.users is None:
             yield ContainerNetwork(self, None, None)
             return
-        client, name = self.client, cells.create_network(self.client, self.owner)
+        client, named = self.client, self.users and self.users.network
+        name = named or cells.create_network(client, self.owner, internal=self.users is None)
         helpers: list[Container] = []
         try:
             url, loader = None, None
@@ -146,7 +172,8 @@ class ContainerWorkspace:
         finally:
             for one in helpers:
                 cells.remove(one)
-            cells.remove_network(client, name)
+            if not named:
+                cells.remove_network(client, name)
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
         if self.instruments_image_id is None:
@@ -166,9 +193,17 @@ class ContainerWorkspace:
     def open_in(
         self, image_id: str, network: str | None, surroundings: Surroundings, packages: Mapping[str, str]
     ) -> ContainerSandbox:
-        options = cells.CellOptions(self.owner, self.volume, network, surroundings, packages)
-        sandbox = self.sandbox(cells.start_cell(self.client, image_id, options), network)
+        if self.users is not None and network is not None:
+            container = user_containers.start_idle(self.place_in(network), image_id)
+        else:
+            options = cells.CellOptions(self.owner, self.volume, network, surroundings, packages)
+            container = cells.start_cell(self.client, image_id, options)
+        sandbox = self.sandbox(container, network)
         return replace(sandbox, commands=Commands(self.client, sandbox.container)) if self.volume else sandbox
+
+    def place_in(self, network: str) -> Place:
+        """Return where containers of user's images are made."""
+        return Place(self.client, self.owner, network, self.volume, self.users or UserContainers())
 
 
 @dataclass(frozen=True)
@@ -190,24 +225,22 @@ class ContainerNetwork:
     def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> ContainerSandbox:
         return self.workspace.open_limits_sandbox(self.name, surroundings)
 
-    def ask(self, url: str) -> Answer:
-        return ask_service(self._loader().run, url)
+    @contextmanager
+    def started(self, start: OwnStart) -> Iterator[OwnContainer]:
+        workspace, network = self.workspace, self.name or ""
+        with user_containers.started(workspace.place_in(network), start) as container:
+            yield OwnContainer(workspace.client, container, workspace.owner, workspace.instruments_image_id, network)
 
-    def put_load(self, words: Sequence[str], limit_s: float) -> str:
-        return run_load(self._loader().run, words, limit_s).stdout
+    def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
+        return ask_service(self._loader().run, url, any_answer=any_answer, body=body)
+
+    def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
+        return run_load(self._loader().run, words, limit_s, key="--load" if self.workspace.users else "load")
 
     def _loader(self) -> Commands:
         if self.loader is None:
             raise WorkloadError(key="load", found="the workload has no load", todo="Add [load] to its file.")
         return self.loader
-
-
-@dataclass(frozen=True)
-class LoadRun:
-    """What a load printed, and its seconds by the clock of its container."""
-
-    stdout: str
-    duration_s: float
 
 
 def ask_service(

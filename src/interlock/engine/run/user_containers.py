@@ -1,0 +1,201 @@
+"""Containers of a user's own images: with what these say of user, environment and start, and the limits of a trial."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import DockerException
+from docker.models.containers import Container
+from docker.types import LogConfig
+from docker.utils import parse_bytes
+from requests.exceptions import RequestException
+
+from interlock import untrusted
+from interlock.catalog.types import MOUNT
+from interlock.engine.client import disk_full, engine_errors, engine_words, no_space
+from interlock.engine.ownership import labels_of
+from interlock.engine.protocol import OwnStart, UserContainers
+from interlock.engine.run import cells
+from interlock.engine.run.cells import last_lines
+from interlock.engine.run.rights import PROCESSES
+from interlock.errors import UsageError, WorkloadError
+
+GIL_FOLDER = "/interlock-gil"
+GIL_PROBE = files("interlock.engine").joinpath("inside/gil_probe.py").read_bytes()
+ADDRESSLESS = ("host", "none")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where containers of user's images are made: whose they are, their network, limits and instruments."""
+
+    client: DockerClient
+    owner: str
+    network: str
+    volume: str | None
+    users: UserContainers
+
+
+def require_network(client: DockerClient, name: str) -> None:
+    """Raise UsageError unless the engine has this network and containers get an address in it."""
+    found = [one.name for one in client.networks.list(names=[name])]
+    if name not in found or name in ADDRESSLESS:
+        what = "has no network" if name not in found else "gives containers no address in"
+        raise UsageError(
+            key="--network", found=f"the engine {what} '{name}'", todo="Choose one of `docker network ls`."
+        )
+
+
+def require_memory(text: str) -> None:
+    """Raise UsageError unless the engine takes the text for a size."""
+    try:
+        parse_bytes(text)
+    except DockerException:
+        raise UsageError(key="--memory", found=f"'{text}' is not a size", todo="Write it as 512m or 2g.") from None
+
+
+def start_idle(place: Place, image_id: str) -> Container:
+    """Start a container in which the launcher idles, and the tests are started."""
+    return _start(place, OwnStart(image_id, command=cells.IDLE))
+
+
+@contextmanager
+def started(place: Place, start: OwnStart) -> Iterator[Container]:
+    """Start a container and remove it after the block; WorkloadError if it does not start."""
+    container = _start(place, start)
+    try:
+        yield container
+    finally:
+        cells.remove(container)
+
+
+def _start(place: Place, start: OwnStart) -> Container:
+    container = None
+    try:
+        container = _create(place, start)
+        if start.gil_probed:
+            container.put_archive("/", gil_probe_archive())
+        container.start()
+    except DockerException as error:
+        if container is not None:
+            cells.remove(container)
+        if no_space(str(error)):
+            raise disk_full("starting the service") from None
+        raise WorkloadError(
+            found=f"the engine cannot start it: {engine_words(error)}", todo="Correct the image's command or --cmd."
+        ) from None
+    return container
+
+
+def _create(place: Place, start: OwnStart) -> Container:
+    client, users = place.client, place.users
+    named = client.api.create_endpoint_config(aliases=[users.alias] if users.alias else [])
+    replaced: dict[str, Any] = {} if start.command is None else {"command": list(start.command), "entrypoint": []}
+    environment = {**users.environment, **start.environment}
+    if start.gil_probed:
+        there = {**_image_environment(client, start.image_id), **environment}
+        environment["PYTHONPATH"] = python_path(there, GIL_FOLDER)
+    return client.containers.create(
+        start.image_id,
+        environment=environment,
+        network=place.network,
+        networking_config={place.network: named},
+        cpuset_cpus=users.cpus,
+        mem_limit=users.memory,
+        pids_limit=PROCESSES,
+        # Its log is read back, whatever the engine does with logs.
+        log_config=LogConfig(type="json-file"),
+        volumes={place.volume: {"bind": MOUNT, "mode": "ro"}} if place.volume else {},
+        labels=labels_of(place.owner),
+        **replaced,
+    )
+
+
+def python_path(environment: Mapping[str, str], folder: str) -> str:
+    """Return PYTHONPATH with the GIL probe's folder before the image's own."""
+    return ":".join(part for part in (folder, environment.get("PYTHONPATH", "")) if part)
+
+
+def _image_environment(client: DockerClient, image_id: str) -> dict[str, str]:
+    settings = client.images.get(image_id).attrs["Config"].get("Env") or []
+    return dict(setting.partition("=")[::2] for setting in settings)
+
+
+def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: float) -> str:
+    """Start a container as its image says and watch it; WorkloadError if it does not start or ends with an error."""
+    with engine_errors("the engine cannot make a container"):
+        container = client.containers.create(image_id, labels=labels_of(owner), log_config=LogConfig(type="json-file"))
+    try:
+        container.start()
+        code = int(container.wait(timeout=watched_s)["StatusCode"])
+        said = last_lines(log_of(container))
+    except DockerException as error:  # before RequestException, which the SDK's own errors are too
+        found = f"the engine cannot start it: {engine_words(error)}"
+        raise WorkloadError(found=found, todo="Correct the image's command.") from None
+    except RequestException:
+        return f"runs after {watched_s:g} s"
+    finally:
+        cells.remove(container)
+    if code:
+        raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
+    return f"ended with 0: {said}"
+
+
+def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
+    """Return what an image EXPOSEs, as in 8000/tcp."""
+    return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
+
+
+def require_running(container: Container, when: str) -> None:
+    """Raise WorkloadError with the exit code and the last lines of the log if the container has ended."""
+    container.reload()
+    if container.status == "running":
+        return
+    state = container.attrs["State"]
+    why = "it ran out of memory (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
+    said = last_lines(log_of(container))
+    raise WorkloadError(found=f"it ended {when}: {why}; {said}", todo="Fix what its log says.")
+
+
+def log_of(container: Container) -> str:
+    """Return everything that the container printed."""
+    return untrusted.joined(container.logs(stream=True, follow=False)).decode(errors="replace")
+
+
+def wait_for_end(container: Container, limit_s: float) -> int | None:
+    """Return the exit code; None after limit_s seconds."""
+    try:
+        return int(container.wait(timeout=limit_s)["StatusCode"])
+    except RequestException:
+        return None
+
+
+def gil_probe_archive() -> bytes:
+    """Return the GIL probe as the sitecustomize of a folder that every user may write to."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        folder = tarfile.TarInfo(GIL_FOLDER.strip("/"))
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o1777
+        tar.addfile(folder)
+        entry = tarfile.TarInfo(f"{folder.name}/sitecustomize.py")
+        entry.size, entry.mode = len(GIL_PROBE), 0o644
+        tar.addfile(entry, io.BytesIO(GIL_PROBE))
+    return stream.getvalue()
+
+
+def read_gil_probe(container: Container) -> list[str]:
+    """Return the lines that the GIL probe wrote, one for each process."""
+    try:
+        parts, _ = container.get_archive(GIL_FOLDER)
+        with tarfile.open(fileobj=io.BytesIO(untrusted.joined(parts)), mode="r:") as tar:
+            written = [tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".gil")]
+            return [stream.read().decode(errors="replace") for stream in written if stream]
+    except (DockerException, tarfile.TarError, OSError, ValueError):
+        return []

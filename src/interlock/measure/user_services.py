@@ -1,0 +1,121 @@
+"""A user's own service: each run starts it in a new container, waits until it is healthy, and puts load on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from interlock.catalog.workloads import Address, Workload
+from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
+from interlock.engine.run.cells import last_lines
+from interlock.errors import WorkloadError
+from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
+
+URL = "{url}"
+WRK = "wrk"
+# Keys of the metadata of a run, and wrk's names of its percentiles.
+PERCENTILES = {"latency_p50_s": "50", "latency_p99_s": "99"}
+HEALTHY_AFTER, MEMORY = "healthy_after_s", "memory_bytes"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load did: units of work, the seconds of one, and further figures by key of the metadata."""
+
+    unit_s: float
+    units: int = 1
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ServiceRun:
+    """A service's run: its figure, what its container used until the end, and further figures by key."""
+
+    loaded: Loaded
+    used: CpuUsed
+    memory_bytes: int
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class UserService:
+    """A user's service as its workload says; each method raises WorkloadError if it does not work."""
+
+    network: Network
+    workload: Workload
+
+    def run(self, start: OwnStart) -> ServiceRun:
+        """Start it once, load it twice, of which the first warms it up, and return the figures of the second."""
+        with self.network.started(start) as service:
+            base, healthy_s = self.healthy(service)
+            if not self.has_load:
+                loaded, before = Loaded(healthy_s), service.cpu_used()
+            else:
+                self.warm(service, base)
+                before = service.cpu_used()
+                loaded = self.load(base)
+                service.require_running("under the load")
+            used, memory_bytes = service.cpu_used(), service.memory_bytes()
+        work = {"work_cpu_s": used.since(before).total_s} if self.has_load else {}
+        more = {HEALTHY_AFTER: healthy_s, MEMORY: float(memory_bytes)}
+        return ServiceRun(loaded, used, memory_bytes, {**loaded.figures, **work, **more})
+
+    @contextmanager
+    def working(self, start: OwnStart) -> Iterator[tuple[UserContainer, Callable[[], int]]]:
+        """Yield the container of a warm service, and what loads it once and returns the units of work."""
+        with self.network.started(start) as service:
+            base, _ = self.healthy(service)
+            self.warm(service, base)
+            yield service, lambda: self.load(base).units
+
+    @property
+    def has_load(self) -> bool:
+        return self.workload.user is not None and self.workload.user.load is not None
+
+    def warm(self, service: UserContainer, base: str) -> None:
+        """Load it once, untimed, and wait until it has answered what is left over."""
+        self.load(base)
+        self.healthy(service)
+
+    def load(self, base: str) -> Loaded:
+        """Load it; without a load nothing is done."""
+        words = self.workload.user.load if self.workload.user else None
+        if words is None:
+            return Loaded(0.0)
+        ran = self.network.put_load([word.replace(URL, base) for word in words], self.workload.deadline_s)
+        if not is_wrk(words):
+            return Loaded(ran.duration_s)
+        done = parse_wrk(ran.stdout)
+        if done.problem:
+            raise WorkloadError(key="--load", found=done.problem, todo="Correct the service, or the load.")
+        latencies = {key: done.latency_s[one] for key, one in PERCENTILES.items() if one in done.latency_s}
+        return Loaded(1 / done.per_second, done.requests, latencies)
+
+    def healthy(self, service: UserContainer) -> tuple[str, float]:
+        """Wait until it is healthy; return the URL that stands for {url}, and the seconds that it took."""
+        user = self.workload.user
+        address = user.address if user and user.address else Address(port=0)
+
+        def require_running() -> None:
+            service.require_running("before it was healthy")
+
+        require_running()
+        where = service.address()
+        check = HealthCheck(
+            address.url(where),
+            user.healthy_within_s if user else 0.0,
+            lambda url: self.network.ask(url, any_answer=address.any_answer, body=False),
+            require_running,
+            address.any_answer,
+            lambda: last_lines(service.log()),
+            "Correct the service, or give it longer (--healthy-within).",
+        )
+        _, healthy_s = wait_until_healthy(check)
+        return address.base(where), healthy_s
+
+
+def is_wrk(words: Sequence[str]) -> bool:
+    """Return whether the command prints what `services.parse_wrk` reads."""
+    return PurePosixPath(words[0]).name == WRK if words else False

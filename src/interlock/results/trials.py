@@ -1,0 +1,54 @@
+"""What a trial adds to the record of its experiment: what was asked for, and what was seen before the rounds."""
+
+from __future__ import annotations
+
+from interlock.catalog.types import TWIN, Data, FileLabel, label_of
+from interlock.catalog.variants import Gil
+
+# The user's Dockerfile with its own FROM: the trial's baseline. No variant's name has a capital letter.
+OWN = "OWN"
+OWN_TWIN = label_of(OWN, TWIN)
+
+
+class GilStates(Data):
+    """What a service's Python processes report of their GIL; processes that cannot report it are not counted."""
+
+    processes: int
+    off_at_start: int
+    came_back: int = 0
+    modules: list[str] = []  # that switched it on, as the interpreter names them
+
+
+class TriedImage(Data):
+    """What is known of one row of a trial before anything is timed."""
+
+    problem: str = ""  # why its tests or its service do not work: it is not measured
+    changes: list[str] = []  # lines of the diff from the user's Dockerfile
+    warnings: list[str] = []  # where the swap is not drop-in
+    declared_gil: Gil | None = None
+    gil: GilStates | None = None
+    kept_as: str = ""  # the image's tag, if it was kept
+
+
+class Trial(Data):
+    """What was asked for, and each row; build arguments and environment by name only, because values may be secrets."""
+
+    context: str
+    dockerfile: str
+    builder: str  # the engine's classic builder or BuildKit
+    target: str | None = None
+    stage: str | None = None
+    build_args: list[str] = []
+    secrets: list[str] = []  # where they are read from
+    environment: list[str] = []
+    test: str | None = None
+    load: str | None = None
+    service_cpus: str = ""  # in the engine's words: 1-3; empty for all
+    memory: str | None = None
+    network: str | None = None
+    tried: dict[FileLabel, TriedImage] = {}
+
+    def cpus(self, cores: int) -> int:
+        """Return how many CPUs the service had, of a machine with so many cores."""
+        first, _, last = self.service_cpus.partition("-")
+        return int(last or first) - int(first) + 1 if first else cores

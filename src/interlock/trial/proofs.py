@@ -1,0 +1,72 @@
+"""The proof that a row works, before anything is timed: its tests pass, its service answers, and where the GIL is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from interlock.catalog.workloads import Workload
+from interlock.engine.protocol import Network, OwnStart, UserContainer
+from interlock.engine.run.cells import last_lines
+from interlock.errors import WorkloadError
+from interlock.measure.cells import ProgressUpdate
+from interlock.measure.user_services import UserService
+from interlock.results.trials import OWN
+from interlock.trial.builds import TriedRow
+from interlock.trial.gil import gil_states, joined_gil_states
+from interlock.trial.workloads import Checks
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """Starts each row once, untimed."""
+
+    network: Network
+    workload: Workload
+    checks: Checks
+    on_progress: Callable[[ProgressUpdate], None]
+    require_answer: Callable[[], None]  # raises EngineError if the engine is gone
+
+    def prove(self, rows: Sequence[TriedRow]) -> None:
+        """Note of each row what its tests and its service do; WorkloadError if the user's own do not work."""
+        tried = [row for row in rows if row.is_tried]
+        for number, row in enumerate(tried):
+            self.on_progress(ProgressUpdate("proving", "", row.label, number, len(tried)))
+            try:
+                self._prove(row)
+            except WorkloadError as error:
+                self.require_answer()
+                if row.label == OWN:
+                    found = f"your own Dockerfile, unchanged: {error.found}"
+                    raise WorkloadError(key=error.key, found=found, todo=error.todo) from None
+                row.note(problem=error.found)
+
+    def _prove(self, row: TriedRow) -> None:
+        environment = row.mode.environment if row.mode else {}
+        if self.checks.test_argv is not None:
+            start = OwnStart(row.image.image_id, environment, self.checks.test_argv, gil_probed=True)
+            with self.network.started(start) as tests:
+                code = tests.wait(self.checks.deadline_s)
+                _note_gil(row, tests)
+                self._require_passed(tests, code)
+        if self.checks.address is not None:
+            service = UserService(self.network, self.workload)
+            with self.network.started(OwnStart(row.image.image_id, environment, gil_probed=True)) as container:
+                try:
+                    service.load(service.healthy(container)[0])
+                    container.require_running("under the load")
+                finally:
+                    _note_gil(row, container)
+
+    def _require_passed(self, tests: UserContainer, code: int | None) -> None:
+        if code is None:
+            limit = f"{self.checks.deadline_s:g} s"
+            raise WorkloadError(key="--cmd", found=f"the tests did not end within {limit}", todo="Raise --deadline.")
+        if code != 0:
+            found = f"the tests end with exit code {code}; {last_lines(tests.log())}"
+            raise WorkloadError(key="--cmd", found=found, todo="Correct the tests, or the image.")
+
+
+def _note_gil(row: TriedRow, container: UserContainer) -> None:
+    states = gil_states(container.gil_lines(), [container.log()])
+    row.note(gil=joined_gil_states(row.about.gil, states))
