@@ -155,7 +155,7 @@ class MatrixOptions:
 def takes(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command as Typer sees it: with the fields of a dataclass in the place of a parameter of its type."""
     signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Callable[..., Any]] = {
+    groups: dict[str, Any] = {
         name: own.annotation for name, own in signature.parameters.items() if is_dataclass(own.annotation)
     }
     fields_of = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -125,7 +125,7 @@ class UserContainers:
     cpus: str = ""  # in the engine's words; empty for all
     memory: str | None = None
     alias: str = ""  # their name in the network
-    environment: Mapping[str, str] = NOTHING  # values may be secrets: no record has them
+    environment: Mapping[str, str] = field(default_factory=dict)  # values may be secrets: no record has them
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class OwnStart:
     """What a container of a user's image is started with."""
 
     image_id: str
-    environment: Mapping[str, str] = NOTHING  # of the row's mode
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the row's mode
     command: Sequence[str] | None = None  # in place of the image's own, its entrypoint left out
     gil_probed: bool = False
 

@@ -66,46 +66,40 @@ def run_trial(
     owner = f"trial-{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S%f}"
     left: list[UserImage] = []
     try:
-        assignment = _proved(engine, request, owner, left, on_build, watching.on_progress)
-        folder = experiment.run(engine, assignment, watching)
+        with temporary_folder("trial") as folder:
+            builder = trials.find_builder()
+            shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, builder)
+            builds = Builds(shop, request.recipe, request.settings.profile, on_build, left)
+            assignment = _proved(engine, request, builds, watching.on_progress)
+        measured = experiment.run(engine, assignment, watching)
     except BaseException:
         with suppress(EngineError):  # the first error says more
             _clean_up(engine, owner, left)
         raise
     _clean_up(engine, owner, left)
-    return folder
+    return measured
 
 
 def _proved(
-    engine: DockerEngine,
-    request: TrialRequest,
-    owner: str,
-    left: list[UserImage],
-    on_build: Callable[[str, str], None],
-    on_progress: Callable[[ProgressUpdate], None],
+    engine: DockerEngine, request: TrialRequest, builds: Builds, on_progress: Callable[[ProgressUpdate], None]
 ) -> experiment.Assignment:
     """Build and prove the user's own image, then the others, and return what is to be measured."""
-    builder = trials.find_builder()
-    with temporary_folder("trial") as folder:
-        shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, builder)
-        builds = Builds(shop, request.recipe, request.settings.profile, on_build, left)
-        own = builds.own()
-        if request.starts_service and request.checks.address is None:
-            address = exposed_address(engine.exposed_ports(own.image.image_id))
-            request = replace(request, checks=replace(request.checks, address=address))
-        workload, base = workload_of(request.recipe.context, request.checks), _base(engine, request, on_progress)
-        helpers = [INSTRUMENTS, *experiment.helpers_of([workload])]
-        needs = Needs(request.root, [], {}, experiment.helpers_of([workload]), base, request.containers)
-        on_progress(ProgressUpdate("preparing", ", ".join(helpers), "", 0, 1))
-        workspace = engine.set_up(owner, needs)
-        with workspace.network(None, load=workload.is_users_service) as network:
-            proofs = Proofs(network, workload, request.checks, on_progress, engine.require_answer)
-            proofs.prove([own])
-            rows = [own, *(builds.row(one) for one in request.planned)]
-            proofs.prove(rows[1:])
+    own = builds.own()
+    if request.starts_service and request.checks.address is None:
+        address = exposed_address(engine.exposed_ports(own.image.image_id))
+        request = replace(request, checks=replace(request.checks, address=address))
+    workload, base = workload_of(request.recipe.context, request.checks), _base(engine, request, on_progress)
+    helpers = experiment.helpers_of([workload])
+    on_progress(ProgressUpdate("preparing", ", ".join([INSTRUMENTS, *helpers]), "", 0, 1))
+    workspace = engine.set_up(builds.shop.owner, Needs(request.root, [], {}, helpers, base, request.containers))
+    with workspace.network(None, load=workload.is_users_service) as network:
+        proofs = Proofs(network, workload, request.checks, on_progress, engine.require_answer)
+        proofs.prove([own])
+        rows = [own, *(builds.row(one) for one in request.planned)]
+        proofs.prove(rows[1:])
     if request.keep:
         _keep(engine, request.recipe, rows)
-    return _assignment(request, builder, workload, base, rows)
+    return _assignment(request, builds.shop.builder, workload, base, rows)
 
 
 def _assignment(
