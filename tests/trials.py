@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from interlock.measure.processes import OK
-from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
+from interlock.analysis.comparison import Table, tables
+from interlock.catalog.types import split_label
+from interlock.catalog.workloads import Address
+from interlock.results.experiments import BenchmarkValues, Estimator, Experiment, Outcome
+from interlock.results.trials import OWN, OWN_TWIN, Trial
+from interlock.trial.workloads import Checks, workload_of
+from tests.builders import OK, make_built, make_cell, make_experiment, make_settings
 
-HOST = {
-    "cores": 2,
-    "cpu": "a processor",
-    "memory_bytes": 2**34,
-    "kernel": "6.18",
-    "system": "Debian",
-    "engine": {"version": "20.10", "storage_driver": "overlay2"},
-}
+LOAD = ["wrk", "--latency", "{url}/"]
+CHECKS = Checks(address=Address(port=8000), load=LOAD)
 # Of eight rounds, no two alike, so that there is noise.
 NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.0)
 
@@ -24,40 +24,54 @@ def around(value: float, noise: Sequence[float] = NOISE) -> list[float]:
     return [value * one for one in noise]
 
 
-def make_candidate(label: str, request_s: float | None = None, **changes: Any) -> Candidate:
-    """With figures around these seconds per request, by rounds of other noise than the user's own."""
-    values = {} if request_s is None else {Figure.REQUEST_S: around(request_s, NOISE[::-1])}
-    data: dict[str, Any] = {"label": label, "outcome": OK, "values": values, "size_bytes": 150_000_000}
-    return Candidate.model_validate(data | changes)
-
-
-def make_trial(*candidates: Candidate, **changes: Any) -> Trial:
-    """The user's own at 1 ms per request, its twin alike, and these."""
-    own = make_candidate(OWN, values={Figure.REQUEST_S: around(0.001)}, image_id="sha256:1")
-    twin = make_candidate(OWN_TWIN, 0.001)
+def make_trial(**changes: Any) -> Trial:
     data: dict[str, Any] = {
-        "name": "2026-11-21-a",
-        "tool_version": "0.1.0",
-        "command": "interlock trial service --load 'wrk {url}/'",
-        "started": "2026-11-21T12:00:00+00:00",
-        "duration_s": 60,
-        "settings": make_trial_settings(),
-        "host": HOST,
+        "context": "service",
+        "dockerfile": "service/Dockerfile",
         "builder": "the engine's classic builder",
-        "candidates": [own, twin, *candidates],
+        "load": "wrk {url}/",
+        "service_cpus": "1",
     }
     return Trial.model_validate(data | changes)
 
 
-def make_trial_settings(**changes: Any) -> TrialSettings:
+def make_tried(
+    seconds: Mapping[str, Sequence[float]],
+    outcomes: Mapping[str, Outcome] | None = None,
+    checks: Checks = CHECKS,
+    **changes: Any,
+) -> tuple[Experiment, Table]:
+    """A trial and its table: seconds per request of each row by round; the user's own and its twin take 1 ms."""
+    rows = {OWN: around(0.001), OWN_TWIN: around(0.001, NOISE[::-1]), **seconds}
+    ended, workload = outcomes or {}, workload_of(Path("service"), checks)
+    (benchmark,) = workload.benchmarks
+    labels = [*(label for label in rows if label != OWN_TWIN), *(one for one in ended if one not in rows)]
     data: dict[str, Any] = {
-        "context": "service",
-        "profile": "release",
-        "dockerfile": "service/Dockerfile",
-        "load": "wrk {url}/",
-        "rounds": 8,
-        "seed": 7,
-        "service_cpus": "1",
-        "load_cpus": "0",
+        "command": "interlock trial service --load 'wrk {url}/'",
+        "settings": make_settings(labels).model_copy(
+            update={"workloads": [workload.name], "rounds": 8, "quick": False, "profile": "release"}
+        ),
+        "workloads": {workload.name: workload},
+        "images": [make_built(name) for name in dict.fromkeys(split_label(label)[0] for label in labels)],
+        "facts": {},
+        "cells": [
+            make_cell(name, workload.name, ended.get(label, OK), mode=mode)
+            for label in [*labels, OWN_TWIN]
+            for name, mode in [split_label(label)]
+        ],
+        "trial": make_trial(tried={label: {} for label in labels}),
     }
-    return TrialSettings.model_validate(data | changes)
+    experiment = make_experiment(**(data | changes))
+    values = {(label, workload.name): {benchmark.name: values_of(some)} for label, some in rows.items()}
+    (table,) = tables(experiment, values, {})
+    return experiment, table
+
+
+def values_of(seconds: Sequence[float]) -> BenchmarkValues:
+    """What a file holds of a service's runs, one for each round."""
+    return BenchmarkValues(
+        processes=[[one] for one in seconds],
+        blocks=list(range(1, len(seconds) + 1)),
+        estimator=Estimator.MEAN,
+        max_rss_bytes=50_000_000,
+    )

@@ -32,7 +32,7 @@ from interlock.engine.registry.names import Registry, parse_registry
 from interlock.engine.registry.session import UnsafeAnswerError, may_have_password, origin
 from interlock.engine.registry.signatures import ImageByDigest
 from interlock.engine.registry.transfer import follow_transfer
-from interlock.engine.run import cells, trials
+from interlock.engine.run import cells, user_containers
 from interlock.errors import EngineError, InterlockError
 from interlock.fleet.record import merge_experiments, take_in_results
 from interlock.measure import experiment
@@ -374,7 +374,7 @@ def _archive(text: str, folder: Path) -> None:
     packages: Any = SimpleNamespace(volume="v", mount_path="/packages")
     with suppress(EngineError):
         archives.load(engine, path, hashlib.sha256(data).hexdigest())
-    trials.read_gil_probe(SimpleNamespace(container=container))  # type: ignore[arg-type]
+    user_containers.read_gil_probe(container)
     KeptWheels(container).take("key", into)
     with suppress(InterlockError), mock.patch.object(cells, "remove"):
         installer._recorded(client, "sha256:0", packages)

@@ -21,7 +21,7 @@ from interlock.measure import adapters, disturbances, processes, profiling, serv
 from interlock.measure.instructions import parse_cachegrind
 from interlock.measure.stacks import Work
 from interlock.results.profiles import CallCounts, PhaseCounts
-from interlock.trial.verdicts import gil_states
+from interlock.trial.gil import gil_states
 from tests.builders import make_workload
 from tests.fuzzing.damage import Form, Target, each, of_text
 from tests.measure.test_profiling import REAL, bpf

@@ -19,7 +19,8 @@ import pytest
 from packaging.metadata import Metadata
 
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.results.answers import Audit, Pick, Trial
+from interlock.results import store
+from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import wheelhouse
@@ -188,14 +189,14 @@ def test_an_example_that_was_copied_elsewhere_is_tried_on_the_image_that_a_clone
     file.write_text(file.read_text().replace("FROM python:3.13-slim", f"FROM {quick.tag}"))
     words = ("--http", ":8000/", "--cmd", "python -c pass", "--rounds", "1", "--no-syscalls", "--variants", QUICK)
     run_here(unpacked, tmp_path, "trial", "service", *words)
-    (record,) = (tmp_path / "home/.local/share/interlock/results").glob("*/trial.json")
-    tried = {one.label: one for one in Trial.model_validate_json(record.read_text()).candidates}
-    assert {one.outcome.state.value for one in tried.values()} == {"ok"}
-    assert {QUICK, "OWN"} <= tried.keys()
-    for one in tried.values():
-        assert one.test is not None
-        assert one.test.exit_code == 0
-        assert {str(name) for name, values in one.values.items() if values} >= {"start_s", "memory_bytes"}
+    (folder,) = (tmp_path / "home/.local/share/interlock/results").iterdir()
+    record = store.read_experiment(folder)
+    assert {one.label: one.outcome.state.value for one in record.cells} == dict.fromkeys(
+        (QUICK, "OWN", "OWN+twin"), "ok"
+    )
+    for cell in store.read_cells(folder, record)[0].values():
+        assert cell["start"].blocks == [1]
+        assert cell["start"].reported["memory_bytes"][0] > 0
 
 
 def test_without_results_of_ones_own_a_report_is_of_the_experiment_that_is_packed(

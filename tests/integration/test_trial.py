@@ -20,7 +20,8 @@ from docker.errors import DockerException
 
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import Life
-from interlock.results.answers import Trial
+from interlock.results import store
+from interlock.results.experiments import State
 from tests.apart import command
 from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock
@@ -156,31 +157,35 @@ def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Pa
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (folder,) = (project / "results").iterdir()
-    record = Trial.model_validate_json((folder / "trial.json").read_text())
-    tried = {one.label: one for one in record.candidates}
-    assert list(tried) == ["OWN", "OWN+twin", FREE_THREADED, NO_THREADS]
-    verdicts = {one["label"]: one for one in found["verdicts"]}
+    record = store.read_experiment(folder)
+    values, profiles = store.read_cells(folder, record)
+    (name,) = record.workloads
+    states = {one.label: one.outcome for one in record.cells}
+    assert list(states) == ["OWN", FREE_THREADED, NO_THREADS, "OWN+twin"]
+    verdicts = {one["label"]: one for one in found["trial"]["verdicts"]}
     assert verdicts[NO_THREADS]["verdict"] == "do not switch"
-    assert "ImportError: No module named thread" in verdicts[NO_THREADS]["reason"]
+    assert "ImportError: No module named thread" in verdicts[NO_THREADS]["problem"]
     assert verdicts[FREE_THREADED]["verdict"] in {"switch", "same", "undecided", "do not switch"}
     for label in ("OWN", "OWN+twin", FREE_THREADED):
-        values = tried[label].values
-        assert {name: len(one) for name, one in values.items()} == dict.fromkeys(
-            ("start_s", "request_s", "p50_s", "p99_s", "cpu_s", "memory_bytes"), 2
-        )
-        assert 1e-5 < values["request_s"][0] < 0.1  # type: ignore[index]
-        assert 1e6 < values["memory_bytes"][0] < 256e6  # type: ignore[index]
-        assert 0 < values["cpu_s"][0] < 0.1  # type: ignore[index]
-    assert tried["OWN"].test is not None
-    assert tried["OWN"].test.exit_code == 0
-    profile = tried["OWN"].profile
-    assert profile is not None, tried["OWN"].no_profile
+        measured = values[label, name]["load"]
+        assert measured.blocks == [1, 2]
+        assert all(1e-5 < one < 0.1 for one in measured.figures)
+        assert measured.reported.keys() == {
+            "latency_p50_s", "latency_p99_s", "work_cpu_s", "memory_bytes", "healthy_after_s",
+        }  # fmt: skip
+        assert 1e6 < measured.reported["memory_bytes"][0] < 256e6
+        assert 0 < measured.reported["work_cpu_s"][0] / measured.units[0] < 0.1
     # HTTP 1.0: a connection for each request, and each of them is accepted once.
+    profile = profiles["OWN", name]["load"]
     assert profile.calls_per_unit(["accept", "accept4"]) == pytest.approx(1, abs=0.2)
-    assert "+FROM localhost/interlock/python:3.13t-unoptimised-trixie AS service" in tried[FREE_THREADED].changes
-    assert sorted(record.order[0]) == ["OWN", "OWN+twin", FREE_THREADED]
-    assert (folder / "trial.md").read_text().startswith("# Trial ")
-    assert "hi" not in record.settings.model_dump_json()
+    assert record.trial is not None
+    changes = record.trial.tried[FREE_THREADED].changes
+    assert "+FROM localhost/interlock/python:3.13t-unoptimised-trixie AS service" in changes
+    assert sorted(record.order[name][0]) == ["OWN", "OWN+twin", FREE_THREADED]
+    assert "hi" not in record.trial.model_dump_json()
+    written = {path.name for path in folder.iterdir()}
+    assert {"report.md", "report.html"} <= written
+    assert "toy" not in "".join(path.read_text() for path in folder.glob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -211,16 +216,37 @@ def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(proj
     load = "sh -c 'for n in 1 2 3; do curl -sf {url}/; sleep 0.1; done'"
     done = interlock(
         project, "trial", str(service), *BUILD, "--load", load, "--rounds", "1", "--no-syscalls", "--variants",
-        QUICK, "--output", str(project / "kept"), "--keep",
+        QUICK, "--name", "kept", "--keep",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    record = Trial.model_validate_json((project / "kept/trial.json").read_text())
-    own, _, variant = record.candidates
-    assert 0.3 < own.values["load_s"][0] < 5  # type: ignore[index]
+    record = store.read_experiment(project / "results/kept")
+    values, _ = store.read_cells(project / "results/kept", record)
+    (name,) = record.workloads
+    assert 0.3 < values["OWN", name]["load"].figures[0] < 5
     assert "undecided" in done.stdout
-    assert variant.image_tag == f"interlock/trial-service:{QUICK}"
-    for tag in (own.image_tag, variant.image_tag):
+    assert record.trial is not None
+    tags = {label: one.kept_as for label, one in record.trial.tried.items()}
+    assert tags == {"OWN": "interlock/trial-service:own", QUICK: f"interlock/trial-service:{QUICK}"}
+    for tag in tags.values():
         subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
+
+
+def test_tests_alone_are_timed_in_new_containers_and_a_dead_image_is_none_to_switch_to(
+    project: Path, service: Path
+) -> None:
+    tests = "python -c 'import os, threading; assert os.getpid() != 1' && test ! -e /tmp/seen && touch /tmp/seen"
+    done = interlock(
+        project, "trial", str(service), *BUILD, "--cmd", tests, "--rounds", "2", "--variants", f"{QUICK},{NO_THREADS}",
+        "--profile", "standard", "--name", "tests",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = store.read_experiment(project / "results/tests")
+    values, profiles = store.read_cells(project / "results/tests", record)
+    (name,) = record.workloads
+    states = {one.label: one.outcome.state for one in record.cells}
+    assert states == {"OWN": State.OK, QUICK: State.OK, NO_THREADS: State.FAILED, "OWN+twin": State.OK}
+    assert all(values[label, name]["tests"].blocks == [1, 2] for label in ("OWN", QUICK, "OWN+twin"))
+    assert profiles["OWN", name]["tests"].calls_per_unit("all") > 10
 
 
 def test_ctrl_c_leaves_nothing(project: Path, service: Path) -> None:
@@ -263,6 +289,6 @@ def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(root: Path, built: 
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    (judged,) = [one for one in found["verdicts"] if one["label"] == FREE_THREADED]
+    (judged,) = [one for one in found["trial"]["verdicts"] if one["label"] == FREE_THREADED]
     assert judged["verdict"] == "do not switch"
-    assert "'toy._toy'" in judged["reason"]
+    assert "'toy._toy'" in judged["problem"]

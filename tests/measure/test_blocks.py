@@ -70,7 +70,7 @@ def test_the_baseline_alone_is_measured_once() -> None:
 def test_programs_take_slices_and_commands_starts(kind: str, changes: dict, slices: bool, starts: bool) -> None:  # type: ignore[type-arg]
     workload = make_workload().model_copy(update={"kind": kind})
     benchmark = make_benchmark("x", **changes)
-    assert (blocks.takes_slices(workload, benchmark), blocks.takes_starts(benchmark)) == (slices, starts)
+    assert (blocks.takes_slices(workload, benchmark), blocks.takes_starts(workload, benchmark)) == (slices, starts)
 
 
 class Answers:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.results.answers import Trial
+from interlock.results import store
 from tests.integration.images import Images
 from tests.integration.toys import interlock
 
@@ -52,12 +52,13 @@ def test_a_service_of_others_runs_on_another_interpreter(root: Path, built: Imag
         certificate = ["--build-arg", "PIP_CERT=ca.crt"]
     done = interlock(
         root, "trial", str(folder), *SERVICES[name], *certificate, "--variants", TRIED, "--rounds", "2", "--json",
-        "--output", str(tmp_path / "trial"),
+        "--results", str(tmp_path), "--name", "trial",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    record = Trial.model_validate_json((tmp_path / "trial/trial.json").read_text())
+    record = store.read_experiment(tmp_path / "trial")
+    values, _ = store.read_cells(tmp_path / "trial", record)
     for label in ("OWN", "OWN+twin", TRIED):
-        (one,) = [candidate for candidate in record.candidates if candidate.label == label]
-        assert {str(name): len(values) for name, values in one.values.items()}["request_s"] == 2, one
-    (verdict,) = [one for one in json.loads(done.stdout)["verdicts"] if one["label"] == TRIED]
+        (measured,) = [cell["load"] for (row, _), cell in values.items() if row == label]
+        assert measured.blocks == [1, 2]
+    (verdict,) = [one for one in json.loads(done.stdout)["trial"]["verdicts"] if one["label"] == TRIED]
     assert verdict["verdict"] in {"switch", "same", "undecided", "do not switch"}

@@ -22,7 +22,6 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions
 from interlock.results import store
-from interlock.results.answers import Trial
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 from tests.integration.toys import TOYS, add_toy_bases, copy_project, make_toy_base, toy_tarball, toy_variant
@@ -140,21 +139,21 @@ def test_a_matrix(signal: str, engine: SecondEngine, usual_s: float, record_prop
 def test_a_trial(signal: str, engine: SecondEngine, record_property: Record, tmp_path: Path) -> None:
     (tmp_path / "service").mkdir()
     (tmp_path / "service/Dockerfile").write_text(f"FROM {OWN_IMAGE}\nCMD python -c pass\n")
-    words = [*TRIAL, "--rounds", str(ROUNDS), "--output"]
+    words = [*TRIAL, "--rounds", str(ROUNDS), "--results", str(tmp_path), "--name"]
     start_s = time.monotonic()
-    first = interlock(*words, str(tmp_path / "first"), cwd=tmp_path)
+    first = interlock(*words, "first", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     usual_s = time.monotonic() - start_s
     wrong = []
     for turn in range(TRIES):
         there = tmp_path / f"{signal}-{turn}"
-        wrong.append(restart_meanwhile(engine, signal, [*words, str(there)], tmp_path, random.uniform(1, usual_s)))
+        wrong.append(restart_meanwhile(engine, signal, [*words, there.name], tmp_path, random.uniform(1, usual_s)))
         if there.exists():
-            tried = store.read_json(there / store.TRIAL_FILE, Trial)
             reported = interlock("report", str(there))
             wrong.append("" if reported.returncode == 0 else f"report: {reported.stderr}")
-            wrong.append("" if any(one.values for one in tried.candidates) else "no value was kept")
-        again = interlock(*words, str(there), cwd=tmp_path)
+            values, _ = store.read_cells(there, store.read_experiment(there))
+            wrong.append("" if any(values.values()) else "no value was kept")
+        again = interlock(*words, f"{there.name}-again", cwd=tmp_path)
         wrong.append("" if again.returncode == 0 else f"tried again: {again.stderr}")
         wrong += cleaned(engine)
     found = [one for one in wrong if one]

@@ -25,7 +25,6 @@ import pytest
 
 from interlock.engine.ownership import PID, PREFIX
 from interlock.results import store
-from interlock.results.answers import Trial
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 from tests.integration.registries import registry
@@ -200,13 +199,15 @@ def test_a_trial(project: Path, tmp_path: Path, own_image: None, record_property
     ]  # fmt: skip
     before = sorted(path.read_bytes() for path in service.iterdir())
     tried = Attempts(
-        lambda turn: [*INTERLOCK, *words, "--output", str(tmp_path / f"trial-{turn}")], project, tmp_path / "tmp"
+        lambda turn: [*INTERLOCK, *words, "--results", str(tmp_path), "--name", f"trial-{turn}"],
+        project,
+        tmp_path / "tmp",
     )
     for turn, which, after_s in moments(tried.usual_s(), times=max(1, TIMES // 2)):
         tried.ended(turn, which, after_s)
         folder = tmp_path / f"trial-{turn}"
-        if (folder / "trial.json").is_file():
-            Trial.model_validate_json((folder / "trial.json").read_text())
+        if (folder / store.EXPERIMENT_FILE).is_file():
+            store.read_cells(folder, store.read_experiment(folder))
         else:
             code, said = tried.run(tried.words(turn))
             tried.wrong += [] if code == 0 else [f"again: {said}"]

@@ -1,17 +1,11 @@
-"""The GIL probe, run by this machine's interpreter with a GIL that is made up."""
+"""A user's own Dockerfile: the command that builds it, and what it says when that fails."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import os
-import subprocess
-import sys
-import tarfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -21,89 +15,9 @@ from interlock.engine.client import Address
 from interlock.engine.run import trials
 from interlock.engine.run.trials import CLASSIC, BuildSetup, Recipe, find_builder, last_words
 from interlock.errors import BuildError, EngineError
-from tests.builders import extract
 
 if TYPE_CHECKING:
     from docker import DockerClient
-
-# What a free-threaded interpreter has: `sys._is_gil_enabled`, here as a list that the program changes.
-PRETENCE = "import sys\ngil = [False]\nsys._is_gil_enabled = lambda: gil[0]\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The GIL probe as a container gets it."""
-    with tarfile.open(fileobj=io.BytesIO(trials.gil_probe_archive())) as tar:
-        extract(tar, tmp_path)
-    return tmp_path / trials.GIL_FOLDER.strip("/")
-
-
-def run(folder: Path, program: str, *path: Path) -> str:
-    """Runs the program with the GIL probe; what it printed."""
-    (folder / "pretence.py").write_text(PRETENCE)
-    # The pretence must be there before the GIL probe looks.
-    source = folder / "sitecustomize.py"
-    source.write_text("import pretence\n" + source.read_text().replace("import pretence\n", ""))
-    environment = {**os.environ, "PYTHONPATH": ":".join(map(str, (folder, *path)))}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stderr == ""
-    return done.stdout
-
-
-def said(folder: Path) -> list[list[str]]:
-    return [path.read_text().split() for path in sorted(folder.glob("*.gil"))]
-
-
-def test_every_user_may_write_beside_the_witness() -> None:
-    with tarfile.open(fileobj=io.BytesIO(trials.gil_probe_archive())) as tar:
-        modes = {entry.name: entry.mode for entry in tar}
-    assert modes == {"interlock-gil": 0o1777, "interlock-gil/sitecustomize.py": 0o644}
-
-
-def test_a_gil_that_stays_off_is_said(folder: Path) -> None:
-    run(folder, "import json")
-    ((_, start, now, *_),) = said(folder)
-    assert (start, now) == ("0", "0")
-
-
-def test_a_gil_that_comes_back_is_said_with_what_was_loaded_last(folder: Path) -> None:
-    run(folder, "import pretence, _testcapi, colorsys\npretence.gil[0] = True\nopen('/dev/null')\nimport _testbuffer")
-    ((_, start, now, module),) = said(folder)
-    assert (start, now, module) == ("0", "1", "_testcapi")
-
-
-def test_a_forked_process_speaks_for_itself(folder: Path) -> None:
-    child = "pretence.gil[0] = True; open('/dev/null'); os._exit(0)"
-    program = f"import os, pretence\nif os.fork() == 0:\n    {child}\nos.wait()"
-    run(folder, program)
-    assert sorted(words[2] for words in said(folder)) == ["0", "1"]
-
-
-def test_a_forked_process_in_which_nothing_changes_is_heard_as_well(folder: Path) -> None:
-    run(folder, "import os\nif os.fork() == 0:\n    open('/dev/null')\n    os._exit(0)\nos.wait()")
-    assert [words[1:3] for words in said(folder)] == [["0", "0"], ["0", "0"]]
-
-
-def test_the_images_own_sitecustomize_runs_as_well(folder: Path, tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "sitecustomize.py").write_text("print('own', __name__)\n")
-    assert run(folder, "print('program')", own).splitlines() == ["own sitecustomize", "program"]
-
-
-def test_an_interpreter_without_the_question_says_nothing(folder: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    subprocess.run([sys.executable, "-c", "import json"], env=environment, check=True, timeout=60)
-    assert said(folder) == [] or sys.version_info >= (3, 13)
-
-
-def test_a_line_that_cannot_be_written_disturbs_nobody(folder: Path) -> None:
-    # The process keeps its id, and where its line would be there is a folder.
-    shell = 'rm "$PYTHONPATH/$$.gil"; mkdir "$PYTHONPATH/$$.gil"; exec "$0" -c "print(1)"'
-    assert run(folder, f"import os, sys\nos.execv('/bin/sh', ['sh', '-c', {shell!r}, sys.executable])") == "1\n"
-
 
 # Docker 20.10's classic builder with pip 25.1, and BuildKit by buildx 0.13.
 CLASSIC_LOG = """\
@@ -274,12 +188,6 @@ def test_a_step_from_the_cache_is_another_builds() -> None:
     assert trials._left(log, before=set()) == ("bbbbbbbbbbbb",)
 
 
-@pytest.mark.parametrize("data", [b"", b"no tar", gzip.compress(bytes(10_240)), gzip.compress(b"x")[:-4], bytes(100)])
-def test_a_container_that_sends_no_tar_has_written_nothing(data: bytes) -> None:
-    sandbox: Any = SimpleNamespace(container=SimpleNamespace(get_archive=lambda _: (iter([data]), {})))
-    assert trials.read_gil_probe(sandbox) == []
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -300,3 +208,19 @@ def test_the_last_words_are_of_the_step_that_failed_last() -> None:
     assert (
         trials.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"])) == "ERROR: no 2 / Dockerfile:2"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"Labels": {"interlock.experiment": "trial-2"}}, True),
+        ({"Cmd": ["other"]}, False),
+        ({"Env": ["A=1"]}, False),
+    ],
+)
+def test_an_image_is_known_by_what_it_holds_and_how_it_starts(changes: dict[str, object], same: bool) -> None:
+    config = {"Cmd": ["python", "app.py"], "Env": ["A=0"], "Labels": {"interlock.experiment": "trial-1"}}
+    made, other = ({"Config": one, "RootFS": {"Layers": ["sha256:1"]}} for one in (config, config | changes))
+    assert (trials._content_hash(made) == trials._content_hash(other)) is same
+    further = {"Config": config, "RootFS": {"Layers": ["sha256:1", "sha256:2"]}}
+    assert trials._content_hash(made) != trials._content_hash(further)

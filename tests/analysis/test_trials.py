@@ -1,0 +1,142 @@
+"""What a trial's table and its GIL probe say of each variant."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.analysis.trials import JudgedRow, TrialVerdict, best_of, gil_problem, gil_text, judge
+from interlock.analysis.verdicts import Verdict
+from interlock.catalog.variants import Gil
+from interlock.results.experiments import Outcome, State
+from interlock.results.trials import OWN, OWN_TWIN, GilStates, TriedImage
+from tests.trials import NOISE, around, make_trial, make_tried
+
+BACK = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
+NEW = "cpython-3.14"
+
+
+def judged(seconds: float | None, outcome: Outcome | None = None, about: TriedImage | None = None) -> JudgedRow:
+    """The verdict on a variant of these seconds per request; the user's own takes 1 ms."""
+    rows = {} if seconds is None else {NEW: around(seconds, NOISE[::-1])}
+    _, table = make_tried(rows, {} if outcome is None else {NEW: outcome})
+    (found,) = judge(make_trial(tried={NEW: about or TriedImage()}), table)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.0005, TrialVerdict.SWITCH), (0.002, TrialVerdict.STAY), (0.001, TrialVerdict.SAME)],
+)
+def test_the_verdict_is_that_of_the_table(seconds: float, expected: TrialVerdict) -> None:
+    found = judged(seconds)
+    assert found.verdict is expected
+    assert found.problem == ""
+    assert found.comparison is not None
+    assert found.comparison.ratio.estimate == pytest.approx(seconds / 0.001, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "expected"),
+    [("the budget of 10 min", TrialVerdict.SAME), ("", TrialVerdict.SAME), ("Ctrl-C", TrialVerdict.UNDECIDED)],
+)
+def test_what_a_budget_ended_may_be_the_same_where_what_somebody_ended_is_undecided(
+    ended_by: str, expected: TrialVerdict
+) -> None:
+    equal, other = around(0.001, (1.0,) * 4), around(0.001, (1.03, 0.97, 1.03, 0.97))
+    rows = {OWN: equal, OWN_TWIN: equal, NEW: other}
+    experiment, _ = make_tried(rows)
+    settings = experiment.settings.model_copy(update={"rounds": 4, "rounds_limit": 20})
+    (workload,) = settings.workloads
+    unfinished = [workload] if ended_by else []
+    _, table = make_tried(rows, settings=settings, ended_by=ended_by, unfinished=unfinished)
+    (found,) = judge(make_trial(), table)
+    assert found.verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State.UNAVAILABLE, TrialVerdict.NOT_TRIED),
+        (State.UNSUPPORTED, TrialVerdict.NOT_TRIED),
+        (State.FAILED, TrialVerdict.STAY),
+        (State.TIMED_OUT, TrialVerdict.STAY),
+        (State.NOT_MEASURED, TrialVerdict.UNDECIDED),
+    ],
+)
+def test_what_has_no_image_was_not_tried_and_what_fails_is_none_to_switch_to(
+    state: State, expected: TrialVerdict
+) -> None:
+    outcome = Outcome(state=state, reason="it does not build: error: no wheel")
+    found = judged(None, outcome)
+    assert found.verdict is expected
+    assert found.problem == f"{state.value}: {outcome.reason}"
+
+
+def test_a_gil_that_came_back_forbids_to_switch_however_fast_it_is() -> None:
+    found = judged(0.0005, about=TriedImage(declared_gil=Gil.OFF, gil=BACK))
+    assert found.verdict is TrialVerdict.STAY
+    assert "'lxml.etree'" in found.problem
+    assert found.comparison is not None
+    assert found.comparison.verdict is Verdict.FASTER
+
+
+def test_the_gil_is_said_of_what_failed_as_well() -> None:
+    failed = Outcome(state=State.FAILED, reason="exit code 139")
+    found = judged(None, failed, TriedImage(declared_gil=Gil.OFF, gil=BACK))
+    assert found.problem.startswith(f"failed: {failed.reason}; ")
+    assert "'lxml.etree'" in found.problem
+
+
+def test_the_users_own_and_its_twin_are_judged_by_nobody() -> None:
+    _, table = make_tried({})
+    assert judge(make_trial(), table) == []
+    assert table.twin is not None
+    assert table.twin.estimate == pytest.approx(1.0)
+
+
+def test_the_best_are_those_that_are_not_shown_to_be_slower_than_the_fastest() -> None:
+    rows = {
+        "cpython-3.13": around(0.0007),
+        "cpython-3.14": around(0.0005, NOISE[::-1]),
+        "cpython-3.14t": around(0.000501, NOISE[3:] + NOISE[:3]),
+        "cpython-3.9": around(0.002),
+    }
+    _, table = make_tried(rows)
+    found = judge(make_trial(), table)
+    assert best_of(found, table) == ["cpython-3.14", "cpython-3.14t"]
+    assert best_of([one for one in found if one.verdict is TrialVerdict.STAY], table) == []
+
+
+def tried(gil: GilStates | None, declared: Gil | None = Gil.OFF) -> TriedImage:
+    return TriedImage(declared_gil=declared, gil=gil)
+
+
+def test_a_gil_that_came_back_is_trouble_and_who_did_it_is_named() -> None:
+    back = GilStates(processes=2, off_at_start=2, came_back=1, modules=["a", "b"])
+    assert all(module in gil_problem(tried(back)) for module in ("'a'", "'b'"))
+    unnamed = GilStates(processes=1, off_at_start=1, came_back=1)
+    assert gil_problem(tried(unnamed))
+    assert "'" not in gil_problem(tried(unnamed))
+
+
+def test_a_gil_that_was_on_from_the_start_is_trouble_where_it_should_be_off() -> None:
+    assert gil_problem(tried(GilStates(processes=2, off_at_start=0)))
+    assert not gil_problem(tried(GilStates(processes=2, off_at_start=2)))
+
+
+def test_a_gil_that_stays_off_or_that_nobody_promised_is_no_trouble() -> None:
+    assert gil_problem(tried(GilStates(processes=2, off_at_start=2))) == ""
+    assert gil_problem(tried(None)) == ""
+    assert gil_problem(tried(GilStates(processes=2, off_at_start=0), Gil.ON)) == ""
+    assert gil_problem(tried(GilStates(processes=2, off_at_start=0), None)) == ""
+
+
+def test_the_state_in_a_word() -> None:
+    states = {
+        "-": None,
+        "off": GilStates(processes=2, off_at_start=2),
+        "on": GilStates(processes=2, off_at_start=0),
+        "off in 1 of 2": GilStates(processes=2, off_at_start=1),
+        "came back": GilStates(processes=2, off_at_start=2, came_back=1),
+    }
+    assert {word: gil_text(tried(gil)) for word, gil in states.items()} == {word: word for word in states}

@@ -1,0 +1,109 @@
+"""What the report of a trial has besides its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.analysis.comparison import Table
+from interlock.catalog.project import Catalog
+from interlock.report import machine_readable
+from interlock.report import trials as report
+from interlock.report.experiment import headline, markdown
+from interlock.report.opening import ended_lines, opening_of
+from interlock.results.experiments import Experiment, Outcome, State
+from interlock.results.json_documents import Reported
+from interlock.results.trials import OWN, GilStates
+from tests.trials import NOISE, around, make_trial, make_tried
+
+NOTHING = Catalog(bases={}, profiles={}, families={}, differences={}, variants={}, workloads={}, conditions={})
+FAST = {"cpython-3.14": around(0.0005, NOISE[::-1])}
+SLOW = {"cpython-3.13": around(0.002)}
+
+
+def answer(experiment: Experiment, table: Table) -> str:
+    assert experiment.trial is not None
+    return report.answer(experiment, experiment.trial, table)
+
+
+def test_the_answer_is_the_command_that_changes_the_dockerfile() -> None:
+    said = answer(*make_tried(FAST | SLOW))
+    assert said.startswith("For 1 CPU: ")
+    assert said.endswith("interlock swap service/Dockerfile --to cpython-3.14 --paths")
+
+
+def test_the_command_names_the_stage_and_the_profile_that_were_tried() -> None:
+    experiment, _ = make_tried(FAST)
+    settings = experiment.settings.model_copy(update={"profile": "standard"})
+    said = answer(*make_tried(FAST, settings=settings, trial=make_trial(stage="app")))
+    assert said.endswith("--to cpython-3.14 --paths --stage app --profile standard")
+
+
+def test_what_is_open_is_named_if_nothing_is_better() -> None:
+    left = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
+    said = answer(*make_tried(SLOW, {"cpython-3.14": left}, ended_by="Ctrl-C"))
+    assert "Ctrl-C" in said
+    assert said.endswith(": cpython-3.14.")
+    assert "cpython" not in answer(*make_tried(SLOW))
+
+
+def test_without_ones_own_image_there_is_no_answer_but_why() -> None:
+    failed = Outcome(state=State.FAILED, reason="exit code 139")
+    experiment, table = make_tried(FAST, {OWN: failed})
+    assert "exit code 139" in answer(experiment, table)
+
+
+@pytest.mark.parametrize(("cpus", "cores", "expected"), [("", 4, 4), ("1", 4, 1), ("1-3", 4, 3), ("0-7", 8, 8)])
+def test_the_answer_is_for_the_cpus_that_the_service_had(cpus: str, cores: int, expected: int) -> None:
+    assert make_trial(service_cpus=cpus).cpus(cores) == expected
+
+
+def test_the_report_begins_with_the_answer_the_verdicts_and_what_was_changed() -> None:
+    changes = ["-FROM python:3.13", "+FROM interlock/python:3.14"]
+    off = GilStates(processes=1, off_at_start=1)
+    tried = {OWN: {}, "cpython-3.14": {"changes": changes, "gil": off, "warnings": ["line 1: a | b"]}}
+    experiment, table = make_tried(FAST, trial=make_trial(tried=tried))
+    opening = opening_of(experiment, {}, NOTHING, [table])
+    verdicts, images, changed = opening.sections
+    assert [row[0] for row in verdicts.rows] == ["cpython-3.14"]
+    assert verdicts.rows[0][-1] == "switch"
+    assert images.rows[1] == ("cpython-3.14", "off", "line 1: a | b")
+    assert changed.rows == tuple((line, "cpython-3.14") for line in changes)
+    text = markdown(experiment, [table], opening)
+    assert text.index(opening.answer) < text.index("## Verdicts") < text.index("## Changes to your dockerfile")
+    assert f"trial    {make_trial().dockerfile}" in "\n".join(headline(experiment))
+
+
+def test_json_has_the_verdicts_and_what_was_asked_for() -> None:
+    experiment, table = make_tried(FAST)
+    opening = opening_of(experiment, {}, NOTHING, [table])
+    text = machine_readable.as_json(experiment, [table], opening)
+    found = Reported.model_validate_json(text)
+    assert found.trial is not None
+    assert [(one.label, one.verdict) for one in found.trial.verdicts] == [("cpython-3.14", "switch")]
+    assert found.trial.conclusion == opening.answer
+    assert found.trial.known == experiment.trial
+    rows: dict[str, Any] = {one["label"]: one for one in json.loads(text)["rows"]}
+    assert rows[OWN]["to_baseline"] is None
+    assert rows["cpython-3.14"]["to_baseline"]["estimate"] == pytest.approx(0.5, rel=0.02)
+
+
+def test_a_trial_that_was_ended_is_repeated_not_continued() -> None:
+    experiment, table = make_tried(FAST, ended_by="Ctrl-C")
+    first, *_ = ended_lines(experiment, [table])
+    assert experiment.command in first
+    assert "--resume" not in first
+
+
+def test_the_page_of_a_trial_has_its_verdicts(tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    from interlock.report.html.page import page  # noqa: PLC0415
+
+    experiment, table = make_tried(FAST | SLOW)
+    opening = opening_of(experiment, {}, NOTHING, [table])
+    text = page(experiment, [table], [], opening)
+    assert ">do not switch<" in text
+    assert ">switch<" in text
