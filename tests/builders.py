@@ -26,7 +26,17 @@ from interlock.catalog.variants import (
 )
 from interlock.catalog.workloads import Benchmark, Metric, Repetition, Workload
 from interlock.engine.agent import Agent
-from interlock.engine.protocol import NOTHING, Answer, Counting, CpuUsed, Ended, StackOptions
+from interlock.engine.protocol import (
+    NOTHING,
+    Answer,
+    Counting,
+    CpuUsed,
+    Ended,
+    LoadRun,
+    OwnStart,
+    StackOptions,
+    UserContainer,
+)
 from interlock.measure import processes
 from interlock.measure.cells import Resources
 from interlock.results.experiments import (
@@ -389,10 +399,13 @@ class ScriptedNetwork:
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ScriptedSandbox:
         return ScriptedSandbox("tools", self.answer)
 
-    def ask(self, url: str) -> Answer:
+    def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:
         raise NotImplementedError
 
-    def put_load(self, words: Sequence[str], limit_s: float) -> str:
+    def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
+        raise NotImplementedError
+
+    def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
         raise NotImplementedError
 
     @contextmanager

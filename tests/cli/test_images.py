@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from interlock.catalog import project as catalogs
-from interlock.cli.images import build_line, by_profile
+from interlock.catalog.project import by_profile
+from interlock.cli.images import build_line
 from tests.builders import ROOT, make_built
 
 
