@@ -9,6 +9,10 @@ from typing import Any
 from interlock.analysis.comparison import Table, tables
 from interlock.catalog.types import split_label
 from interlock.catalog.workloads import Address
+from interlock.engine.protocol import CpuUsed
+from interlock.measure.processes import in_block, service_run
+from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, Loaded, ServiceRun
+from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Estimator, Experiment, Outcome
 from interlock.results.trials import OWN, OWN_TWIN, Trial
 from interlock.trial.workloads import Checks, workload_of
@@ -75,3 +79,23 @@ def values_of(seconds: Sequence[float]) -> BenchmarkValues:
         estimator=Estimator.MEAN,
         max_rss_bytes=50_000_000,
     )
+
+
+def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, float]) -> None:
+    """Write a trial into its folder as it is measured: the median of each row, by label."""
+    (workload,) = experiment.workloads.values()
+    (benchmark,) = workload.benchmarks
+    for cell in experiment.cells:
+        if cell.label in seconds:
+            runs = [
+                in_block(service_run(workload, benchmark, _ran(seconds[cell.label] * noise)), number, Estimator.MEAN)
+                for number, noise in enumerate(NOISE, 1)
+            ]
+            path = store.cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, workload.name)
+            store.write_runs(path, {benchmark.name: runs})
+    store.write_json(folder / store.EXPERIMENT_FILE, experiment.model_copy(update={"name": folder.name}))
+
+
+def _ran(unit_s: float) -> ServiceRun:
+    figures = {"latency_p50_s": 0.01, "latency_p99_s": 0.05, "work_cpu_s": 0.5, MEMORY: 5e7, HEALTHY_AFTER: 0.6}
+    return ServiceRun(Loaded(unit_s, 1000), CpuUsed(0.7, 0.1), 50_000_000, figures)

@@ -176,7 +176,7 @@ def _address(text: str) -> object:
 
 
 def _load(text: str) -> object:
-    return options.with_url(options.load_words(text), "http://172.17.0.2:8000")
+    return options.load_words(text)
 
 
 def _names(text: str) -> object:

@@ -248,6 +248,8 @@ def read_resumed(results: Path, name: str, options: MatrixOptions, asked: Matrix
     if not journal.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})
+    if began.trial is not None:
+        raise UsageError(key="--resume", found=f"{name} is a trial", todo=f"Repeat it: {began.command}")
     require_no_contradiction(options, asked, began)
     resumable.require_same_host(began, facts())
     names = resumable.remaining(began)

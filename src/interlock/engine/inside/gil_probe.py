@@ -3,7 +3,7 @@
 Each process writes one line into a file beside this one, and again when something changed: its id, 1 or 0 for the GIL
 at its start and now, and the extension module that was loaded last before it came on. No thread is started and nothing
 of the service is changed: the interpreter's own audit events (PEP 578) are when it looks. An interpreter without the
-question says nothing. engine/run/trials.py puts it there, trial/verdicts.py reads the lines.
+question says nothing. engine/run/user_containers.py puts it there, trial/gil.py reads the lines.
 """
 
 import os

@@ -1,0 +1,108 @@
+"""The experiment of a trial is read by the commands that read any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from interlock.cli import main
+from interlock.cli.trial import DockerfileOptions, RoundOptions, ServiceOptions, _repeat
+from interlock.errors import UsageError
+from interlock.results import store
+from interlock.results.experiments import Outcome, State
+from interlock.results.trials import OWN, OWN_TWIN
+from tests.cli.conftest import Run
+from tests.trials import make_tried, write_tried
+
+FAST, DEAD = "cpython-3.14", "cpython-3.13t"
+SECONDS = {OWN: 0.001, OWN_TWIN: 0.00101, FAST: 0.0005}
+
+
+def write(folder: Path, day: str, factor: float = 1.0) -> Path:
+    failed = Outcome(state=State.FAILED, reason="it does not build: error: no wheel")
+    experiment, _ = make_tried({FAST: [0.001] * 8}, {DEAD: failed}, started=f"{day}T06:00:00+00:00")
+    seconds = SECONDS | {FAST: factor * SECONDS[FAST]}
+    write_tried(folder / day, experiment, seconds)
+    return folder / day
+
+
+def said(*words: str | Path) -> str:
+    """What a command that ends well prints."""
+    result = CliRunner().invoke(main.app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_trial_is_reported_compared_and_exported_as_an_experiment(tmp_path: Path) -> None:
+    first, second = write(tmp_path, "2026-11-21"), write(tmp_path, "2026-11-22", 1.5)
+    for option in ([], ["--full"], ["--markdown"]):
+        shown = said("report", first, *option)
+        assert FAST in shown
+        assert "no wheel" in shown
+    verdicts = {
+        one["label"]: one["verdict"] for one in json.loads(said("report", first, "--json"))["trial"]["verdicts"]
+    }
+    assert verdicts == {FAST: "switch", DEAD: "do not switch"}
+    said("report", first, "--html")
+    assert (first / "report.html").is_file()
+    (kind,) = json.loads(said("compare", first, second, "--json"))["kinds"]
+    (row,) = kind["tables"][0]["rows"]
+    assert row["change"]["verdict"] == "slower"
+    assert said("history", tmp_path)
+    said("export", first, "--output", tmp_path / "tables", "--format", "csv")
+    assert FAST in (tmp_path / "tables/cells.csv").read_text()
+
+
+def test_a_trial_answers_no_pick(tmp_path: Path, run: Run) -> None:
+    folder = write(tmp_path, "2026-11-21")
+    code, error = run("pick", "--workload", "locks", "--experiment", str(folder))
+    assert (code, error.count("\n")) == (2, 1)
+    assert "locks" in error
+
+
+def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
+    code, error = run("matrix", "--resume", str(write(tmp_path, "2026-11-21")))
+    assert (code, error.count("\n")) == (2, 1)
+    assert "trial" in error
+
+
+@pytest.mark.parametrize("why", [True, False])
+def test_the_command_that_repeats_a_trial_has_its_options_and_no_value_that_may_be_secret(why: bool) -> None:
+    service = ServiceOptions(load="wrk {url}/", env=["TOKEN=abc"], memory="256m")
+    dockerfile = DockerfileOptions(build_arg=["KEY=abc"], target="app")
+    measured = RoundOptions(why=why, seed=7)
+    words = _repeat(
+        Path("site"),
+        Path("site/Dockerfile"),
+        [FAST],
+        service,
+        dockerfile,
+        measured,
+        measured.settings([FAST], "release"),
+    )
+    assert ("--why" in words.split()) is why
+    assert "abc" not in words
+    for named in ("--env TOKEN", "--build-arg KEY", "--target app", "--memory 256m", "--seed 7", "--budget 600s"):
+        assert named in words
+
+
+def test_a_trial_of_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="--load, --cmd or --http"):
+        ServiceOptions().checks()
+
+
+def test_a_fixed_number_of_rounds_has_no_budget_unless_one_is_given() -> None:
+    assert RoundOptions().settings([FAST], "release").budget_s == 600
+    fixed = RoundOptions(rounds=3).settings([FAST], "release")
+    assert (fixed.rounds, fixed.rounds_limit, fixed.budget_s) == (3, None, None)
+    assert RoundOptions(rounds=3, budget="90s").settings([FAST], "release").budget_s == 90
+
+
+def test_files_of_a_trial_are_those_of_an_experiment(tmp_path: Path) -> None:
+    folder = write(tmp_path, "2026-11-21")
+    described = store.read_experiment(folder)
+    values, _ = store.read_cells(folder, described)
+    assert {label for (label, _), cell in values.items() if cell} == set(SECONDS)
