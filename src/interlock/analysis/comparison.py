@@ -96,7 +96,7 @@ class Table:
     benchmark: Benchmark
     baseline: str
     rounds: int
-    cores: int  # of the machine that it was measured on
+    cores: int  # that its processes may use: those of the machine, of a user's service its own
     twin: Ratio | None
     rows: tuple[Row, ...]
     limits: tuple[Row, ...] = ()
@@ -225,13 +225,19 @@ def _table(recorded: _ExperimentData, workload: Workload, benchmark: Benchmark, 
         workload=workload,
         benchmark=benchmark,
         baseline=recorded.experiment.settings.baseline,
-        cores=recorded.experiment.host["cores"],
+        cores=_cpus_of(recorded.experiment),
         rounds=max((len(recorded.figures.get((*key, cell.label), [])) for cell in cells), default=0),
         twin=compared.twins.get(key),
         rows=tuple(_row(recorded, cell, benchmark, compared) for cell in cells),
         limits=tuple(limits),
     )
     return _with_shares(recorded, table)
+
+
+def _cpus_of(experiment: Experiment) -> int:
+    """Return how many CPUs what is measured may use: those of the machine, of a user's service those that it has."""
+    cores: int = experiment.host["cores"]
+    return experiment.trial.cpus(cores) if experiment.trial else cores
 
 
 def _with_shares(recorded: _ExperimentData, table: Table) -> Table:

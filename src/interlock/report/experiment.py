@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis import comparison as compare
-from interlock.analysis.comparison import DetailFigure, Row, Summary, Table
+from interlock.analysis.comparison import Row, Summary, Table
 from interlock.analysis.scaling import Curve, CurveGroup, curve_groups, peak_text
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict, compare_instructions
@@ -19,8 +19,8 @@ from interlock.report.tables import (
     RSS,
     SHARE,
     Section,
+    detail_text,
     end_of_rounds_text,
-    error_text,
     figure_text,
     label_text,
     markdown_lines,
@@ -28,6 +28,7 @@ from interlock.report.tables import (
     ratio_text,
     rich_parts,
     share_text,
+    value_text,
 )
 from interlock.report.trials import headline as trial_headline
 from interlock.report.why import WHY_COLUMNS, why_cells
@@ -146,13 +147,6 @@ def cpus_and_clock_text(table: Table) -> str:
     if table.benchmark.cpus == "one":
         return f"pinned to 1 CPU{clock}"
     return f"all {table.cores} CPUs{clock}" if table.cores > 1 else f"1 CPU{clock}"
-
-
-def value_text(table: Table, row: Row) -> str:
-    """Return a row's value in the metric's unit with its standard error, or a dash."""
-    if row.seconds is None:
-        return "-"
-    return f"{figure_text(table.benchmark.metric.shown(row.seconds))}{error_text(row.error)}"
 
 
 def _benchmark_row(table: Table, row: Row) -> tuple[str, ...]:
@@ -406,15 +400,6 @@ def detail_section(table: Table) -> Section | None:
         ("variant", *(detail.label for detail in details)),
         tuple((label_text(row.label), *map(detail_text, row.details)) for row in rows),
     )
-
-
-def detail_text(one: DetailFigure | None) -> str:
-    """Return the median over the processes with its standard error in per cent, or with the maximum if it is 0."""
-    if one is None:
-        return "-"
-    if one.value == 0:
-        return "0" if one.high == 0 else f"0 (to {figure_text(one.high)})"
-    return f"{figure_text(one.value)}{error_text(one.error)}"
 
 
 def scaling_sections(experiment: Experiment, tables: Sequence[Table]) -> list[Section]:

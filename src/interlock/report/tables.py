@@ -15,7 +15,8 @@ from rich.text import Text
 from interlock.catalog.types import LIMIT, split_label
 from interlock.results.experiments import State
 
-if TYPE_CHECKING:  # it loads scipy, which a page of variants does without
+if TYPE_CHECKING:  # they load scipy, which a page of variants does without
+    from interlock.analysis.comparison import DetailFigure, Row, Table
     from interlock.analysis.statistics import Interval
 
 RSS = "RSS MB"
@@ -128,3 +129,19 @@ def _markdown_line(cells: Sequence[str]) -> str:
 def error_text(error: float | None) -> str:
     """Return a standard error in whole per cent, rounded up, which a figure of one round has not."""
     return "" if error is None else f" ±{math.ceil(100 * error)}%"
+
+
+def value_text(table: Table, row: Row) -> str:
+    """Return a row's value in the metric's unit with its standard error, or a dash."""
+    if row.seconds is None:
+        return "-"
+    return f"{figure_text(table.benchmark.metric.shown(row.seconds))}{error_text(row.error)}"
+
+
+def detail_text(one: DetailFigure | None) -> str:
+    """Return the median over the processes with its standard error in per cent, or with the maximum if it is 0."""
+    if one is None:
+        return "-"
+    if one.value == 0:
+        return "0" if one.high == 0 else f"0 (to {figure_text(one.high)})"
+    return f"{figure_text(one.value)}{error_text(one.error)}"

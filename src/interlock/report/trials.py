@@ -7,7 +7,7 @@ import shlex
 from interlock.analysis.comparison import Table
 from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.trials import JudgedRow, TrialVerdict, best_of, gil_text, judge
-from interlock.report.tables import Section, ratio_text
+from interlock.report.tables import Section, detail_text, ratio_text, value_text
 from interlock.results.experiments import Experiment, State
 from interlock.results.trials import OWN, Trial
 
@@ -61,6 +61,14 @@ def why(one: JudgedRow) -> str:
     """Return the reason of a verdict: what failed, and the ratio to the user's own with its verdict."""
     shown = f"{ratio_text(one.comparison.ratio)} {one.comparison.words}" if one.comparison else ""
     return "; ".join(part for part in (one.problem, shown) if part) or "it has no figure"
+
+
+def figures(table: Table) -> Section:
+    """Return the figures of each row, in short: the one that decides, and the further ones."""
+    details = [one.label for one in table.workload.details_of(table.benchmark)]
+    rows = tuple((row.label, value_text(table, row), *map(detail_text, row.details)) for row in table.rows)
+    twin = f", the same image again {ratio_text(table.twin)}" if table.twin else ""
+    return Section(f"figures ({table.rounds} rounds{twin})", ("variant", table.benchmark.metric.label, *details), rows)
 
 
 def _images(trial: Trial) -> Section:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.analysis.comparison import Table
-from interlock.report.experiment import detail_text, profile_sections, value_text
+from interlock.report.experiment import profile_sections
 from interlock.report.html.drawing import Chart
 from interlock.report.html.frames import Frame, curve_table_name, key_of
-from interlock.report.tables import SHARE, label_text, share_text
+from interlock.report.tables import SHARE, detail_text, label_text, share_text, value_text
 
 # Key, heading and kind: text, words (that wrap), number (three digits), share; or a figure as text, for which
 # tables.js knows the key to sort by.

@@ -13,8 +13,8 @@ from interlock.analysis.scaling import Curve, CurveGroup, ThroughputPoint, curve
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.types import TWIN
-from interlock.report.experiment import calls_text, comparison_text, curves_section, facts_text, state_text, value_text
-from interlock.report.tables import figure_text, ratio_text
+from interlock.report.experiment import calls_text, comparison_text, curves_section, facts_text, state_text
+from interlock.report.tables import figure_text, ratio_text, value_text
 from interlock.results.experiments import Experiment, State
 from interlock.results.profiles import BenchmarkProfile
 
