@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from interlock.cli import main
-from interlock.cli.trial import DockerfileOptions, RoundOptions, ServiceOptions, _repeat
+from interlock.cli.trial import DockerfileOptions, RoundOptions, ServiceOptions, _began, _repeat
 from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import Outcome, State
@@ -21,9 +22,9 @@ FAST, DEAD = "cpython-3.14", "cpython-3.13t"
 SECONDS = {OWN: 0.001, OWN_TWIN: 0.00101, FAST: 0.0005}
 
 
-def write(folder: Path, day: str, factor: float = 1.0) -> Path:
+def write(folder: Path, day: str, factor: float = 1.0, **changes: Any) -> Path:
     failed = Outcome(state=State.FAILED, reason="it does not build: error: no wheel")
-    experiment, _ = make_tried({FAST: [0.001] * 8}, {DEAD: failed}, started=f"{day}T06:00:00+00:00")
+    experiment, _ = make_tried({FAST: [0.001] * 8}, {DEAD: failed}, started=f"{day}T06:00:00+00:00", **changes)
     seconds = SECONDS | {FAST: factor * SECONDS[FAST]}
     write_tried(folder / day, experiment, seconds)
     return folder / day
@@ -67,6 +68,30 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
     code, error = run("matrix", "--resume", str(write(tmp_path, "2026-11-21")))
     assert (code, error.count("\n")) == (2, 1)
     assert "trial" in error
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "said"),
+    [
+        ({}, None, ""),
+        ({"budget_s": 60.0}, None, ""),
+        ({}, "new", "--name"),
+        ({"seed": 8}, None, "other options"),
+        ({"variants": [OWN, FAST]}, None, "other options"),
+    ],
+)
+def test_a_trial_goes_on_as_it_was_begun(
+    changes: dict[str, object], name: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"])
+    began = store.read_experiment(folder)
+    monkeypatch.setattr("interlock.cli.trial.facts", lambda: began.host)
+    settings = began.settings.model_copy(update=changes)
+    if not said:
+        assert _began(tmp_path, folder.name, settings, name) == began
+        return
+    with pytest.raises(UsageError, match=said):
+        _began(tmp_path, folder.name, settings, name)
 
 
 @pytest.mark.parametrize("why", [True, False])

@@ -91,11 +91,10 @@ def test_json_has_the_verdicts_and_what_was_asked_for() -> None:
     assert rows["cpython-3.14"]["to_baseline"]["estimate"] == pytest.approx(0.5, rel=0.02)
 
 
-def test_a_trial_that_was_ended_is_repeated_not_continued() -> None:
+def test_a_trial_that_was_ended_goes_on_by_its_own_command() -> None:
     experiment, table = make_tried(FAST, ended_by="Ctrl-C")
     first, *_ = ended_lines(experiment, [table])
-    assert experiment.command in first
-    assert "--resume" not in first
+    assert f"{experiment.command} --resume {experiment.name}" in first
 
 
 def test_the_page_of_a_trial_has_its_verdicts(tmp_path: Path) -> None:

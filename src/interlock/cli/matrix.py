@@ -240,16 +240,21 @@ def resumed_place(
     return named, results
 
 
-def read_resumed(results: Path, name: str, options: MatrixOptions, asked: MatrixRequest) -> Experiment:
-    """Return the experiment to go on with; UsageError if it cannot go on here, or not as the options ask."""
+def unfinished(results: Path, name: str) -> Experiment:
+    """Return the experiment of this name with all that its journal has; UsageError if it is not there, or at work."""
     if not (results / name / store.EXPERIMENT_FILE).is_file():
         todo = nearest(name, [one.name for one in store.experiments_below(results)])
         raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
     if not journal.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
-    began = store.read_experiment(results / name).model_copy(update={"name": name})
+    return store.read_experiment(results / name).model_copy(update={"name": name})
+
+
+def read_resumed(results: Path, name: str, options: MatrixOptions, asked: MatrixRequest) -> Experiment:
+    """Return the experiment to go on with; UsageError if it cannot go on here, or not as the options ask."""
+    began = unfinished(results, name)
     if began.trial is not None:
-        raise UsageError(key="--resume", found=f"{name} is a trial", todo=f"Repeat it: {began.command}")
+        raise UsageError(key="--resume", found=f"{name} is a trial", todo=f"Continue it: {began.resume_command}")
     require_no_contradiction(options, asked, began)
     resumable.require_same_host(began, facts())
     names = resumable.remaining(began)

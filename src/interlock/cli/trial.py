@@ -13,6 +13,7 @@ import typer
 
 from interlock.cli import progress
 from interlock.cli.images import fail_on_failed_builds
+from interlock.cli.matrix import resumed_place, unfinished
 from interlock.cli.options import (
     Json,
     Profile,
@@ -27,13 +28,15 @@ from interlock.cli.options import (
 from interlock.cli.progress import DecidedRows
 from interlock.cli.report import write_report
 from interlock.engine.docker import connect
+from interlock.engine.machine import facts
 from interlock.engine.run.user_containers import require_memory, require_network
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.ending import Ending
 from interlock.measure.experiment import Observers, planned_rounds
+from interlock.measure.resumable import remaining, require_same_host
 from interlock.results import store
 from interlock.results.commands import command_line
-from interlock.results.experiments import Settings, State
+from interlock.results.experiments import Experiment, Settings, State
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
 from interlock.trial import planning
@@ -171,6 +174,10 @@ def trial_command(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name of the experiment and its folder (default: from the date).")
     ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name or folder of an unfinished trial to continue, with its other options."),
+    ] = None,
     as_json: Json = False,
     results: Results = None,
 ) -> None:
@@ -179,6 +186,8 @@ def trial_command(
     Builds, starts, tests and loads the service on each variant, and says whether to switch.
     """
     store.require_name(name)
+    resume, results = resumed_place(resume, results)
+    store.require_name(resume, "--resume")
     words = planning.docker_options(dockerfile.build_arg or [], dockerfile.secret or [], dockerfile.target)
     recipe, text = planning.find_recipe(context, dockerfile.file, words)
     checks = service.checks()
@@ -192,6 +201,7 @@ def trial_command(
     choice = planning.Variants(containers, paths, known, profile)
     labels = choice.labels(split_names(variants))
     settings = measured.settings(labels, profile or ProfileName.RELEASE)
+    began = _began(results or paths.results, resume, settings, name) if resume else None
     copies = choice.copies(labels, text, dockerfile.stage, recipe.dockerfile)
     with progress.open_display(as_json) as display:
         built = choice.build(labels, progress.BuildProgress(display, len(copies), {}))
@@ -223,6 +233,7 @@ def trial_command(
             starts_service=service.load is not None,
             keep=dockerfile.keep,
             command=_repeat(context, recipe.dockerfile, labels, service, dockerfile, measured, settings),
+            began=began,
         )
         ending, rows = Ending(settings.budget_s), DecidedRows(display, OWN)
         on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts)
@@ -237,6 +248,25 @@ def trial_command(
             found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
     fail_on_failed_builds(list(built.values()))
+
+
+def _began(results: Path, named: str, settings: Settings, name: str | None) -> Experiment:
+    """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options."""
+    if name:
+        raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
+    began = unfinished(results, named)
+    if began.trial is None:
+        raise UsageError(key="--resume", found=f"{named} is no trial", todo=f"Continue it: {began.resume_command}")
+    further = {"workloads": began.settings.workloads, "budget_s": began.settings.budget_s}
+    if settings.model_copy(update=further) != began.settings:
+        raise UsageError(
+            key="--resume",
+            found=f"{named} was started with other options: {began.command}",
+            todo="Give the same ones.",
+        )
+    require_same_host(began, facts())
+    remaining(began)
+    return began
 
 
 def _repeat(

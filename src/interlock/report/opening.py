@@ -303,15 +303,10 @@ def ended_lines(experiment: Experiment, tables: Iterable[Table]) -> list[str]:
     open_rows = [one for table in tables for one in _open_rows(table)]
     unreached = _unreached(experiment)
     return [
-        f"{experiment.ended_by} ended the experiment. {_next(experiment)}",
+        f"{experiment.ended_by} ended the experiment. `{experiment.resume_command}` continues it.",
         *(f"undecided: {one}" for one in open_rows),
         *(f"not measured: {one}" for one in unreached),
     ]
-
-
-def _next(experiment: Experiment) -> str:
-    """Return how it goes on; the images of a trial are gone with it."""
-    return f"`{experiment.command}` repeats it." if experiment.trial else f"`{experiment.resume_command}` continues it."
 
 
 def _open_rows(table: Table) -> list[str]:

@@ -17,11 +17,12 @@ from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import INSTRUMENTS, Needs, UserContainers
 from interlock.engine.run import trials
 from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
-from interlock.errors import EngineError
+from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.experiment import Observers
-from interlock.results.experiments import BaseImage, Settings
+from interlock.measure.resumable import BEGIN_ANEW
+from interlock.results.experiments import BaseImage, Built, Experiment, Settings, State
 from interlock.results.trials import Trial
 from interlock.trial.builds import Builds, PlannedCandidate, TriedRow
 from interlock.trial.options import exposed_address
@@ -46,6 +47,7 @@ class TrialRequest:
     starts_service: bool
     keep: bool
     command: str
+    began: Experiment | None = None  # of which the rest is to be measured
 
     @property
     def containers(self) -> UserContainers:
@@ -106,19 +108,38 @@ def _assignment(
     request: TrialRequest, builder: str, workload: Workload, base: BaseImage, rows: Sequence[TriedRow]
 ) -> experiment.Assignment:
     """Return the experiment of the rows: one workload, with the user's own image as the baseline."""
-    settings = request.settings.model_copy(update={"workloads": [workload.name]})
+    built, began = list({row.image.variant: row.image for row in rows}.values()), request.began
+    if began is not None:
+        require_the_same(began, workload, built)
+    settings = began.settings if began else request.settings.model_copy(update={"workloads": [workload.name]})
     return experiment.Assignment(
         catalog=request.catalog.model_copy(update={"workloads": {workload.name: workload}}),
         root=request.root,
         results=request.results,
-        built=list({row.image.variant: row.image for row in rows}.values()),
+        built=built,
         settings=settings,
-        command=request.command,
+        command=began.command if began else request.command,
         name=request.name,
+        resumes=began,
         trial=request.asked.model_copy(update={"builder": builder, "tried": {row.label: row.about for row in rows}}),
         users=request.containers,
         base=base,
     )
+
+
+def require_the_same(began: Experiment, workload: Workload, built: Sequence[Built]) -> None:
+    """Raise UsageError unless a trial goes on with the load or tests, and the images, that it began with.
+
+    Images are the same by their content: labels say of which trial each is, and so it has another name.
+    """
+    if began.workloads != {workload.name: workload}:
+        found = f"{began.name} had another load, address or tests: {began.command}"
+        raise UsageError(key="--resume", found=found, todo="Give the same options, or start a new trial.")
+    now = {one.variant: one.content_hash for one in built}
+    for one in began.images:
+        if one.outcome.state is State.OK and now[one.variant] != one.content_hash:
+            found = f"{one.variant} has another image than when {began.name} was started"
+            raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
 
 
 def _base(engine: DockerEngine, request: TrialRequest, on_progress: Callable[[ProgressUpdate], None]) -> BaseImage:
