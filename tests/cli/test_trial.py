@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -99,19 +100,15 @@ def test_the_command_that_repeats_a_trial_has_its_options_and_no_value_that_may_
     service = ServiceOptions(load="wrk {url}/", env=["TOKEN=abc"], memory="256m")
     dockerfile = DockerfileOptions(build_arg=["KEY=abc"], target="app")
     measured = RoundOptions(why=why, seed=7)
-    words = _repeat(
-        Path("site"),
-        Path("site/Dockerfile"),
-        [FAST],
-        service,
-        dockerfile,
-        measured,
-        measured.settings([FAST], "release"),
-    )
+    settings, known = measured.settings([FAST], "release"), {"file": Path("site/Dockerfile"), "variants": FAST}
+    words = _repeat(Path("site"), known, settings, service, dockerfile, measured)
     assert ("--why" in words.split()) is why
     assert "abc" not in words
     for named in ("--env TOKEN", "--build-arg KEY", "--target app", "--memory 256m", "--seed 7", "--budget 600s"):
         assert named in words
+    read = main.load_command("trial").make_context("trial", shlex.split(words)[2:])
+    assert read.params["variants"] == FAST
+    assert read.params["load"] == "wrk {url}/"
 
 
 def test_a_trial_of_nothing_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -203,6 +203,7 @@ def trial_command(
     settings = measured.settings(labels, profile or ProfileName.RELEASE)
     began = _began(results or paths.results, resume, settings, name) if resume else None
     copies = choice.copies(labels, text, dockerfile.stage, recipe.dockerfile)
+    known_options = {"file": recipe.dockerfile, "variants": ",".join(labels)}
     with progress.open_display(as_json) as display:
         built = choice.build(labels, progress.BuildProgress(display, len(copies), {}))
         request = TrialRequest(
@@ -232,7 +233,7 @@ def trial_command(
             settings=settings,
             starts_service=service.load is not None,
             keep=dockerfile.keep,
-            command=_repeat(context, recipe.dockerfile, labels, service, dockerfile, measured, settings),
+            command=_repeat(context, known_options, settings, service, dockerfile, measured),
             began=began,
         )
         ending, rows = Ending(settings.budget_s), DecidedRows(display, OWN)
@@ -269,38 +270,26 @@ def _began(results: Path, named: str, settings: Settings, name: str | None) -> E
     return began
 
 
-def _repeat(
-    context: Path,
-    file: Path,
-    labels: Sequence[str],
-    service: ServiceOptions,
-    dockerfile: DockerfileOptions,
-    measured: RoundOptions,
-    settings: Settings,
-) -> str:
-    """Return the command that repeats a trial, with defaults written out and values that may be secrets left out."""
-    options: list[tuple[str, object]] = [
-        ("--file", file),
-        ("--cmd", service.cmd),
-        ("--load", service.load),
-        ("--http", service.http),
-        ("--variants", ",".join(labels)),
-        ("--target", dockerfile.target),
-        ("--stage", dockerfile.stage),
-        *(("--build-arg", one.partition("=")[0]) for one in dockerfile.build_arg or []),
-        *(("--secret", one) for one in dockerfile.secret or []),
-        *(("--env", one.partition("=")[0]) for one in service.env or []),
-        ("--network", service.network),
-        ("--cpus", service.cpus),
-        ("--memory", service.memory),
-        ("--healthy-within", f"{service.healthy_within:g}"),
-        ("--deadline", f"{service.deadline:g}"),
-        ("--rounds", measured.rounds),
-        ("--budget", None if settings.budget_s is None else f"{settings.budget_s:g}s"),
-        ("--seed", settings.seed),
-        ("--profile", "standard" if settings.profile == "standard" else None),
-    ]
-    words = [word for name, value in options if value is not None for word in (name, str(value))]
-    words += [] if settings.profiled else ["--no-syscalls"]
-    words += ["--why"] if settings.why else []
-    return command_line("trial", str(context), *words)
+# Their values may be secrets: the command that repeats a trial takes them from the environment.
+NAMED = ("build_arg", "env")
+
+
+def _repeat(context: Path, known: Mapping[str, object], settings: Settings, *groups: object) -> str:
+    """Return the command that repeats a trial, with what was found out written out."""
+    budget = None if settings.budget_s is None else f"{settings.budget_s:g}s"
+    standard = "standard" if settings.profile == "standard" else None
+    given = {name: value for group in groups for name, value in vars(group).items() if name != "keep"}
+    given |= {"seed": settings.seed, "budget": budget, "profile": standard, **known}
+    return command_line("trial", str(context), *(word for one in given.items() for word in _words(*one)))
+
+
+def _words(name: str, value: object) -> list[str]:
+    """Return an option as it is typed; nothing for one that was not given."""
+    option = f"--{name.replace('_', '-')}"
+    if name == "syscalls":
+        return [] if value else ["--no-syscalls"]
+    if value is None or isinstance(value, bool):
+        return [option] if value else []
+    if isinstance(value, list):
+        return [word for one in value for word in (option, one.partition("=")[0] if name in NAMED else one)]
+    return [option, f"{value:g}" if isinstance(value, float) else str(value)]
