@@ -98,4 +98,4 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
 
 def _ran(unit_s: float) -> ServiceRun:
     figures = {"latency_p50_s": 0.01, "latency_p99_s": 0.05, "work_cpu_s": 0.5, MEMORY: 5e7, HEALTHY_AFTER: 0.6}
-    return ServiceRun(Loaded(unit_s, 1000), CpuUsed(0.7, 0.1), 50_000_000, figures)
+    return ServiceRun(Loaded(unit_s, round(1 / unit_s)), CpuUsed(0.7, 0.1), 50_000_000, figures)

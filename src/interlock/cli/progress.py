@@ -280,7 +280,7 @@ class MeasureProgress:
 
     def __call__(self, update: ProgressUpdate) -> None:
         now = time.monotonic()
-        if update.activity != "preparing" and update.workload not in self._seen:
+        if update.workload and update.activity != "preparing" and update.workload not in self._seen:
             self._seen.append(update.workload)
             self._workload_start = now
         line = self.status(update, now)
@@ -302,7 +302,7 @@ class MeasureProgress:
 
         Rows that are decided before the last round make it less.
         """
-        if update.number == 0 or update.activity == "profile":
+        if update.number == 0 or not update.workload or update.activity == "profile":
             return ""
         in_this = now - self._workload_start
         rest = in_this * (update.total - update.number) / update.number

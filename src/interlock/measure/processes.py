@@ -338,7 +338,8 @@ def service_run(workload: Workload, benchmark: Benchmark, ran: ServiceRun) -> py
     """Return a pyperf run of a user's own service; time and memory are those of all processes of its container."""
     loaded, used = ran.loaded, ran.used
     metadata = {f"interlock_{key}": value for key, value in ran.figures.items()}
-    metadata |= _metadata(workload, benchmark, loops=1, inner_loops=loaded.units)
+    # Of each run they are as many as were answered: pyperf wants inner loops to be the same in all.
+    metadata |= _metadata(workload, benchmark, loops=loaded.units, inner_loops=1)
     metadata |= {
         "mem_max_rss": ran.memory_bytes,
         "interlock_process_user_s": used.user_s,
