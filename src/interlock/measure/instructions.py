@@ -40,6 +40,8 @@ def count_instructions(session: Session, benchmark: Benchmark, cell: Cell, probe
 
     UnsupportedHereError says why they are not counted; WorkloadError how counting failed.
     """
+    if session.workload.user is not None:
+        raise UnsupportedHereError(found="instructions of a user's tests are not counted", todo="Look at their time.")
     if not probe.no_instructions:
         return _by_counter(session, benchmark, cell)
     if benchmark.threads != "one" or session.resources.settings.quick:

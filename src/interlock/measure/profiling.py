@@ -73,8 +73,6 @@ def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkPro
     found = by(session, benchmark, cell, probe.method)
     # A counter that fails is no reason to lose the system calls; nor are stacks.
     try:
-        if session.workload.user is not None:
-            raise UnsupportedHereError(found=NO_INSTRUCTIONS_OF_USERS, todo="")
         found = found.model_copy(update={"instructions": count_instructions(session, benchmark, cell, probe)})
     except InterlockError as error:
         found = found.model_copy(update={"no_instructions": error.found})
@@ -381,7 +379,6 @@ def _json(text: str) -> Any:
 
 
 COUNTABLE = (Method.BPF, Method.TRACEPOINTS)
-NO_INSTRUCTIONS_OF_USERS = "instructions of a user's tests are not counted"
 NO_INSTRUCTIONS = "instructions are not counted of services: how many requests there will be is not known before"
 
 
