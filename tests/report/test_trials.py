@@ -62,16 +62,20 @@ def test_the_answer_is_for_the_cpus_that_the_service_had(cpus: str, cores: int, 
 
 
 def test_the_report_begins_with_the_answer_the_verdicts_and_what_was_changed() -> None:
-    changes = ["-FROM python:3.13", "+FROM interlock/python:3.14"]
+    changes = ["@@ -1 +1 @@", "-FROM python:3.13", "+FROM interlock/python:3.14"]
     off = GilStates(processes=1, off_at_start=1)
     tried = {OWN: {}, "cpython-3.14": {"changes": changes, "gil": off, "warnings": ["line 1: a | b"]}}
     experiment, table = make_tried(FAST, trial=make_trial(tried=tried))
     opening = opening_of(experiment, {}, NOTHING, [table])
-    verdicts, images, changed = opening.sections
+    verdicts, figures, changed, remarks = opening.sections
     assert [row[0] for row in verdicts.rows] == ["cpython-3.14"]
     assert verdicts.rows[0][-1] == "switch"
-    assert images.rows[1] == ("cpython-3.14", "off", "line 1: a | b")
-    assert changed.rows == tuple((line, "cpython-3.14") for line in changes)
+    assert [(row[0], row[1][:5], row[-1]) for row in figures.rows] == [
+        (OWN, "1,000", "-"),
+        ("cpython-3.14", "2,000", "off"),
+    ]
+    assert changed.rows == tuple((line, "cpython-3.14") for line in changes[1:])
+    assert remarks.rows == (("line 1: a | b", "cpython-3.14"),)
     text = markdown(experiment, [table], opening)
     assert text.index(opening.answer) < text.index("## Verdicts") < text.index("## Changes to your dockerfile")
     assert f"trial    {make_trial().dockerfile}" in "\n".join(headline(experiment))

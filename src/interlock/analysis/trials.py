@@ -92,9 +92,9 @@ def gil_problem(known: TriedImage) -> str:
     return ""
 
 
-def gil_text(known: TriedImage) -> str:
+def gil_text(known: TriedImage | None) -> str:
     """Return the state of the GIL after the imports, in a word or two for a table."""
-    gil = known.gil
+    gil = known.gil if known else None
     if gil is None:
         return "-"
     if gil.came_back or gil.modules:

@@ -28,7 +28,7 @@ from interlock.catalog.types import split_label
 from interlock.catalog.variants import SupportPhase
 from interlock.report.pick import first_step
 from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
-from interlock.report.trials import answer, figures
+from interlock.report.trials import answer
 from interlock.report.trials import sections as trial_sections
 from interlock.results.answers import Decision, Pick
 from interlock.results.commands import runnable
@@ -234,8 +234,7 @@ def brief(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> 
             Text(line, style="dim", no_wrap=True, overflow="ignore")
             for line in (runnable(first_step(pick)), *_interpreter(experiment, pick))
         ]
-    shown = [*opening.sections, *(figures(table) for table in tables if experiment.trial)]
-    parts += [part for section in shown for part in rich_parts(section)]
+    parts += [part for section in opening.sections for part in rich_parts(section)]
     changed = (CHANGED, MOST_LINES_CHANGED, opening.differences), (OPEN, MOST_LINES_OPEN, opening.undecided)
     # The verdicts of a trial say both.
     for title, most, found in changed if not opening.sections else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 
 from interlock.analysis.comparison import Table
 from interlock.analysis.pick.sentences import cpus_text
@@ -51,10 +52,10 @@ def _swap(experiment: Experiment, trial: Trial, label: str) -> str:
 
 
 def sections(trial: Trial, table: Table) -> tuple[Section, ...]:
-    """Return the verdicts, what is known of each image, and how the Dockerfiles that were built differ."""
+    """Return the verdicts, the figures in short, how the built Dockerfiles differ, and what to know of them."""
     rows = tuple((one.label, why(one), one.verdict.value) for one in judge(trial, table))
     verdicts = Section("verdicts", ("variant", f"time, {OWN} is 1 [95 %], and why", "verdict"), rows)
-    return tuple(one for one in (verdicts, _images(trial), _changes(trial)) if one.rows)
+    return tuple(one for one in (verdicts, _figures(trial, table), _changes(trial), _remarks(trial)) if one.rows)
 
 
 def why(one: JudgedRow) -> str:
@@ -63,28 +64,36 @@ def why(one: JudgedRow) -> str:
     return "; ".join(part for part in (one.problem, shown) if part) or "it has no figure"
 
 
-def figures(table: Table) -> Section:
-    """Return the figures of each row, in short: the one that decides, and the further ones."""
+def _figures(trial: Trial, table: Table) -> Section:
+    """Return the figures of each row: the one that decides, the further ones, and the state of the GIL."""
     details = [one.label for one in table.workload.details_of(table.benchmark)]
-    rows = tuple((row.label, value_text(table, row), *map(detail_text, row.details)) for row in table.rows)
+    rows = tuple(
+        (row.label, value_text(table, row), *map(detail_text, row.details), gil_text(trial.tried.get(row.label)))
+        for row in table.rows
+    )
+    rounds = f"{table.rounds} round{'' if table.rounds == 1 else 's'}"
     twin = f", the same image again {ratio_text(table.twin)}" if table.twin else ""
-    return Section(f"figures ({table.rounds} rounds{twin})", ("variant", table.benchmark.metric.label, *details), rows)
-
-
-def _images(trial: Trial) -> Section:
-    rows = []
-    for label, one in trial.tried.items():
-        remarks = [*one.warnings, *([f"kept as {one.kept_as}"] if one.kept_as else [])]
-        rows.append((label, gil_text(one), "; ".join(remarks) or "-"))
-    shown = any(row[1:] != ("-", "-") for row in rows)
-    return Section("images of your Dockerfile", ("variant", "GIL", "remarks"), tuple(rows) if shown else ())
+    return Section(f"figures ({rounds}{twin})", ("variant", table.benchmark.metric.label, *details, "GIL"), rows)
 
 
 def _changes(trial: Trial) -> Section:
     """Return each line that differs, beside the variants that it is of."""
-    made: dict[str, list[str]] = {}
-    for label, one in trial.tried.items():
-        for line in one.changes:
-            made.setdefault(line, []).append(label)
-    rows = tuple((line, ", ".join(labels)) for line, labels in made.items())
-    return Section("changes to your Dockerfile", ("line", "variants"), rows)
+    lines = {label: [line for line in one.changes if not line.startswith("@@")] for label, one in trial.tried.items()}
+    return Section("changes to your Dockerfile", ("line", "variants"), _by_text(lines))
+
+
+def _remarks(trial: Trial) -> Section:
+    """Return what is not drop-in, and where images are kept, beside the variants that it is of."""
+    said = {
+        label: [*one.warnings, *([f"kept as {one.kept_as}"] if one.kept_as else [])]
+        for label, one in trial.tried.items()
+    }
+    return Section("remarks", ("remark", "variants"), _by_text(said))
+
+
+def _by_text(said: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    found: dict[str, list[str]] = {}
+    for label, texts in said.items():
+        for text in texts:
+            found.setdefault(text, []).append(label)
+    return tuple((text, ", ".join(labels)) for text, labels in found.items())
