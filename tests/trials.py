@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.comparison import Table, tables
+from interlock.catalog.services import Address
 from interlock.catalog.types import split_label
-from interlock.catalog.workloads import Address
 from interlock.engine.protocol import CpuUsed
 from interlock.measure.processes import in_block, service_run
 from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, Loaded, ServiceRun

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from interlock.analysis.comparison import details_of
-from interlock.catalog.workloads import Address, Workload
+from interlock.catalog.services import Address
+from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import Answer, CpuUsed, LoadRun, OwnStart
 from interlock.errors import WorkloadError
 from interlock.measure.cells import Cell, Session

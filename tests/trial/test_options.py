@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.catalog.workloads import Address
+from interlock.catalog.services import Address
 from interlock.errors import UsageError
 from interlock.trial.options import (
     cpus_of,

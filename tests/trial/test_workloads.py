@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog.workloads import Address, Workload
+from interlock.catalog.services import Address
+from interlock.catalog.workloads import Workload
 from interlock.measure import blocks
 from interlock.trial.workloads import Checks, workload_of
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from interlock.catalog.services import Load, UserImage
 from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right
 
 # What a detail is of: a key of what a program reports, or of what the launcher read of the whole process.
@@ -267,18 +268,6 @@ class Server(Data):
     environment: dict[str, str] = Field(default={}, description="Environment variables of the server's container.")
 
 
-class Load(Data):
-    """Requests on a service, each time once it is healthy and warm.
-
-    First requests at a benchmark's fixed rate, at which its latencies are measured; then as many as it answers.
-    """
-
-    connections: int = Field(ge=1, description="Connections that ask at the same time.")
-    warm_up_requests: int = Field(ge=1, description="Requests before the measurement, over these connections.")
-    quick_s: int = Field(ge=1, description="Seconds of each of the two loads with --quick.")
-    full_s: int = Field(ge=1, description="Seconds of each of the two loads otherwise.")
-
-
 class WorkloadFile(Data):
     """One file workloads/NAME.toml; its JSON Schema is workloads/workload.schema.json."""
 
@@ -470,31 +459,6 @@ def _with_counts(benchmark: Any) -> Any:
         return benchmark
     rest = {key: value for key, value in benchmark.items() if key != "ranks"}
     return {"counts_for": "any" if benchmark["ranks"] else "named", **rest}
-
-
-class Address(Data):
-    """Where a service answers; `host` is the host name in requests, empty for the container's address."""
-
-    port: int
-    path: str = "/"
-    host: str = ""
-    any_answer: bool = False  # whether it is healthy once it answers at all, whatever the status
-
-    def base(self, address: str) -> str:
-        """Return the URL without a path; `address` is the container's."""
-        return f"http://{self.host or address}:{self.port}"
-
-    def url(self, address: str) -> str:
-        """Return the URL that tells whether the service is healthy."""
-        return self.base(address) + self.path
-
-
-class UserImage(Data):
-    """What a trial times in a user's own image, each time in a new container: its service, or a command in it."""
-
-    address: Address | None = None  # of the service; None: the command of the benchmark is timed
-    load: list[str] | None = None  # words, with {url}; None: the service's start is timed
-    healthy_within_s: float = 60
 
 
 class Workload(WorkloadFile):

@@ -30,7 +30,8 @@ from interlock.cli.options import (
 from interlock.cli.preparing import ready_machine
 from interlock.engine.host import profiler
 from interlock.errors import UsageError, nearest
-from interlock.measure.experiment import Assignment, explain
+from interlock.measure.experiment import Assignment
+from interlock.measure.explaining import explain
 from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store

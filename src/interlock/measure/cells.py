@@ -215,8 +215,7 @@ class Resources:
     package_sets: PackageSets = field(default_factory=PackageSets)
     programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
     images: Sequence[Built] = ()  # of the variants
-    # By variant: what it is compared with besides the baseline.
-    controls: Mapping[str, str] = field(default_factory=dict)
+    controls: Mapping[str, str] = field(default_factory=dict)  # by variant: what it is compared with, too
     ending: Ending = field(default_factory=Ending)
     on_look: Callable[[Look], None] = lambda _: None
     # Gives a cell of the workload of this name what was measured of it before, if the experiment is resumed.
@@ -497,6 +496,5 @@ def environment_of(session: Session, cell: Cell, benchmark: Benchmark) -> Mappin
 def open_session(resources: Resources, workload: Workload, clock: Stopwatch | None = None) -> Iterator[Session]:
     """Yield the workload's session, then close it; WorkloadError if its server or load does not start."""
     environment = None if workload.server is None else workload.server.environment
-    load = workload.load is not None or workload.is_users_service
-    with resources.workspace.network(environment, load=load) as network:
+    with resources.workspace.network(environment, load=bool(workload.load or workload.is_users_service)) as network:
         yield Session(resources, workload, network, clock or Stopwatch())

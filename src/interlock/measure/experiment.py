@@ -20,9 +20,9 @@ from interlock.engine.client import engine_failure
 from interlock.engine.protocol import NOTHING, Engine, Needs, UserContainers
 from interlock.errors import EngineError, InterlockError, StoreError, UsageError, nearest
 from interlock.measure import disturbances, lock
-from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
+from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
 from interlock.measure.ending import Ending
-from interlock.measure.profiling import best_probe, lock_sites_in
+from interlock.measure.profiling import best_probe
 from interlock.measure.resumable import EarlierMeasurements, joined, remaining, silent_in
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
@@ -39,7 +39,7 @@ from interlock.results.experiments import (
     require_built,
 )
 from interlock.results.journal import KILLED, Journal, recover
-from interlock.results.profiles import LockSites, Probe
+from interlock.results.profiles import Probe
 from interlock.results.trials import Trial
 
 
@@ -494,39 +494,3 @@ def cells_of(  # noqa: PLR0913  only a trial has problems
         missing = CellResult(variant=variant, mode=mode, workload=workload, outcome=outcome)
         planned[label] = done.get(label, missing)
     return list((planned | done).values())
-
-
-def explain(
-    engine: Engine,
-    assignment: Assignment,
-    benchmark: str,
-    on_progress: Callable[[ProgressUpdate], None],
-    *,
-    acquires: bool = False,
-) -> dict[str, LockSites]:
-    """Return the lock sites of the assignment's only workload on each of its variants, by label.
-
-    WorkloadError says why a variant has none; what was started is removed in any case.
-    """
-    (name,) = assignment.settings.workloads
-    record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
-    wanted = set(assignment.settings.variants)
-    with lock.hold(f"why {name}/{benchmark}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))):
-        try:
-            resources = set_up(engine, assignment, record, Observers(on_progress))
-            workload = assignment.workloads[name]
-            (one,) = [one for one in workload.benchmarks if one.name == benchmark]
-            probe = resources.require_probe()
-            found = {}
-            chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
-            with open_session(resources, workload) as session:
-                for index, subject in enumerate(chosen):
-                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(chosen)))
-                    cell = Cell(subject, open_sandbox(session, subject))
-                    try:
-                        found[subject.label] = lock_sites_in(session, one, cell, probe, acquires=acquires)
-                    finally:
-                        cell.sandbox.close()
-            return found
-        finally:
-            engine.clean_up(record.owner)

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from interlock.catalog.services import Load
 from interlock.catalog.types import SCRATCH, Data
-from interlock.catalog.workloads import Benchmark, Load
+from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import FIXED_RATE, Answer, Ended, Sandbox
 from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError, last_line

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from interlock.catalog.workloads import Address, Workload
+from interlock.catalog.services import Address
+from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
 from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError

@@ -6,8 +6,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from interlock.catalog.services import Address
 from interlock.catalog.variants import SupportPhase, Variant
-from interlock.catalog.workloads import Address
 from interlock.errors import UsageError
 from interlock.measure.user_services import URL, is_wrk
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from interlock.catalog.services import Address, UserImage
 from interlock.catalog.types import slug
-from interlock.catalog.workloads import Address, Benchmark, Detail, Metric, Repetition, UserImage, Workload
+from interlock.catalog.workloads import Benchmark, Detail, Metric, Repetition, Workload
 from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, is_wrk
 
 ONCE = Repetition(warmups=0, values=1)
