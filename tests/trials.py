@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.comparison import Table, tables
-from interlock.catalog.services import Address
+from interlock.catalog.services import ServiceAddress
 from interlock.catalog.types import split_label
 from interlock.engine.protocol import CpuUsed
 from interlock.measure.processes import in_block, service_run
-from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, Loaded, ServiceRun
+from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, Loaded, UserServiceRun
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Estimator, Experiment, Outcome
 from interlock.results.trials import OWN, OWN_TWIN, Trial
@@ -19,7 +19,7 @@ from interlock.trial.workloads import Checks, workload_of
 from tests.builders import OK, make_built, make_cell, make_experiment, make_settings
 
 LOAD = ["wrk", "--latency", "{url}/"]
-CHECKS = Checks(address=Address(port=8000), load=LOAD)
+CHECKS = Checks(address=ServiceAddress(port=8000), load=LOAD)
 # Of eight rounds, no two alike, so that there is noise.
 NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.0)
 
@@ -96,6 +96,6 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
     store.write_json(folder / store.EXPERIMENT_FILE, experiment.model_copy(update={"name": folder.name}))
 
 
-def _ran(unit_s: float) -> ServiceRun:
+def _ran(unit_s: float) -> UserServiceRun:
     figures = {"latency_p50_s": 0.01, "latency_p99_s": 0.05, "work_cpu_s": 0.5, MEMORY: 5e7, HEALTHY_AFTER: 0.6}
-    return ServiceRun(Loaded(unit_s, round(1 / unit_s)), CpuUsed(0.7, 0.1), 50_000_000, figures)
+    return UserServiceRun(Loaded(unit_s, round(1 / unit_s)), CpuUsed(0.7, 0.1), 50_000_000, figures)

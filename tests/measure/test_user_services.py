@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.analysis.comparison import details_of
-from interlock.catalog.services import Address
+from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import Answer, CpuUsed, LoadRun, OwnStart
 from interlock.errors import WorkloadError
@@ -26,7 +26,7 @@ from interlock.trial.workloads import Checks, workload_of
 from tests.builders import ScriptedNetwork, make_network, make_resources
 from tests.measure.test_services import BAD, GOOD
 
-SERVICE = Checks(address=Address(port=8000, path="/health"), load=["wrk", "--latency", "{url}/"])
+SERVICE = Checks(address=ServiceAddress(port=8000, path="/health"), load=["wrk", "--latency", "{url}/"])
 
 
 @dataclass
@@ -106,7 +106,7 @@ def test_a_run_loads_a_warm_service_and_its_second_load_is_the_figure() -> None:
 
 
 def test_another_programs_load_is_its_time() -> None:
-    checks = Checks(address=Address(port=80), load=["sh", "-c", "curl {url}"])
+    checks = Checks(address=ServiceAddress(port=80), load=["sh", "-c", "curl {url}"])
     ran = UserService(network(), workload(checks)).run(START)
     assert (ran.loaded.unit_s, ran.loaded.units) == (1.5, 1)
     assert not is_wrk(checks.load or [])
@@ -114,7 +114,7 @@ def test_another_programs_load_is_its_time() -> None:
 
 def test_without_a_load_the_start_is_the_figure() -> None:
     net = network()
-    ran = UserService(net, workload(Checks(address=Address(port=80)))).run(START)
+    ran = UserService(net, workload(Checks(address=ServiceAddress(port=80)))).run(START)
     assert net.loads == []
     assert ran.loaded.unit_s == ran.figures["healthy_after_s"]
     assert "work_cpu_s" not in ran.figures

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.catalog.services import Address
+from interlock.catalog.services import ServiceAddress
 from interlock.errors import UsageError
 from interlock.trial.options import (
     cpus_of,
@@ -22,13 +22,13 @@ from tests.builders import make_variant
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (":8000/health", Address(port=8000, path="/health")),
-        (":80", Address(port=80)),
-        ("site.example:8000/", Address(port=8000, host="site.example")),
-        (":8000/a?b=c&d", Address(port=8000, path="/a?b=c&d")),
+        (":8000/health", ServiceAddress(port=8000, path="/health")),
+        (":80", ServiceAddress(port=80)),
+        ("site.example:8000/", ServiceAddress(port=8000, host="site.example")),
+        (":8000/a?b=c&d", ServiceAddress(port=8000, path="/a?b=c&d")),
     ],
 )
-def test_an_address_is_a_port_a_path_and_perhaps_a_name(text: str, expected: Address) -> None:
+def test_an_address_is_a_port_a_path_and_perhaps_a_name(text: str, expected: ServiceAddress) -> None:
     assert parse_address(text) == expected
 
 
@@ -63,7 +63,7 @@ def test_a_url_has_the_containers_address_unless_a_name_was_given() -> None:
 
 
 def test_without_an_address_the_one_exposed_port_is_taken_and_any_answer_is_good() -> None:
-    assert exposed_address(["53/udp", "8000/tcp"]) == Address(port=8000, any_answer=True)
+    assert exposed_address(["53/udp", "8000/tcp"]) == ServiceAddress(port=8000, any_answer=True)
 
 
 @pytest.mark.parametrize(("ports", "said"), [([], "no TCP port"), (["1/tcp", "2/tcp"], "2 TCP ports")])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.catalog.services import Address
+from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Workload
 from interlock.measure import blocks
 from interlock.trial.workloads import Checks, workload_of
 
-ADDRESS = Address(port=8000)
+ADDRESS = ServiceAddress(port=8000)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ class Load(Data):
     full_s: int = Field(ge=1, description="Seconds of each of the two loads otherwise.")
 
 
-class Address(Data):
+class ServiceAddress(Data):
     """Where a service answers; `host` is the host name in requests, empty for the container's address."""
 
     port: int
@@ -36,9 +36,9 @@ class Address(Data):
         return self.base(address) + self.path
 
 
-class UserImage(Data):
+class UserWork(Data):
     """What a trial times in a user's own image, each time in a new container: its service, or a command in it."""
 
-    address: Address | None = None  # of the service; None: the command of the benchmark is timed
+    address: ServiceAddress | None = None  # of the service; None: the command of the benchmark is timed
     load: list[str] | None = None  # words, with {url}; None: the service's start is timed
     healthy_within_s: float = 60

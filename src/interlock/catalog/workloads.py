@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from interlock.catalog.services import Load, UserImage
+from interlock.catalog.services import Load, UserWork
 from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right
 
 # What a detail is of: a key of what a program reports, or of what the launcher read of the whole process.
@@ -465,7 +465,7 @@ class Workload(WorkloadFile):
     """A workload with its name, which is its file's."""
 
     name: Name
-    user: UserImage | None = None  # of a trial, whose workload has no file
+    user: UserWork | None = None  # of a trial, whose workload has no file
 
     @model_validator(mode="before")
     @classmethod

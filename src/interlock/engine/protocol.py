@@ -118,7 +118,7 @@ class LoadRun:
 
 
 @dataclass(frozen=True)
-class UserContainers:
+class UserSurroundings:
     """Where a user's own images run in a trial: network, CPUs, memory, and what all of them are told."""
 
     network: str | None = None  # of the engine; None: one is made, from which others can be reached
@@ -147,7 +147,7 @@ class Needs:
     programs: Mapping[str, bytes]  # of the workloads, by path below workloads/
     helpers: Sequence[str] = ()  # what its workloads need: server, limits, load
     base: BaseImage | None = None  # of the helpers, where it is not that of a variant
-    users: UserContainers | None = None  # of a trial
+    users: UserSurroundings | None = None  # of a trial
 
 
 @dataclass(frozen=True)

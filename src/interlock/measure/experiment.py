@@ -17,7 +17,7 @@ from interlock.catalog.types import DEFAULT_BASELINE, TWIN, label_of, slug, spli
 from interlock.catalog.workloads import Workload
 from interlock.engine import machine
 from interlock.engine.client import engine_failure
-from interlock.engine.protocol import NOTHING, Engine, Needs, UserContainers
+from interlock.engine.protocol import NOTHING, Engine, Needs, UserSurroundings
 from interlock.errors import EngineError, InterlockError, StoreError, UsageError, nearest
 from interlock.measure import disturbances, lock
 from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
@@ -114,7 +114,7 @@ class Assignment:
     resumes: Experiment | None = None  # what was measured in the folder of this name before
     order: Sequence[str] = ()  # in which workloads are measured (default: the settings'); those with a server come last
     trial: Trial | None = None  # of a user's own images: what is known of them, and how their containers run
-    users: UserContainers | None = None
+    users: UserSurroundings | None = None
     base: BaseImage | None = None  # of the helpers' images, where it is not that of a variant
     # Only to the first look, because other rows are built after it and join: its record says how the rest goes on.
     first_look_alone: bool = False

@@ -31,7 +31,7 @@ from interlock.results.experiments import (
 if TYPE_CHECKING:
     import pyperf
 
-    from interlock.measure.user_services import ServiceRun
+    from interlock.measure.user_services import UserServiceRun
 else:
     pyperf = LazyModule("pyperf", "measure")
 
@@ -220,7 +220,7 @@ def judge_process(
     `deadline_s`: what it had instead of the benchmark's deadline.
     """
     if ended.took_sandbox:
-        return _judge_kill(benchmark, ended, deadline_s or workload.deadline_of(benchmark)), None
+        return _judge_kill(workload, benchmark, ended, deadline_s or workload.deadline_of(benchmark)), None
     if ended.exit_code != 0:
         return _judge_exit(workload, benchmark, ended), None
     if benchmark.command is not None:
@@ -237,13 +237,14 @@ def judge_process(
     return OK if supported else Outcome(state=State.UNSUPPORTED, reason=output.unsupported or ""), output
 
 
-def _judge_kill(benchmark: Benchmark, ended: Ended, deadline_s: float) -> Outcome:
+def _judge_kill(workload: Workload, benchmark: Benchmark, ended: Ended, deadline_s: float) -> Outcome:
     if ended.timed_out:
         reason = f"'{benchmark.name}' did not end within {deadline_s:g} s"
         return Outcome(state=State.TIMED_OUT, reason=reason)
     what = f"printed more than {MOST_OUTPUT_BYTES // 2**20} MiB"
     if ended.out_of_memory:
-        what = f"ran out of memory: a cell has {MEMORY_BYTES / 2**30:g} GiB"
+        limit = f"a cell has {MEMORY_BYTES / 2**30:g} GiB" if workload.user is None else "--memory is its limit"
+        what = f"ran out of memory: {limit}"
     return Outcome(state=State.FAILED, reason=f"'{benchmark.name}' {what}")
 
 
@@ -334,7 +335,7 @@ def command_run(
     )
 
 
-def service_run(workload: Workload, benchmark: Benchmark, ran: ServiceRun) -> pyperf.Run:
+def service_run(workload: Workload, benchmark: Benchmark, ran: UserServiceRun) -> pyperf.Run:
     """Return a pyperf run of a user's own service; time and memory are those of all processes of its container."""
     loaded, used = ran.loaded, ran.used
     metadata = {f"interlock_{key}": value for key, value in ran.figures.items()}

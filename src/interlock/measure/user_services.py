@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from interlock.catalog.services import Address
+from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
 from interlock.engine.run.cells import last_lines
@@ -31,7 +31,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class ServiceRun:
+class UserServiceRun:
     """A service's run: its figure, what its container used until the end, and further figures by key."""
 
     loaded: Loaded
@@ -47,7 +47,7 @@ class UserService:
     network: Network
     workload: Workload
 
-    def run(self, start: OwnStart) -> ServiceRun:
+    def run(self, start: OwnStart) -> UserServiceRun:
         """Start it once, load it twice, of which the first warms it up, and return the figures of the second."""
         with self.network.started(start) as service:
             base, healthy_s = self.healthy(service)
@@ -61,7 +61,7 @@ class UserService:
             used, memory_bytes = service.cpu_used(), service.memory_bytes()
         work = {"work_cpu_s": used.since(before).total_s} if self.has_load else {}
         more = {HEALTHY_AFTER: healthy_s, MEMORY: float(memory_bytes)}
-        return ServiceRun(loaded, used, memory_bytes, {**loaded.figures, **work, **more})
+        return UserServiceRun(loaded, used, memory_bytes, {**loaded.figures, **work, **more})
 
     @contextmanager
     def working(self, start: OwnStart) -> Iterator[tuple[UserContainer, Callable[[], int]]]:
@@ -97,7 +97,7 @@ class UserService:
     def healthy(self, service: UserContainer) -> tuple[str, float]:
         """Wait until it is healthy; return the URL that stands for {url}, and the seconds that it took."""
         user = self.workload.user
-        address = user.address if user and user.address else Address(port=0)
+        address = user.address if user and user.address else ServiceAddress(port=0)
 
         def require_running() -> None:
             service.require_running("before it was healthy")

@@ -10,7 +10,7 @@ from interlock.analysis.trials import judge
 from interlock.analysis.verdicts import Comparison
 from interlock.report.opening import Opening
 from interlock.results.experiments import Experiment
-from interlock.results.json_documents import DecidedRatio, Reported, ReportedRow, TrialAnswer, TrialVerdict
+from interlock.results.json_documents import DecidedRatio, JudgedVariant, Reported, ReportedRow, TrialAnswer
 
 
 def as_json(experiment: Experiment, tables: Sequence[Table], opening: Opening) -> str:
@@ -31,7 +31,7 @@ def _trial(experiment: Experiment, tables: Sequence[Table], opening: Opening) ->
     if experiment.trial is None:
         return None
     rows = [one for table in tables for one in judge(experiment.trial, table)]
-    verdicts = [TrialVerdict(label=one.label, verdict=one.verdict.value, problem=one.problem) for one in rows]
+    verdicts = [JudgedVariant(label=one.label, verdict=one.verdict.value, problem=one.problem) for one in rows]
     return TrialAnswer(conclusion=opening.answer, verdicts=verdicts, known=experiment.trial)
 
 

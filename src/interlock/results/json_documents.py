@@ -183,7 +183,7 @@ class ReportedRow(Data):
     to_baseline: DecidedRatio | None
 
 
-class TrialVerdict(Data):
+class JudgedVariant(Data):
     """A trial's verdict on a variant; `problem` is why it failed, or that the GIL came back."""
 
     label: FileLabel
@@ -195,7 +195,7 @@ class TrialAnswer(Data):
     """What a trial says; `known` is what was asked for, and what was seen before anything was timed."""
 
     conclusion: str
-    verdicts: list[TrialVerdict]
+    verdicts: list[JudgedVariant]
     known: Trial
 
 

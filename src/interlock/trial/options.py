@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from interlock.catalog.services import Address
+from interlock.catalog.services import ServiceAddress
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.errors import UsageError
 from interlock.measure.user_services import URL, is_wrk
@@ -21,7 +21,7 @@ USUAL_FAMILIES = ("release-lines", "free-threading")
 USUAL_PHASES = (SupportPhase.BUGFIX, SupportPhase.SECURITY)
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ServiceAddress:
     """Parse [HOST]:PORT[/PATH], the value of --http; UsageError if it is something else."""
     found = ADDRESS.match(text)
     if found is None or not 0 < int(found["port"]) < 65536:
@@ -34,14 +34,14 @@ def parse_address(text: str) -> Address:
             found=f"'{found['host']}' is the container that asks, and the service runs in another one",
             todo=f"Leave the host out: --http :{found['port']}{found['path'] or '/'}.",
         )
-    return Address(port=int(found["port"]), path=found["path"] or "/", host=found["host"] or "")
+    return ServiceAddress(port=int(found["port"]), path=found["path"] or "/", host=found["host"] or "")
 
 
-def exposed_address(ports: Sequence[str]) -> Address:
+def exposed_address(ports: Sequence[str]) -> ServiceAddress:
     """Return the address of the only TCP port that an image EXPOSEs; UsageError if there is none or more than one."""
     found = [int(match[1]) for port in ports if (match := EXPOSED_TCP.match(port))]
     if len(found) == 1:
-        return Address(port=found[0], any_answer=True)
+        return ServiceAddress(port=found[0], any_answer=True)
     what = f"EXPOSEs {len(found)} TCP ports" if found else "EXPOSEs no TCP port"
     raise UsageError(
         key="--http",

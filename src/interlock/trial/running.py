@@ -14,7 +14,7 @@ from interlock.catalog.variants import Base
 from interlock.catalog.workloads import Workload
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
-from interlock.engine.protocol import INSTRUMENTS, Needs, UserContainers
+from interlock.engine.protocol import INSTRUMENTS, Needs, UserSurroundings
 from interlock.engine.run import trials
 from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, UsageError
@@ -50,11 +50,11 @@ class TrialRequest:
     began: Experiment | None = None  # of which the rest is to be measured
 
     @property
-    def containers(self) -> UserContainers:
+    def containers(self) -> UserSurroundings:
         """Return where the user's images run."""
         asked, checks = self.asked, self.checks
         alias = checks.address.host if checks.address else ""
-        return UserContainers(asked.network, asked.service_cpus, asked.memory, alias, checks.environment)
+        return UserSurroundings(asked.network, asked.service_cpus, asked.memory, alias, checks.environment)
 
 
 def run_trial(

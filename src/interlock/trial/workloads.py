@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interlock.catalog.services import Address, UserImage
+from interlock.catalog.services import ServiceAddress, UserWork
 from interlock.catalog.types import slug
 from interlock.catalog.workloads import Benchmark, Detail, Metric, Repetition, Workload
 from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, is_wrk
@@ -18,7 +18,7 @@ ONCE = Repetition(warmups=0, values=1)
 class Checks:
     """What each image must do: be healthy at an address, answer a load, pass tests."""
 
-    address: Address | None = None  # None: the service is not started
+    address: ServiceAddress | None = None  # None: the service is not started
     load: Sequence[str] | None = None
     test: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ def workload_of(folder: Path, checks: Checks) -> Workload:
         quick=ONCE,
         full=ONCE,
         benchmarks=[benchmark],
-        user=UserImage(
+        user=UserWork(
             address=checks.address,
             load=list(checks.load) if checks.load else None,
             healthy_within_s=checks.healthy_within_s,

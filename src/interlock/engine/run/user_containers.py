@@ -21,7 +21,7 @@ from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.engine.client import disk_full, engine_errors, engine_words, no_space
 from interlock.engine.ownership import labels_of
-from interlock.engine.protocol import OwnStart, UserContainers
+from interlock.engine.protocol import OwnStart, UserSurroundings
 from interlock.engine.run import cells
 from interlock.engine.run.cells import last_lines
 from interlock.engine.run.rights import PROCESSES
@@ -40,7 +40,7 @@ class Place:
     owner: str
     network: str
     volume: str | None
-    users: UserContainers
+    users: UserSurroundings
 
 
 def require_network(client: DockerClient, name: str) -> None:
@@ -96,7 +96,9 @@ def _start(place: Place, start: OwnStart) -> Container:
 
 def _create(place: Place, start: OwnStart) -> Container:
     client, users = place.client, place.users
-    named = client.api.create_endpoint_config(aliases=[users.alias] if users.alias else [])
+    # Who asks for the name is to reach the service, not what idles or tests beside it.
+    aliases = [users.alias] if users.alias and start.command is None else []
+    named = client.api.create_endpoint_config(aliases=aliases)
     replaced: dict[str, Any] = {} if start.command is None else {"command": list(start.command), "entrypoint": []}
     environment = {**users.environment, **start.environment}
     if start.gil_probed:

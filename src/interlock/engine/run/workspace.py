@@ -31,7 +31,7 @@ from interlock.engine.protocol import (
     LoadRun,
     OwnStart,
     StackOptions,
-    UserContainers,
+    UserSurroundings,
 )
 from interlock.engine.run import cells, user_containers
 from interlock.engine.run.cells import ProcessResult, remove, run_in_workload
@@ -144,7 +144,7 @@ class ContainerWorkspace:
     volume: str | None = None  # none where nothing is measured: to try probes, say
     helper_image_ids: Mapping[str, str] = field(default_factory=dict)  # of those helpers that are needed
     is_elsewhere: bool = False  # on another machine, whose other processes nobody sees from here
-    users: UserContainers | None = None  # of a trial
+    users: UserSurroundings | None = None  # of a trial
 
     @contextmanager
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[ContainerNetwork]:
@@ -203,7 +203,7 @@ class ContainerWorkspace:
 
     def place_in(self, network: str) -> Place:
         """Return where containers of user's images are made."""
-        return Place(self.client, self.owner, network, self.volume, self.users or UserContainers())
+        return Place(self.client, self.owner, network, self.volume, self.users or UserSurroundings())
 
 
 @dataclass(frozen=True)
