@@ -723,9 +723,10 @@ def test_every_candidate_runs_once_in_each_round_until_it_is_decided() -> None:
     def undecided(_: str, some: Sequence[str]) -> list[str]:
         return [] if len(order.rounds) >= 7 else [one for one in some if one != "b" or len(order.rounds) < 4]
 
-    for planned in schedule.interleave(plan, ["load"], ["a", "b", "c"], undecided):
+    for planned in schedule.planned_blocks(plan, ["load"], ["a", "b", "c"], undecided):
         assert planned.total == (9 * 3 if planned.round <= 4 else 4 * 3 + 5 * 2)
-        order.note(planned.round, planned.candidate)
+        for candidate in planned.candidates:
+            order.note(planned.round, candidate)
     # Looks come after 4, 5 and 7 rounds.
     assert [sorted(labels) for labels in order.rounds] == [["a", "b", "c"]] * 4 + [["a", "c"]] * 3
     assert len({tuple(labels) for labels in order.rounds[:4]}) > 1

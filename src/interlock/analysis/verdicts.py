@@ -144,14 +144,6 @@ def compared(other: str, ratios: Mapping[Key, Ratio], margin: float = MARGIN) ->
     }
 
 
-def undecided_labels(
-    figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
-) -> set[str]:
-    """Return the labels that need more rounds: both of each pair that is not decided, before the first look of all."""
-    wanted = list(pairs)
-    return open_labels(last_look(figures, wanted, baseline, margin=margin), wanted, figures)
-
-
 def last_look(
     figures: Mapping[str, Sequence[BlockFigure]], pairs: Iterable[Pair], baseline: str, *, margin: float = MARGIN
 ) -> dict[Pair, Comparison]:

@@ -68,27 +68,3 @@ def planned_blocks(
             block = [one for one in ordered if one in some]
             yield PlannedBlock(number, title, task, block, done, total)
             done += len(block)
-
-
-@dataclass(frozen=True)
-class PlannedRun(Generic[Task, Candidate]):
-    """One task of one candidate in a round; `done` of at most `total` runs came before it."""
-
-    round: int
-    title: str
-    task: Task
-    candidate: Candidate
-    done: int
-    total: int
-
-
-def interleave(
-    schedule: Schedule,
-    tasks: Sequence[Task],
-    candidates: Sequence[Candidate],
-    undecided: Callable[[Task, Sequence[Candidate]], Sequence[Candidate]],
-) -> Iterator[PlannedRun[Task, Candidate]]:
-    """Yield the runs of `planned_blocks` one after the other."""
-    for block in planned_blocks(schedule, tasks, candidates, undecided):
-        for place, candidate in enumerate(block.candidates):
-            yield PlannedRun(block.round, block.title, block.task, candidate, block.done + place, block.total)
