@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import Answer, CpuUsed, LoadRun, OwnStart
 from interlock.errors import WorkloadError
 from interlock.measure.cells import Cell, Session
-from interlock.measure.processes import OK, estimator_of, service_run, values_of
+from interlock.measure.processes import OK, estimator_of, judge_process, service_run, values_of
 from interlock.measure.rounds import RoundOrder, TimeUsed, watched_rounds
 from interlock.measure.services import parse_wrk
 from interlock.measure.user_services import UserService, is_wrk
 from interlock.results import store
 from interlock.results.experiments import State, Subject
 from interlock.trial.workloads import Checks, workload_of
-from tests.builders import ScriptedNetwork, make_network, make_resources
+from tests.builders import ScriptedNetwork, ScriptedSandbox, make_ended, make_network, make_resources
 from tests.measure.test_services import BAD, GOOD
 
 SERVICE = Checks(address=ServiceAddress(port=8000, path="/health"), load=["wrk", "--latency", "{url}/"])
@@ -169,3 +169,29 @@ def test_rounds_start_each_row_once_and_a_row_that_fails_is_not_started_again() 
 
 
 ROWS = [("base", None), ("base", "twin"), ("fast", None), ("slow", None)]
+
+
+def test_tests_are_started_in_a_new_container_each_time_and_not_tried_before() -> None:
+    opened: list[str] = []
+
+    class Counted(ScriptedNetwork):
+        def open_sandbox(self, image_id: str, *rest: Any) -> ScriptedSandbox:
+            opened.append(image_id)
+            return super().open_sandbox(image_id, *rest)
+
+    net = Counted(lambda _sandbox, _argv: make_ended())
+    work = workload_of(Path("site"), Checks(test="pytest -q"))
+    session = Session(make_resources(workspace=net), work, net)
+    cells = [Cell(Subject(variant=name, image_id=name, mode=mode), net.open_sandbox(name)) for name, mode in ROWS[:3]]
+    opened.clear()
+    watched_rounds(session, cells, TimeUsed(), RoundOrder())
+    assert sorted(opened) == ["base"] * 6 + ["fast"] * 3
+    assert [[len(run.values) for run in cell.runs["tests"]] for cell in cells] == [[1, 1, 1]] * 3
+
+
+def test_a_container_without_memory_is_told_of_its_own_limit() -> None:
+    work = workload_of(Path("site"), Checks(test="true"))
+    starved = make_ended(exit_code=137)
+    (benchmark,) = work.benchmarks
+    outcome, _ = judge_process(work, benchmark, replace(starved, out_of_memory=True))
+    assert "--memory" in outcome.reason

@@ -212,7 +212,8 @@ def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
     def on_wait(text: str) -> None:
         watching.on_progress(ProgressUpdate("preparing", text, "", 0, 1))
 
-    with lock.hold(f"matrix into {assignment.results}", on_wait), watching.ending.listening():
+    what = "trial" if assignment.trial else "matrix"
+    with lock.hold(f"{what} into {assignment.results}", on_wait), watching.ending.listening():
         try:
             return _run(engine, assignment, watching, time.monotonic() - start_s)
         finally:
