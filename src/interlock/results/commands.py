@@ -33,8 +33,14 @@ def runnable(text: str) -> str:
 
 
 def resuming(command: str, name: str) -> str:
-    """Return the line that goes on with the experiment of this name, which this command began."""
-    program = takewhile(lambda word: word == "--" or not word.startswith("--"), shlex.split(command))
+    """Return the line that goes on with the experiment of this name, which this command began.
+
+    A trial is told all of it again: its record has no value that may be a secret.
+    """
+    words = shlex.split(command)
+    if words[1:2] == ["trial"]:
+        return shlex.join([*words, "--resume", name])
+    program = takewhile(lambda word: word == "--" or not word.startswith("--"), words)
     return shlex.join([*program, "--resume", name, *told_again(command)])
 
 

@@ -303,8 +303,8 @@ class Experiment(Recorded):
 
     @property
     def resume_command(self) -> str:
-        """Return the command that goes on with it; that of a trial is told again all that no record has."""
-        return f"{self.command} --resume {self.name}" if self.trial else resuming(self.command, self.name)
+        """Return the command that goes on with it."""
+        return resuming(self.command, self.name)
 
     def rounds_end(self, workload: str) -> RoundsEnd:
         """Return why a workload's rounds ended."""
