@@ -43,7 +43,7 @@ def tests(session: nox.Session) -> None:
     with types_checked(session):
         lint(session)
         # Workers with an engine wait for it half of their time.
-        run_pytest(session, "-n4", QUICK)
+        run_pytest(session, "-n4", "-m", "not compiled", QUICK)
 
 
 @nox.session
