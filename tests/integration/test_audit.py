@@ -340,9 +340,7 @@ def made_by(client: Any, process_id: int) -> set[str]:
     return {one.id for one in found}
 
 
-def test_an_interrupted_audit_leaves_nothing_behind(
-    client: Any, alone: Path, quick: Built, tmp_path: Path
-) -> None:
+def test_an_interrupted_audit_leaves_nothing_behind(client: Any, alone: Path, quick: Built, tmp_path: Path) -> None:
     file, data = wheelhouse.source("toy-slow", slow="import time; time.sleep(300)")
     with wheelhouse.index({file: data}) as address:
         (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-slow\n")
