@@ -130,7 +130,7 @@ LACKS = dict.fromkeys(["cpython-2.7", PTH], ("simple-queue", "I", "isolated"))
 def test_calls_of_the_core_workloads_have_names(
     client: Any, catalog: Catalog, built: Images, root: Path, tmp_path: Path, variant: str
 ) -> None:
-    """Prints a line for each workload, which docs/why.md has: run it with -s. `-k core and 3.13t` asks one variant."""
+    """Prints a line for each workload: run it with -s. `-k core and 3.13t` asks one variant."""
     engine, image = DockerEngine(client), built[variant]
     counted: Counter[str] = Counter()
     without: Counter[str] = Counter()
