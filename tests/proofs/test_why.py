@@ -1,4 +1,7 @@
-"""Stacks and acquires on each interpreter whose frames are found in another way: see tests/integration/test_why.py."""
+"""Each contended acquire is at its line, with wait, hold and waker, on every kind of interpreter; calls have names.
+
+The program whose acquires are known is that of tests/integration/test_why.py.
+"""
 
 from __future__ import annotations
 
