@@ -37,12 +37,12 @@ def test_what_tests_prove_is_said_in_the_words_of_their_docstrings(page: str) ->
 
 def test_a_table_of_promises_keeps_results_and_follows_the_files(tmp_path: Path) -> None:
     (tmp_path / "tests/long").mkdir(parents=True)
-    (tmp_path / "tests/long/test_new.py").write_text('"""It is\nnew.\n\nMore."""\n')
+    (tmp_path / "tests/long/test_new.py").write_text('"""New.\n\nMore."""\n')
     (tmp_path / "tests/test_other.py").write_text('"""It holds."""\n')
     old = ["| `tests/long/test_gone.py` | It was. | 1 passed |", "| `tests/test_other.py` | It held. | 2 passed |"]
     new = [
         "| `tests/test_other.py` | It holds. | 2 passed |",
-        "| `tests/long/test_new.py` | It is new. | not recorded |",
+        "| `tests/long/test_new.py` | New. | not recorded |",
     ]
     before, after = ("\n".join([promises.HEAD, *rows, "", "End.", ""]) for rows in (old, new))
     assert promises.rewritten(before, "tests/long", tmp_path) == after
