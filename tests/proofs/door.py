@@ -109,7 +109,8 @@ ENGINES = {
 LENT = Engine(
     ENGINES["docker"].options,
     ("docker.io", "docker-cli", "iptables"),
-    f"service docker start || (setsid dockerd > /var/log/dockerd.log 2>&1 &); usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
+    "service docker start || (setsid dockerd > /var/log/dockerd.log 2>&1 &);"
+    f" usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
 )
 
 
