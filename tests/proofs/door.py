@@ -108,7 +108,7 @@ ENGINES = {
 # Who may not bring Docker, or start it as a service, has one that the administrator runs.
 LENT = Engine(
     ENGINES["docker"].options,
-    ("docker.io", "docker-cli", "iptables"),
+    ("docker.io", "docker-cli", "iptables", "mmdebstrap"),  # where no registry answers
     "service docker start || (setsid dockerd > /var/log/dockerd.log 2>&1 &);"
     f" usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
 )
