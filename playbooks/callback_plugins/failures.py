@@ -1,7 +1,8 @@
-"""Tell `interlock fleet` which hosts failed and why: a line of JSON for each failure, in the file INTERLOCK_FAILURES."""
+"""Tell `interlock fleet` which hosts failed and why: a line of JSON for each, in the file INTERLOCK_FAILURES."""
 
 import json
 import os
+from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
 
@@ -33,5 +34,5 @@ class CallbackModule(CallbackBase):
 
     def _write(self, result, reason):
         line = json.dumps({"host": result.host.get_name(), "reason": reason[:1000]})
-        with open(os.environ["INTERLOCK_FAILURES"], "a", encoding="utf-8") as file:
+        with Path(os.environ["INTERLOCK_FAILURES"]).open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")

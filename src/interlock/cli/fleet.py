@@ -18,11 +18,11 @@ from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
 from interlock.errors import FleetError, UsageError
 from interlock.fleet.ansible import read_inventory
-from interlock.fleet.record import FLEET_FILE, FleetRecord, HostRecord, read_record
-from interlock.fleet.running import FleetRun, images_of, new_record
+from interlock.fleet.record import FLEET_FILE, FleetRecord
+from interlock.fleet.running import FleetRun, images_of
 from interlock.measure import experiment
 from interlock.results import store
-from interlock.results.commands import resuming
+from interlock.results.commands import command_line, resuming
 from interlock.results.experiments import Built, EngineName
 
 
@@ -55,7 +55,7 @@ def fleet_command(
     into = results or paths.results
     hosts = read_inventory(file, paths.root)
     request, engine = read_request(known, options), options.engine
-    record = read_record(into / resume) if resume else None
+    record = store.read_json(into / resume / FLEET_FILE, FleetRecord) if resume else None
     if record is not None:
         request, engine = resumed_request(request, record.settings), engine or record.engine
     request.require_possible(engine)
@@ -65,9 +65,9 @@ def fleet_command(
     if record is None:
         settings = request.settings(experiment.choose_baseline(request.baseline, built))
         where = ["--engine", engine.value, *(["--as-root"] if options.as_root else [])]
-        words = ["-i", str(file), *experiment.repeat_options(settings, request.words, where)]
-        folder = store.new_experiment(into, datetime.date.today().isoformat())
-        record = new_record(folder.name, settings, engine, builds, words)
+        command = command_line("fleet", "-i", str(file), *experiment.repeat_options(settings, request.words, where))
+        name = store.new_experiment(into, datetime.date.today().isoformat()).name
+        record = FleetRecord(name=name, command=command, settings=settings, engine=engine, builds=builds)
     record.require_same(engine, builds)
     folder = into / record.name
     run = FleetRun(paths, folder, file, record, images_of(built), options.as_root, forks, deadline)
@@ -93,15 +93,9 @@ def _report(folder: Path, record: FleetRecord) -> None:
     if any((folder / name / store.EXPERIMENT_FILE).is_file() for name in record.hosts):
         show_hosts(folder, markdown=False)
     for name, host in record.hosts.items():
-        said = f": {host.reason}" if host.reason else ""
-        console.print(Text(f"host    {name} {'measured' if host.complete else 'not complete'}{said}"), soft_wrap=True)
-        if host.not_restored:
-            console.print(Text(f"host    {name} not restored: {host.not_restored}"), soft_wrap=True)
-    rest = {name: one.not_restored or one.reason for name, one in record.hosts.items() if one != HostRecord(complete=True)}
-    if rest:
-        raise FleetError(
-            file=str(folder),
-            key=", ".join(rest),
-            found=next(iter(rest.values())),
-            todo=f"What is not measured, or not restored: {resuming(record.command, record.name)}",
-        )
+        words = ": ".join(filter(None, ["measured" if host.complete else "not complete", host.problem]))
+        console.print(Text(f"host    {name} {words}"), soft_wrap=True)
+    problems = {name: host.problem for name, host in record.hosts.items() if host.problem}
+    if problems:
+        todo = f"What is not measured, or not restored: {resuming(record.command, record.name)}"
+        raise FleetError(file=str(folder), key=", ".join(problems), found=next(iter(problems.values())), todo=todo)

@@ -28,8 +28,6 @@ PLAYBOOKS = "playbooks"
 FAILED, UNREACHABLE = 2, 4
 TERMINATE_S = 10
 EXAMPLE = "Write it as playbooks/inventory.example.yml."
-# Names of hosts become names of folders and experiments.
-HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def program(name: str) -> str:
@@ -64,28 +62,17 @@ def parse_inventory(path: Path, listing: str) -> list[str]:
     names: set[str] = set()
     with suppress(ValueError, AttributeError, TypeError):
         names = {str(name) for group in parse_json(listing).values() for name in group.get("hosts", [])}
-    wrong = sorted(name for name in names if not HOST_NAME.fullmatch(name))
-    if wrong:
-        raise InventoryError(
-            file=str(path),
-            key=wrong[0],
-            found="is not a valid host name: use only letters, digits, '.', '-' and '_'",
-            todo="Rename the host, and give its address as ansible_host.",
-        )
     if not names:
         raise InventoryError(file=str(path), found="it has no hosts", todo=EXAMPLE)
+    for name in names:
+        store.require_name(name, f"{path}: host")
     return sorted(names)
 
 
 def play(
-    root: Path,
-    inventory: Path,
-    playbook: str,
-    hosts: Sequence[str],
-    variables: Mapping[str, Any],
-    settings: Mapping[str, str],
+    root: Path, playbook: str, hosts: Sequence[str], variables: Mapping[str, Any], settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Run a playbook on all these hosts at once, with Ansible's settings; return, for each that failed, the reason.
+    """Run a playbook on all these hosts at once, with these of Ansible's settings; return the failures, by host.
 
     FleetError if Ansible could not do its work. Whatever ends this ends all that was started here.
     """
@@ -93,8 +80,7 @@ def play(
         given, limit, failures = (Path(folder) / name for name in ("variables.json", "hosts", "failures"))
         given.write_text(json.dumps(variables), encoding="utf-8")
         limit.write_text("\n".join(hosts), encoding="utf-8")
-        command = [program("ansible-playbook"), "-i", str(inventory), "-l", f"@{limit}", "-e", f"@{given}"]
-        command.append(str(root / PLAYBOOKS / playbook))
+        command = [program("ansible-playbook"), "-l", f"@{limit}", "-e", f"@{given}", str(root / PLAYBOOKS / playbook)]
         more = {"ANSIBLE_CALLBACKS_ENABLED": "failures", "INTERLOCK_FAILURES": str(failures)}
         code = _run(command, {**environment(root), **docker_address().environment, **settings, **more})
         lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
@@ -119,8 +105,8 @@ def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
 
 def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> None:
     """Run a playbook on this machine; FleetError if it fails. At a terminal Ansible asks for sudo's password."""
-    command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(variables)]
-    command.append(str(root / PLAYBOOKS / playbook))
+    path = str(root / PLAYBOOKS / playbook)
+    command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), path]
     asked = ["sudo", "-n", "true"]
     if os.geteuid() and sys.stdin.isatty() and subprocess.run(asked, capture_output=True, check=False).returncode:
         command.append("--ask-become-pass")

@@ -1,6 +1,6 @@
 """The record of a fleet (fleet.json), and what its hosts measured: an experiment in a folder of each host's own.
 
-What a host sends is not trusted: files and folders with plain names alone are unpacked, all of it bounded.
+What a host sends is not trusted: only the files of an experiment are unpacked, each by its name, all of it bounded.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import secrets
 import shutil
 import tarfile
 import zlib
 from pathlib import Path
 from typing import Literal
+
+from pydantic import Field
 
 from interlock.catalog.types import Data, FileName
 from interlock.errors import StoreError, UsageError
@@ -28,18 +31,23 @@ class HostRecord(Data):
     reason: str = ""
     not_restored: str = ""
 
+    @property
+    def problem(self) -> str:
+        return f"not restored: {self.not_restored}" if self.not_restored else self.reason
+
 
 class FleetRecord(Data):
     """The state of a fleet, with which `--resume` continues it."""
 
     schema_version: Literal[1] = 1
     name: FileName
-    token: str  # makes the names of its experiments on the hosts unique
+    # Makes the names of its experiments on the hosts unique.
+    token: str = Field(default_factory=lambda: secrets.token_hex(3))
     command: str
     settings: Settings
     engine: EngineName
     builds: dict[str, str]  # content hashes by variant
-    hosts: dict[FileName, HostRecord] = {}
+    hosts: dict[FileName, HostRecord] = Field(default_factory=dict)
 
     def require_same(self, engine: EngineName, builds: dict[str, str]) -> None:
         """Raise UsageError unless the fleet began with this engine and these builds."""
@@ -56,42 +64,30 @@ class FleetRecord(Data):
 FLEET_FILE = "fleet.json"
 
 
-def write_record(folder: Path, record: FleetRecord) -> None:
-    store.write_json(folder / FLEET_FILE, record)
-
-
-def read_record(folder: Path) -> FleetRecord:
-    return store.read_json(folder / FLEET_FILE, FleetRecord)
-
-
 def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) -> Experiment:
     """Replace a host's folder by what it sent, and return the experiment.
 
     The host's word counts for figures alone: which files there are, and what they are called, is said here. StoreError
     if the archive is damaged, has another experiment than was asked for, or figures that cannot be read.
     """
-    incoming = fleet / ".incoming"  # what is in it lies deeper than commands look for experiments
-    sent, new = incoming / "sent", incoming / "new" / host
-    store.remove_folder(incoming)
+    new = fleet / ".incoming" / "new" / host  # deeper than commands look for experiments
+    store.remove_folder(fleet / ".incoming")
     try:
-        sent.mkdir(parents=True)
         new.mkdir(parents=True)
-        source = unpack(archive, sent)
-        experiment = store.read_experiment(source)
+        unpack(archive, new)
+        experiment = store.read_experiment(new)
         _require_asked(archive, experiment, record.settings)
-        # Each file is read before any is taken: an experiment with one that cannot be read has no report.
-        store.read_cells(source, experiment)
-        _move_cells(source, experiment, new)
+        store.read_cells(new, experiment)
         # Cloned machines have the same name; and the line that repeats an experiment is not a host's to say.
         named = {"name": record.name, "command": record.command, "host": {**experiment.host, "name": host}}
         experiment = experiment.model_copy(update=named)
         store.write_json(new / store.EXPERIMENT_FILE, experiment)
         store.write_sums(new)
-        read_extract(new)
+        read_extract(new)  # one that cannot be compared would be in the way of all others' report
         store.remove_folder(fleet / host)
         new.rename(fleet / host)
     finally:
-        store.remove_folder(incoming)
+        store.remove_folder(fleet / ".incoming")
     return experiment
 
 
@@ -101,7 +97,7 @@ ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "profile", "vari
 
 def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> None:
     """Raise StoreError unless the experiment is what was asked for, and of nothing else."""
-    told, wanted = experiment.settings.model_dump(include={*ASKED}), asked.model_dump(include={*ASKED})
+    told, wanted = _plain(experiment.settings), _plain(asked)
     differ = [key for key in ASKED if told[key] != wanted[key]]
     named = {*experiment.workloads, *(one.workload for one in (*experiment.cells, *experiment.limits))}
     if differ or not named <= {*asked.workloads}:
@@ -109,29 +105,21 @@ def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> No
         raise StoreError(file=str(archive), found=found, todo="Measure it again with --resume.")
 
 
-def _move_cells(source: Path, experiment: Experiment, into: Path) -> None:
-    """Move the files of the cells that experiment.json names, and no others."""
-    for cell in (*experiment.cells, *experiment.limits):
-        names = (experiment.host["folder"], cell.variant, cell.mode, cell.workload)
-        there, here = store.cell_path(source, *names), store.cell_path(into, *names)
-        for path, target in ((there, here), (store.profile_path(there), store.profile_path(here))):
-            if path.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(path, target)
+def _plain(settings: Settings) -> dict[str, object]:
+    plain = settings.model_dump(include={*ASKED})
+    return {key: sorted(one) if isinstance(one, list) else one for key, one in plain.items()}
 
 
 # The largest of the reference experiments has 22 MB, unpacked.
 MOST_BYTES = 256 * 2**20
 MOST_FILES = 20_000
-# EXPERIMENT/HOST/VARIANT/WORKLOAD.json
-MOST_DEPTH = 4
-PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
-# An experiment that did not end has a journal, and files that are half written.
-HIDDEN = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+PART = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}"
+# Below the experiment's folder: the record, the sums, and the cells' files, HOST/VARIANT/WORKLOAD.json.
+TAKEN = re.compile(rf"{PART}/(experiment\.json|SHA256SUMS|{PART}/{PART}/{PART}\.json)")
 
 
-def unpack(archive: Path, into: Path) -> Path:
-    """Unpack a tar.gz with one folder into an empty folder; return that one. StoreError for any other archive."""
+def unpack(archive: Path, into: Path) -> None:
+    """Unpack the files of an experiment from a tar.gz into an empty folder; StoreError if it cannot be read."""
     try:
         with gzip.open(archive) as packed:
             data = packed.read(MOST_BYTES + 1)
@@ -142,27 +130,20 @@ def unpack(archive: Path, into: Path) -> Path:
                 if number >= MOST_FILES:
                     raise ValueError(f"it has more than {MOST_FILES} files")
                 _unpack(tar, member, into)
-        (source,) = into.iterdir()
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, OverflowError, RecursionError) as error:
         raise StoreError(
             file=str(archive),
             found=f"is not an archive of an experiment ({error})",
             todo="Measure it again with --resume.",
         ) from None
-    return source
 
 
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, into: Path) -> None:
-    *above, last = parts = member.name.split("/")
-    is_hidden = bool(above) and bool(HIDDEN.fullmatch(last))
-    if len(parts) > MOST_DEPTH or not all(map(PART.fullmatch, above if is_hidden else parts)):
-        raise ValueError(f"{member.name[:80]!r} is not the name of a file of an experiment")
-    path, content = into.joinpath(*parts), tar.extractfile(member) if member.isreg() and not member.issparse() else None
-    if member.isdir():
-        path.mkdir(parents=True, exist_ok=True)
-    elif content is None:
-        raise ValueError(f"{member.name[:80]!r} is neither a folder nor a plain file")
-    elif not is_hidden:
+    """Write what is a plain file and has a name that is taken; leave all else where it is."""
+    taken = TAKEN.fullmatch(member.name)
+    content = tar.extractfile(member) if taken and member.isreg() and not member.issparse() else None
+    if taken and content:
+        path = into / taken[1]
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:  # never another one, nor where a link leads
+        with path.open("xb") as file:
             shutil.copyfileobj(content, file)

@@ -1,8 +1,7 @@
-"""Measure on the hosts of a fleet: one run of matrix.yml and one of restore.yml over all of them, then their results."""
+"""Measure on all hosts of a fleet by one run of matrix.yml, then fetch and join their results by one of restore.yml."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +10,15 @@ from typing import Any
 from interlock.catalog.project import ProjectPaths
 from interlock.errors import InterlockError
 from interlock.fleet import ansible
-from interlock.fleet.record import FleetRecord, HostRecord, take_in_results, write_record
+from interlock.fleet.record import FLEET_FILE, FleetRecord, HostRecord, take_in_results
 from interlock.measure import experiment
 from interlock.report.experiment import failed_cells
-from interlock.results.commands import command_line
-from interlock.results.experiments import Built, EngineName, Settings, State
+from interlock.results import store
+from interlock.results.experiments import Built, State
 
 # On the host `timeout` ends what outlives the deadline; where that does not come, Ansible gives the task up later.
 GRACE_S = 180
-INTERRUPTED = "it was interrupted"
-
-
-def new_record(
-    name: str, settings: Settings, engine: EngineName, builds: dict[str, str], options: Sequence[str]
-) -> FleetRecord:
-    """Return the record of a fleet that begins; `options` are those of the command that repeats it."""
-    command, token = command_line("fleet", *options), secrets.token_hex(3)
-    return FleetRecord(name=name, token=token, command=command, settings=settings, engine=engine, builds=builds)
+UNENDED = "Ansible did not come to its end"
 
 
 def images_of(built: Sequence[Built]) -> list[str]:
@@ -60,7 +51,7 @@ class FleetRun:
         self._save({name: one for name, one in self.record.hosts.items() if one.complete} | before)
         to_do = [name for name, one in before.items() if not one.complete]
         dirty = [name for name, one in before.items() if not one.complete or one.not_restored]
-        failed, left = dict.fromkeys(to_do, INTERRUPTED), dict.fromkeys(dirty, INTERRUPTED)
+        failed, left = dict.fromkeys(to_do, UNENDED), dict.fromkeys(dirty, UNENDED)
         variables = self._variables()
         try:
             failed = self._play("matrix.yml", to_do, variables)
@@ -69,16 +60,13 @@ class FleetRun:
             try:
                 left = self._play("restore.yml", dirty, variables)
             finally:
-                measured = {name: self._taken_in(name, failed.get(name, "")) for name in to_do}
-                ended = {name: measured.get(name, before[name]) for name in dirty}
-                restored = {
-                    name: one.model_copy(update={"not_restored": left.get(name, "")}) for name, one in ended.items()
-                }
-                self._save(self.record.hosts | restored)
+                now = before | {name: self._taken_in(name, failed.get(name, "")) for name in to_do}
+                told = {name: now[name].model_copy(update={"not_restored": left.get(name, "")}) for name in dirty}
+                self._save(self.record.hosts | told)
 
     def _save(self, hosts: dict[str, HostRecord]) -> None:
         self.record = self.record.model_copy(update={"hosts": hosts})
-        write_record(self.folder, self.record)
+        store.write_json(self.folder / FLEET_FILE, self.record)
 
     def _variables(self) -> dict[str, Any]:
         """Return the playbooks' variables, and write the archive of Interlock that they name."""
@@ -99,12 +87,13 @@ class FleetRun:
 
     def _play(self, playbook: str, hosts: Sequence[str], variables: dict[str, Any]) -> dict[str, str]:
         settings = {
+            "ANSIBLE_INVENTORY": str(self.inventory.absolute()),
             "ANSIBLE_STRATEGY": "free",  # a slow host holds up no other one
             "ANSIBLE_FORKS": str(self.forks),
             "ANSIBLE_TASK_TIMEOUT": str(self.deadline_s + GRACE_S),
             "ANSIBLE_LOG_PATH": str(self.folder / "ansible.log"),
         }
-        return ansible.play(self.paths.root, self.inventory, playbook, hosts, variables, settings) if hosts else {}
+        return ansible.play(self.paths.root, playbook, hosts, variables, settings) if hosts else {}
 
     def _taken_in(self, name: str, reason: str) -> HostRecord:
         """Take in what a host sent; an archive stays as long as the host is to go on with what is in it."""
@@ -115,10 +104,10 @@ class FleetRun:
             taken = take_in_results(archive, self.folder, name, self.record)
         except Exception as error:
             archive.replace(self.folder / f"{name}.refused")
-            known = isinstance(error, InterlockError)
-            return HostRecord(reason=str(error) if known else f"its results cannot be read ({error!r})")
+            said = str(error) if isinstance(error, InterlockError) else f"its results cannot be read ({error!r})"
+            return HostRecord(reason=reason or said)
         if taken.unfinished or not taken.times.keys() >= {*taken.settings.workloads}:
-            return HostRecord(reason=reason or taken.ended_by)
+            return HostRecord(reason=reason or taken.ended_by or "it is not complete")
         archive.unlink()
         failed = [f"{one.label} / {one.workload}: {one.outcome.reason}" for one in failed_cells(taken.cells)]
         return HostRecord(complete=True, reason=next(iter(failed), ""))
