@@ -1,7 +1,7 @@
 """A fleet of simulated hosts: this machine, by local connections.
 
 The playbooks run as they are, but what only changes a host is a task that does nothing, and `interlock` on a host is
-this file: what it measures is made up, and by its name a host fails in its own way. As a program it is that stub.
+this file: what it measures is made up, and a host fails as it is called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ ASKED = ("--variants", ",".join(VARIANTS), "--workloads", WORKLOAD, "--quick", "
 # Here nothing is built and no engine is asked.
 ENGINE = ("--engine", "host", "--no-profile")
 SLOW_S = 30
-STUB = f"#!{sys.executable}\nimport sys\nsys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]}\nfrom tests import simulated\nsimulated.main()\n"
+STUB = f"""\
+#!{sys.executable}
+import sys
+sys.path[:0] = {[str(ROOT / "src"), str(ROOT)]}
+from tests import simulated
+simulated.main()
+"""
 
 
 def make_project(folder: Path) -> Path:
@@ -72,9 +78,8 @@ def main() -> None:
     if host == "broken":
         sys.exit("warning: first\nerror: the disk is full")
     is_cut = host == "cut" and not resumes
-    _write(
-        folder, _measured(store.read_experiment(folder).settings if resumes else _settings(words, host), name, is_cut)
-    )
+    settings = store.read_experiment(folder).settings if resumes else _settings(words, host)
+    _write(folder, _measured(settings, name, is_cut))
     if is_cut:
         sys.exit("error: the power went")
 

@@ -36,8 +36,8 @@ from interlock.engine.run import cells, trials
 from interlock.errors import EngineError, InterlockError
 from interlock.fleet.record import take_in_results
 from interlock.results import store
-from tests.fleet.test_record import RECORD, VARIANTS, measured
 from tests.engine.registry.test_archives import TAG, Engine, members, own
+from tests.fleet.test_record import RECORD, VARIANTS, measured
 from tests.fuzzing.damage import Form, Target, is_json, require_sentence
 from tests.results.writer import run_of
 from tests.signing import make_key, openssl
