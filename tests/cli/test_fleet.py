@@ -117,7 +117,7 @@ class TestResume:
         assert "--resume" in resumed
         described = store.read_experiment(ran.folder / "cut")
         values, _ = store.read_cells(ran.folder / "cut", described)
-        assert {len(one["uncontended"].values) for one in values.values()} == {2}
+        assert {len(one["uncontended"].processes[0]) for one in values.values()} == {2}
 
     def test_what_is_complete_is_not_measured_again(self, again: tuple[Ran, FleetRecord]) -> None:
         ran, before = again

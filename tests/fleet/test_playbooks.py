@@ -75,12 +75,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     for role in STUBBED:
         for path in (root / "playbooks/roles" / role / "tasks").glob("*.yml"):
             path.write_text(STUB_TASK % f"{role}{'' if path.stem == 'main' else f' {path.stem}'}")
-    hosts = {}
+    hosts: dict[str, dict[str, Any]] = {}
     for host, of_host in HOSTS.items():
         write_program(root / host / "interlock", INTERLOCK)
         places = {"home": f"{host}/home", "folder": host, "command": f"{host}/interlock"}
-        hosts[host] = {**of_host, **{f"interlock_{name}": str(root / path) for name, path in places.items()}}
-        hosts[host]["images_archive"] = str(root / f"images.{host}.tar")
+        hosts[host] = {f"interlock_{name}": str(root / path) for name, path in places.items()}
+        hosts[host] |= {"images_archive": str(root / f"images.{host}.tar"), **of_host}
     common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     (root / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}))
     for name in ("docker", "podman"):
@@ -92,8 +92,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "experiment_deadline_s": 60,
         "experiment_fetched": str(root),
     }
-    path = f"{root}/bin-docker:{root}/bin-podman:{os.environ['PATH']}"
-    settings = {"ANSIBLE_INVENTORY": str(root / "inventory.json"), "ANSIBLE_STRATEGY": "free", "PATH": path}
+    settings = {
+        "ANSIBLE_INVENTORY": str(root / "inventory.json"),
+        "ANSIBLE_STRATEGY": "free",
+        "PATH": f"{root}/bin-docker:{root}/bin-podman:{os.environ['PATH']}",
+    }
     failed = ansible.play(root, "matrix.yml", list(HOSTS), variables, settings)
     ansible.play(root, "restore.yml", [name for name in HOSTS if name != "misspelt"], variables, settings)
     return Run(root, failed)
