@@ -69,10 +69,9 @@ def fleet_command(
         name = store.new_experiment(into, datetime.date.today().isoformat()).name
         record = FleetRecord(name=name, command=command, settings=settings, engine=engine, builds=builds)
     record.require_same(engine, builds)
-    folder = into / record.name
-    run = FleetRun(paths, folder, file, record, images_of(built), options.as_root, forks, deadline)
+    run = FleetRun(paths, into / record.name, file, record, images_of(built), options.as_root, forks, deadline)
     run.measure(hosts)
-    _report(folder, run.record)
+    _report(run.folder, run.record)
 
 
 def _builds(

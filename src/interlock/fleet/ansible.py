@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 from typing import Any
 
 from interlock.engine.build.sources import tar_of
@@ -24,8 +25,6 @@ from interlock.results import store
 from interlock.untrusted import parse_json, printable
 
 PLAYBOOKS = "playbooks"
-# ansible-playbook's exit code is the sum of these, or another one if it could not do its work.
-FAILED, UNREACHABLE = 2, 4
 TERMINATE_S = 10
 EXAMPLE = "Write it as playbooks/inventory.example.yml."
 
@@ -84,16 +83,21 @@ def play(
         more = {"ANSIBLE_CALLBACKS_ENABLED": "failures", "INTERLOCK_FAILURES": str(failures)}
         code = _run(command, {**environment(root), **docker_address().environment, **settings, **more})
         lines = failures.read_text(encoding="utf-8").splitlines() if failures.is_file() else []
-        if code & ~(FAILED | UNREACHABLE) or (code and not lines):
+        if code and not lines:
             found = f"ansible-playbook ended with exit code {code}; its output is above"
             raise FleetError(file=f"{PLAYBOOKS}/{playbook}", found=found, todo="Fix that, and run the command again.")
         return {one["host"]: printable(one["reason"]) for one in map(json.loads, lines)}
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run a command and return its exit code; it leads a group, so that its workers and ssh end with it."""
-    with subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+    """Run a command, print what it says and return its exit code; it leads a group, so that all of it ends at once."""
+    with subprocess.Popen(
+        command, env=variables, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True
+    ) as process:
         try:
+            for line in process.stdout or ():
+                sys.stdout.write(printable(line.decode(errors="replace")))
+                sys.stdout.flush()
             return process.wait()
         except BaseException:
             for number in (signal.SIGTERM, signal.SIGKILL):

@@ -97,17 +97,15 @@ ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "profile", "vari
 
 def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> None:
     """Raise StoreError unless the experiment is what was asked for, and of nothing else."""
-    told, wanted = _plain(experiment.settings), _plain(asked)
+    told, wanted = (
+        {key: sorted(one) if isinstance(one, list) else one for key, one in some.model_dump(include={*ASKED}).items()}
+        for some in (experiment.settings, asked)
+    )
     differ = [key for key in ASKED if told[key] != wanted[key]]
     named = {*experiment.workloads, *(one.workload for one in (*experiment.cells, *experiment.limits))}
     if differ or not named <= {*asked.workloads}:
         found = f"holds another experiment ({', '.join(differ) or 'other workloads'})"
         raise StoreError(file=str(archive), found=found, todo="Measure it again with --resume.")
-
-
-def _plain(settings: Settings) -> dict[str, object]:
-    plain = settings.model_dump(include={*ASKED})
-    return {key: sorted(one) if isinstance(one, list) else one for key, one in plain.items()}
 
 
 # The largest of the reference experiments has 22 MB, unpacked.

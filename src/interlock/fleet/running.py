@@ -91,7 +91,6 @@ class FleetRun:
             "ANSIBLE_STRATEGY": "free",  # a slow host holds up no other one
             "ANSIBLE_FORKS": str(self.forks),
             "ANSIBLE_TASK_TIMEOUT": str(self.deadline_s + GRACE_S),
-            "ANSIBLE_LOG_PATH": str(self.folder / "ansible.log"),
         }
         return ansible.play(self.paths.root, playbook, hosts, variables, settings) if hosts else {}
 
