@@ -55,7 +55,8 @@ RUNNING = tuple(
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
 LONGEST = (
     *(EXPERIMENTS, TRIALS, ENGINE, BROWSER),
-    *(f"tests/{name}.py" for name in ("fleet/test_playbooks", "test_playbooks", "workloads/test_download")),
+    *(f"tests/{name}.py" for name in ("cli/test_fleet", "fleet/test_playbooks", "test_playbooks")),
+    "tests/workloads/test_download.py",
 )
 
 

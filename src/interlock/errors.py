@@ -214,13 +214,13 @@ class UnexpectedError(InterlockError):
 
 
 class InventoryError(InterlockError):
-    """A fleet's inventory cannot be read, or a host in it has no kind."""
+    """A fleet's inventory cannot be read, or has no hosts."""
 
     exit_code = 3
 
 
 class FleetError(InterlockError):
-    """A machine could not be made ready, or no host of a fleet measured a workload."""
+    """A machine could not be made ready, or a host of a fleet did not measure everything."""
 
 
 # What ends a command before it is done: Ctrl-C, `kill`, and a terminal that goes.

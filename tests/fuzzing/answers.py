@@ -34,11 +34,10 @@ from interlock.engine.registry.signatures import ImageByDigest
 from interlock.engine.registry.transfer import follow_transfer
 from interlock.engine.run import cells, trials
 from interlock.errors import EngineError, InterlockError
-from interlock.fleet.record import merge_experiments, take_in_results
-from interlock.measure import experiment
+from interlock.fleet.record import take_in_results
 from interlock.results import store
-from tests.builders import make_cell, make_experiment, make_settings, make_workload
 from tests.engine.registry.test_archives import TAG, Engine, members, own
+from tests.fleet.test_record import RECORD, VARIANTS, measured
 from tests.fuzzing.damage import Form, Target, is_json, require_sentence
 from tests.results.writer import run_of
 from tests.signing import make_key, openssl
@@ -293,43 +292,25 @@ def _faulty(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed[: chance.randrange(len(changed))]) if chance.random() < 0.2 else bytes(changed)
 
 
-VARIANTS = ("cpython-3.13", "cpython-3.14t")
-
-
 def _host(text: str, folder: Path) -> None:
-    """What a fleet's host sends; beside the experiment's folder nothing is written, and what is taken can be read."""
+    """What a fleet's host sends; beside the fleet's folder nothing is written, and what is taken can be read."""
     data = _tar(text, "gz")
     if data is None:
         return
     archive, there = folder / "host.tar.gz", folder / "fleet"
     shutil.rmtree(there, ignore_errors=True)
     archive.write_bytes(data)
-    settings = make_settings(VARIANTS).model_copy(update={"workloads": ["locks"]})
     try:
-        take_in_results(
-            archive,
-            there,
-            "locks",
-            lambda before, new: merge_experiments(before, new, "2026-11-21-a", "bench1", experiment.repeat_command),
-            settings,
-        )
-        store.read_cells(there, store.read_experiment(there))
+        take_in_results(archive, there, "bench1", RECORD)
+        store.read_cells(there / "bench1", store.read_experiment(there / "bench1"))
     finally:
         assert {path.name for path in folder.iterdir()} <= {archive.name, there.name}
-        assert not list(there.glob(".incoming-*"))
+        assert {path.name for path in there.iterdir()} <= {"bench1"}
 
 
 @cache
 def _hosts_answers() -> list[str]:
-    settings = make_settings(VARIANTS).model_copy(update={"workloads": ["locks"]})
-    described = make_experiment(
-        VARIANTS,
-        name="fleet-x.host.locks",
-        settings=settings,
-        workloads={"locks": make_workload("locks")},
-        cells=[make_cell(variant, "locks") for variant in VARIANTS],
-        order={"locks": [list(VARIANTS)]},
-    )
+    described = measured()
     run = run_of(1, "base")
     values = {"version": "1.0", "benchmarks": [{"metadata": run.metadata, "runs": [{"values": run.values}]}]}
     host = described.host["folder"]

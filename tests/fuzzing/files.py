@@ -139,22 +139,16 @@ def _inventory(text: str, folder: Path) -> object:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        text = json.dumps({"_meta": {"hostvars": {text: {"kind": text, "registry": text}}}})
-    found = parse_inventory(folder / "inventory.yml", text)
-    return found.registry and parse_registry(found.registry, "registry")
+        text = json.dumps({"all": {"hosts": [text]}})
+    return parse_inventory(folder / "inventory.yml", text)
 
 
-KIND = {"name": "epyc", "cpu": "AMD EPYC 9354P", "cores": 32, "kernel": "6.1.0"}
 INVENTORY = [
     json.dumps(
         {
-            "_meta": {
-                "hostvars": {
-                    "bench1": {"ansible_host": "192.0.2.1", "kind": KIND, "registry": "registry.example/team"},
-                    "bench2": {"kind": KIND, "registry": "registry.example/team"},
-                }
-            },
-            "all": {"children": ["ungrouped"]},
+            "_meta": {"hostvars": {"bench1": {"ansible_host": "192.0.2.1"}}},
+            "all": {"children": ["ungrouped", "fast"]},
+            "fast": {"hosts": ["bench1", "bench2"]},
         }
     )
 ]
