@@ -17,9 +17,9 @@ from docker.errors import APIError, ImageNotFound
 
 from interlock.cli import main
 from interlock.engine.build.image import run_build
+from interlock.engine.names import find_tagged
 from interlock.engine.ownership import OWNER_LABEL, PID
-from interlock.engine.registry.api import registry_digest
-from interlock.engine.registry.names import find_tagged
+from interlock.engine.registry import registry_digest
 from interlock.results.experiments import Built
 from tests.integration import registries
 from tests.integration.images import NO_THREADS, Images

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.parser import HeaderParser
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 
 from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, XsUri
@@ -36,8 +35,6 @@ from interlock.untrusted import MOST_RECORD, MOST_TEXT
 DPKG, LIBRARY = "/var/lib/dpkg/status", "/usr/local/lib"
 PACKED = "/opt/interlock"  # the libraries that came with an interpreter of Interlock's own machine
 METADATA = re.compile(r"/(site|dist)-packages/[^/]+(\.dist-info/METADATA|\.egg-info(/PKG-INFO)?)$")
-# What scanners for vulnerabilities look an interpreter up by.
-CPES = {"cpython": "cpe:2.3:a:python:python:{}:*:*:*:*:*:*:*"}
 # Name and version at the head of a file's name: pth-2.0.7.tar.gz, pip-25.1-py3-none-any.whl.
 NAMED = re.compile(r"^(?P<name>.+?)[-_]v?(?P<version>\d+(\.\d+)+((a|b|rc)\d+)?)")
 
@@ -58,47 +55,39 @@ class Contents:
 def read_contents(client: DockerClient, image: str) -> Contents:
     """Return what the image with this tag or id contains; EngineError if it is not here or cannot be read."""
     try:
-        found = client.images.get(image)
+        here = client.images.get(image)
         labels = labels_of(f"sbom-{os.getpid()}")
         container = client.containers.create(image, ["true"], network_disabled=True, labels=labels)
         files = partial(_files, container)
         try:
             return Contents(
                 tag=image,
-                image_id=str(found.id),
-                digest=known_digest(found),
-                created=datetime.fromisoformat(found.attrs["Created"]),
-                debian=[one for data in files(DPKG).values() for one in debian_packages(data.decode())],
+                image_id=str(here.id),
+                digest=known_digest(here),
+                created=datetime.fromisoformat(here.attrs["Created"]),
+                debian=[one for data in files(DPKG).values() for one in debian_packages(data)],
                 distributions=sorted({_distribution(data) for data in files(LIBRARY, METADATA).values()}),
-                packed=sorted((PurePosixPath(name).name, _sum(data)) for name, data in files(PACKED).items()),
-                    (PurePosixPath(name).name, _sum(data)) for name, data in _files(container, PACKED).items()
+                packed=sorted(
+                    (name.split("/")[-1], hashlib.sha256(data).hexdigest()) for name, data in files(PACKED).items()
                 ),
             )
         finally:
             container.remove(force=True)
-    except (DockerException, tarfile.TarError) as error:
-        raise EngineError(
-            key=image, found=f"the image cannot be read: {error}", todo="Build it with `interlock build`."
-        ) from None
+    except (DockerException, tarfile.TarError, OSError, ValueError, LookupError, OverflowError) as error:
+        found = f"the image cannot be read: {error}"
+        raise EngineError(key=image, found=found, todo="Build it with `interlock build`.") from None
 
 
-def debian_packages(status: str) -> list[tuple[str, str, str]]:
+def debian_packages(status: bytes) -> list[tuple[str, str, str]]:
     """Return the name, version and architecture of each package that dpkg's list says is installed."""
-    parsed = map(HeaderParser().parsestr, status.split("\n\n"))
-    return sorted(
-        (str(one["Package"]), str(one["Version"]), str(one["Architecture"]))
-        for one in parsed
-        if str(one["Status"]).endswith(" installed")
-    )
-
-
-def _sum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    listed = map(HeaderParser().parsestr, status.decode(errors="replace").split("\n\n"))
+    installed = [one for one in listed if str(one["Status"]).endswith(" installed")]
+    return sorted((str(one["Package"]), str(one["Version"]), str(one["Architecture"])) for one in installed)
 
 
 def _distribution(metadata: bytes) -> tuple[str, str]:
     head = HeaderParser().parsestr(metadata[:MOST_TEXT].decode(errors="replace"))
-    return str(head["Name"]), str(head["Version"])
+    return str(head["Name"] or "unknown"), str(head["Version"])
 
 
 def _files(container: Container, path: str, wanted: re.Pattern[str] = re.compile("")) -> dict[str, bytes]:
@@ -136,7 +125,7 @@ def _components(variant: Variant, contents: Contents) -> Iterator[Component]:
     if variant.kind is not SourceKind.PACKAGES:  # then Debian's list has it
         name = variant.proof.implementation
         purl = PackageURL("generic", None, {"cpython": "python"}.get(name, name), variant.version)
-        cpe = CPES[name].format(variant.version) if name in CPES else None
+        cpe = f"cpe:2.3:a:python:python:{variant.version}:*:*:*:*:*:*:*" if name == "cpython" else None
         source = [_source(variant.interpreter)] if variant.interpreter else []
         yield _component(ComponentType.APPLICATION, purl, name, cpe=cpe, external_references=source)
     for library in variant.libraries:

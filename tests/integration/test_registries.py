@@ -1,0 +1,160 @@
+"""Images go to a real registry and come back: their digests, tags and labels, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.client import HASH_LABEL
+from interlock.engine.registry import registry_digest, registry_platforms
+from tests.cosign import Cosign
+from tests.integration import registries
+from tests.integration.registries import Registry
+from tests.integration.toys import copy_project, interlock, make_toy_base, toy_tarball, toy_variant
+
+REGISTRY_FAILED, BUILD_FAILED = 4, 5
+
+
+@dataclass(frozen=True)
+class Team:
+    """A project with one variant that builds in seconds, and a registry that it is pushed to."""
+
+    client: Any
+    root: Path
+    variant: str
+    registry: Registry
+
+    @property
+    def place(self) -> str:
+        return f"{self.registry.address}/team"
+
+    @property
+    def tag(self) -> str:
+        return f"localhost/interlock/python:{self.variant}-toys"
+
+    @property
+    def name(self) -> str:
+        return f"{self.place}/python:{self.variant}-toys"
+
+    @property
+    def image(self) -> Any:
+        return self.client.images.get(self.tag)
+
+    def run(self, *words: str, fails: int = 0) -> str:
+        """What a command says that ends with 0, or the one sentence of one that fails."""
+        mirror = {"INTERLOCK_SOURCE_MIRROR": str(self.root.parent / "mirror")}
+        done = interlock(self.root, *words, environment=mirror)
+        assert done.returncode == fails, done.stdout + done.stderr
+        return done.stderr if fails else done.stdout
+
+    def push(self, *words: str, fails: int = 0) -> str:
+        return self.run("push", self.variant, "--registry", self.place, *words, fails=fails)
+
+    def pull(self, *words: str, fails: int = 0) -> str:
+        return self.run("pull", self.variant, "--registry", self.place, *words, fails=fails)
+
+    def digest(self, name: str = "") -> str | None:
+        return registry_digest(self.client, name or self.name)
+
+    def forget(self) -> None:
+        """No image of the variant is here any more, as on a colleague's machine."""
+        for image in self.client.images.list(filters={"label": f"interlock.variant={self.variant}"}):
+            self.client.images.remove(image.id, force=True)
+
+    def names(self) -> set[str]:
+        return {*self.image.tags, *self.image.attrs["RepoDigests"]}
+
+    def replace(self, name: str) -> None:
+        """Somebody else pushes another image by this name, which this engine does not keep."""
+        other = self.client.images.build(fileobj=io.BytesIO(f"FROM {self.tag}\nLABEL {HASH_LABEL}=1\n".encode()))[0]
+        self.client.images.remove(name) if name in self.names() else None
+        other.tag(*name.rsplit(":", 1))
+        self.client.api.push(*name.rsplit(":", 1))
+        self.client.images.remove(other.id, force=True)
+
+
+@pytest.fixture
+def team(client: Any, root: Path, tmp_path: Path) -> Iterator[Team]:
+    name = f"toy-{uuid.uuid4().hex[:8]}"
+    project = copy_project(root, tmp_path / "project", [], [])
+    toy_variant(project, name, f"{name}.tar.gz", toy_tarball(tmp_path / "mirror", f"{name}.tar.gz"))
+    make_toy_base(client)
+    with registries.registry(tmp_path / "registry") as started:
+        made = Team(client, project, name, started)
+        try:
+            made.run("build", name)
+            yield made
+        finally:
+            made.forget()
+
+
+def test_an_image_comes_back_as_it_was_and_is_named_by_its_digest(team: Team, tmp_path: Path) -> None:
+    image = team.image
+    assert "pushed" in team.push()
+    digest = team.digest()
+    assert digest is not None
+    assert team.digest(f"{team.place}/python:hash-{image.labels[HASH_LABEL][:12]}") == digest
+    assert registry_platforms(team.client, team.name) == ["linux/amd64"]
+    names = {team.tag, team.name, f"{team.place}/python@{digest}"}
+    assert team.names() == names
+    assert f"FROM {team.name}@{digest}" in team.push()
+    (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
+    assert f"+FROM {team.name}@{digest}\n" in team.run("swap", str(tmp_path), "--to", team.variant, "--write")
+    team.forget()
+    assert "pulled" in team.pull()
+    assert (team.image.id, team.image.labels, team.names()) == (image.id, image.labels, names)
+    team.run("swap", str(tmp_path), "--check", "--to", team.variant)
+    team.forget()
+    out = team.run("build", team.variant, "--cache-from", team.place, "--record", str(tmp_path / "record"))
+    assert f"pulled from {team.place}" in out
+    (built,) = json.loads((tmp_path / "record/builds.json").read_text())["builds"]
+    assert (built["pulled_from"], built["reused"], built["image_id"]) == (team.place, True, image.id)
+    assert built["digest"] == f"{team.place}/python@{digest}"
+
+
+def test_a_tag_that_somebody_moved_is_pushed_over_only_by_force(team: Team) -> None:
+    team.push()
+    digest = team.digest()
+    team.replace(team.name)
+    moved = team.digest()
+    assert moved != digest
+    assert str(moved) in team.push(fails=REGISTRY_FAILED)
+    assert team.digest() == moved
+    team.push("--force")
+    assert team.digest() == digest
+
+
+def test_an_image_that_is_not_what_its_name_promises_is_not_taken(team: Team) -> None:
+    image = team.image
+    hashed = f"{team.place}/python:hash-{image.labels[HASH_LABEL][:12]}"
+    team.push()
+    team.replace(hashed)
+    team.forget()
+    assert hashed in team.pull(fails=BUILD_FAILED)
+    assert not team.client.images.list(filters={"label": f"interlock.variant={team.variant}"})
+
+
+def test_a_signature_that_cosign_does_not_find_keeps_an_image_out(
+    team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
+    team.push()
+    team.forget()
+    assert "no matching signatures" in team.pull("--verify", "team.pub", fails=REGISTRY_FAILED)
+    assert not team.client.images.list(filters={"label": f"interlock.variant={team.variant}"})
+    cosign.accept()
+    team.pull("--verify", "team.pub")
+    assert cosign.asked == [["verify", "--key", "team.pub", f"{team.place}/python@{team.digest()}"]] * 2
+
+
+def test_a_registry_that_is_not_there_is_told_with_its_name(team: Team) -> None:
+    team.registry.stop()
+    assert team.registry.address in team.push(fails=REGISTRY_FAILED)
+    assert team.names() == {team.tag}
