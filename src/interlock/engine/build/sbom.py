@@ -56,8 +56,8 @@ def read_contents(client: DockerClient, image: str) -> Contents:
     """Return what the image with this tag or id contains; EngineError if it is not here or cannot be read."""
     try:
         here = client.images.get(image)
-        labels = labels_of(f"sbom-{os.getpid()}")
-        container = client.containers.create(image, ["true"], network_disabled=True, labels=labels)
+        owned = labels_of(f"sbom-{os.getpid()}")
+        container = client.containers.create(image, ["true"], network_disabled=True, labels=owned)
         files = partial(_files, container)
         try:
             return Contents(
@@ -107,16 +107,14 @@ def _files(container: Container, path: str, wanted: re.Pattern[str] = re.compile
 
 def document(variant: Variant, contents: Contents) -> str:
     """Return a CycloneDX document in JSON; the same image gives the same text."""
-    image = Component(
-        bom_ref="image", type=ComponentType.CONTAINER, name=contents.tag, version=contents.digest or contents.image_id
-    )
-    tool = Component(bom_ref="interlock", type=ComponentType.APPLICATION, name="interlock", version=__version__)
+    version = contents.digest or contents.image_id
+    image = Component(bom_ref="image", type=ComponentType.CONTAINER, name=contents.tag, version=version)
     bom = Bom(
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{contents.tag} {contents.image_id} {__version__}"),
         metadata=BomMetaData(component=image, timestamp=contents.created),
         components=_components(variant, contents),
     )
-    bom.metadata.tools.components.add(tool)
+    bom.metadata.tools.components.add(Component(type=ComponentType.APPLICATION, name="interlock", version=__version__))
     bom.register_dependency(image, bom.components)
     return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1) + "\n"
 
@@ -133,8 +131,7 @@ def _components(variant: Variant, contents: Contents) -> Iterator[Component]:
         purl = PackageURL("generic", None, library.name, named["version"] if named else None)
         yield _component(ComponentType.LIBRARY, purl, external_references=[_source(library)])
     for package, version, architecture in contents.debian:
-        purl = PackageURL("deb", "debian", package, version, {"arch": architecture})
-        yield _component(ComponentType.LIBRARY, purl)
+        yield _component(ComponentType.LIBRARY, PackageURL("deb", "debian", package, version, {"arch": architecture}))
     for distribution, version in contents.distributions:
         yield _component(ComponentType.LIBRARY, PackageURL("pypi", None, distribution, version), distribution)
     for file, sha256 in contents.packed:
