@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import uuid
 from collections.abc import Iterator
@@ -15,8 +14,7 @@ import pytest
 from interlock.engine.client import HASH_LABEL
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
-from tests.integration import registries
-from tests.integration.registries import Registry
+from tests.integration.registries import Registry, registry
 from tests.integration.toys import copy_project, interlock, make_toy_base, toy_tarball, toy_variant
 
 REGISTRY_FAILED, BUILD_FAILED = 4, 5
@@ -30,18 +28,10 @@ class Team:
     root: Path
     variant: str
     registry: Registry
-
-    @property
-    def place(self) -> str:
-        return f"{self.registry.address}/team"
-
-    @property
-    def tag(self) -> str:
-        return f"localhost/interlock/python:{self.variant}-toys"
-
-    @property
-    def name(self) -> str:
-        return f"{self.place}/python:{self.variant}-toys"
+    place: str  # the registry and the team's namespace
+    tag: str  # of the image here
+    name: str  # of the image there
+    base: str
 
     @property
     def image(self) -> Any:
@@ -54,18 +44,21 @@ class Team:
         assert done.returncode == fails, done.stdout + done.stderr
         return done.stderr if fails else done.stdout
 
-    def push(self, *words: str, fails: int = 0) -> str:
-        return self.run("push", self.variant, "--registry", self.place, *words, fails=fails)
+    def push(self, *words: str, fails: int = 0, how: str = "push") -> str:
+        return self.run(how, self.variant, "--registry", self.place, *words, fails=fails)
 
     def pull(self, *words: str, fails: int = 0) -> str:
-        return self.run("pull", self.variant, "--registry", self.place, *words, fails=fails)
+        return self.push(*words, fails=fails, how="pull")
 
     def digest(self, name: str = "") -> str | None:
         return registry_digest(self.client, name or self.name)
 
+    def images(self) -> list[Any]:
+        return list(self.client.images.list(filters={"label": f"interlock.variant={self.variant}"}))
+
     def forget(self) -> None:
         """No image of the variant is here any more, as on a colleague's machine."""
-        for image in self.client.images.list(filters={"label": f"interlock.variant={self.variant}"}):
+        for image in self.images():
             self.client.images.remove(image.id, force=True)
 
     def names(self) -> set[str]:
@@ -73,11 +66,11 @@ class Team:
 
     def replace(self, name: str) -> None:
         """Somebody else pushes another image by this name, which this engine does not keep."""
-        other = self.client.images.build(fileobj=io.BytesIO(f"FROM {self.tag}\nLABEL {HASH_LABEL}=1\n".encode()))[0]
-        self.client.images.remove(name) if name in self.names() else None
-        other.tag(*name.rsplit(":", 1))
+        if name in self.names():
+            self.client.images.remove(name)
+        self.client.images.get(self.base).tag(*name.rsplit(":", 1))
         self.client.api.push(*name.rsplit(":", 1))
-        self.client.images.remove(other.id, force=True)
+        self.client.images.remove(name)
 
 
 @pytest.fixture
@@ -85,21 +78,22 @@ def team(client: Any, root: Path, tmp_path: Path) -> Iterator[Team]:
     name = f"toy-{uuid.uuid4().hex[:8]}"
     project = copy_project(root, tmp_path / "project", [], [])
     toy_variant(project, name, f"{name}.tar.gz", toy_tarball(tmp_path / "mirror", f"{name}.tar.gz"))
-    make_toy_base(client)
-    with registries.registry(tmp_path / "registry") as started:
-        made = Team(client, project, name, started)
-        try:
-            made.run("build", name)
-            yield made
-        finally:
-            made.forget()
+    base = make_toy_base(client).reference
+    with registry(tmp_path / "registry") as started:
+        place, tag = f"{started.address}/team", f"python:{name}-toys"
+        made = Team(client, project, name, started, place, f"localhost/interlock/{tag}", f"{place}/{tag}", base)
+        made.run("build", name)
+        yield made
+        made.forget()
+        for tag in client.images.get(base).tags:
+            if tag.startswith(place):
+                client.images.remove(tag)
 
 
 def test_an_image_comes_back_as_it_was_and_is_named_by_its_digest(team: Team, tmp_path: Path) -> None:
     image = team.image
     assert "pushed" in team.push()
-    digest = team.digest()
-    assert digest is not None
+    digest = str(team.digest())
     assert team.digest(f"{team.place}/python:hash-{image.labels[HASH_LABEL][:12]}") == digest
     assert registry_platforms(team.client, team.name) == ["linux/amd64"]
     names = {team.tag, team.name, f"{team.place}/python@{digest}"}
@@ -124,21 +118,19 @@ def test_a_tag_that_somebody_moved_is_pushed_over_only_by_force(team: Team) -> N
     digest = team.digest()
     team.replace(team.name)
     moved = team.digest()
-    assert moved != digest
     assert str(moved) in team.push(fails=REGISTRY_FAILED)
-    assert team.digest() == moved
+    assert team.digest() == moved != digest
     team.push("--force")
     assert team.digest() == digest
 
 
 def test_an_image_that_is_not_what_its_name_promises_is_not_taken(team: Team) -> None:
-    image = team.image
-    hashed = f"{team.place}/python:hash-{image.labels[HASH_LABEL][:12]}"
+    hashed = f"{team.place}/python:hash-{team.image.labels[HASH_LABEL][:12]}"
     team.push()
     team.replace(hashed)
     team.forget()
     assert hashed in team.pull(fails=BUILD_FAILED)
-    assert not team.client.images.list(filters={"label": f"interlock.variant={team.variant}"})
+    assert not team.images()
 
 
 def test_a_signature_that_cosign_does_not_find_keeps_an_image_out(
@@ -148,7 +140,7 @@ def test_a_signature_that_cosign_does_not_find_keeps_an_image_out(
     team.push()
     team.forget()
     assert "no matching signatures" in team.pull("--verify", "team.pub", fails=REGISTRY_FAILED)
-    assert not team.client.images.list(filters={"label": f"interlock.variant={team.variant}"})
+    assert not team.images()
     cosign.accept()
     team.pull("--verify", "team.pub")
     assert cosign.asked == [["verify", "--key", "team.pub", f"{team.place}/python@{team.digest()}"]] * 2

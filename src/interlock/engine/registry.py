@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.images import Image
 from requests.exceptions import RequestException
 
@@ -66,7 +66,7 @@ def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep
             todo="Find out who pushed it; --force pushes over it.",
         )
     digest = _push(client, image, [hashed, name], registry, lambda step: on_step(built.variant, step))
-    client.images.remove(hashed)
+    _untag(client, hashed)
     return Pushed(_with_digest(built, name, digest), "pushed")
 
 
@@ -96,6 +96,11 @@ def _with_digest(built: Built, name: str, digest: str) -> Built:
     return built.model_copy(update={"digest": f"{name.rpartition(':')[0]}@{digest}"})
 
 
+def _untag(client: DockerClient, name: str) -> None:
+    with suppress(ImageNotFound):  # another push or pull of it was quicker
+        client.images.remove(name)
+
+
 def _digests(client: DockerClient, tag: str, name: str) -> list[str]:
     """Return the digests in the repository of `name` by which this engine knows the image with a tag."""
     if id_of_tag(client, tag) is None:
@@ -122,12 +127,13 @@ def _push(
         for name, had in before.items():
             if had is not None:
                 put_tag(client.images.get(had), name)
-            elif id_of_tag(client, name) is not None:
-                client.images.remove(name)
+            else:
+                _untag(client, name)
         raise
     for replaced in {*before.values()} - {None, image.id}:
-        with suppress(APIError):  # something still uses it
-            client.images.remove(replaced)
+        with suppress(APIError):  # a container still uses it
+            if not client.images.get(replaced).tags:
+                client.images.remove(replaced)
     return digest
 
 
@@ -214,7 +220,7 @@ def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnS
         take_tag(client, image.id, registry.name_of(plan.tag))
         image = take_tag(client, image.id, plan.tag)
     finally:
-        client.images.remove(hashed)
+        _untag(client, hashed)
     return describe_image(plan, image, time.monotonic() - started, reused=True, pulled_from=registry.name)
 
 
@@ -228,11 +234,10 @@ def pull_base(client: DockerClient, base: Base, registry: Registry, on_step: OnS
     image = _fetch(client, name, registry, "base", on_step)
     if image is None:
         return None
-    try:
-        if image.labels.get(LABEL) == base.reference:
-            put_tag(image, local_tag(base))
-    finally:
-        client.images.remove(name)
+    if image.labels.get(LABEL) != base.reference:
+        _untag(client, name)
+        return None
+    put_tag(image, local_tag(base))
     return find_base(client, base)
 
 
@@ -266,7 +271,7 @@ def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on
         try:
             require_signed(f"{repository}@{digest or next(iter(_digests(client, name, name)), '')}", registry.key)
         except SignatureError:
-            client.images.remove(name)
+            _untag(client, name)
             raise
     return image
 
