@@ -44,11 +44,8 @@ class Team:
         assert done.returncode == fails, done.stdout + done.stderr
         return done.stderr if fails else done.stdout
 
-    def push(self, *words: str, fails: int = 0, how: str = "push") -> str:
+    def move(self, how: str, *words: str, fails: int = 0) -> str:
         return self.run(how, self.variant, "--registry", self.place, *words, fails=fails)
-
-    def pull(self, *words: str, fails: int = 0) -> str:
-        return self.push(*words, fails=fails, how="pull")
 
     def digest(self, name: str = "") -> str | None:
         return registry_digest(self.client, name or self.name)
@@ -92,17 +89,17 @@ def team(client: Any, root: Path, tmp_path: Path) -> Iterator[Team]:
 
 def test_an_image_comes_back_as_it_was_and_is_named_by_its_digest(team: Team, tmp_path: Path) -> None:
     image = team.image
-    assert "pushed" in team.push()
+    assert "pushed" in team.move("push")
     digest = str(team.digest())
     assert team.digest(f"{team.place}/python:hash-{image.labels[HASH_LABEL][:12]}") == digest
     assert registry_platforms(team.client, team.name) == ["linux/amd64"]
     names = {team.tag, team.name, f"{team.place}/python@{digest}"}
     assert team.names() == names
-    assert f"FROM {team.name}@{digest}" in team.push()
+    assert f"FROM {team.name}@{digest}" in team.move("push")
     (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
     assert f"+FROM {team.name}@{digest}\n" in team.run("swap", str(tmp_path), "--to", team.variant, "--write")
     team.forget()
-    assert "pulled" in team.pull()
+    assert "pulled" in team.move("pull")
     assert (team.image.id, team.image.labels, team.names()) == (image.id, image.labels, names)
     team.run("swap", str(tmp_path), "--check", "--to", team.variant)
     team.forget()
@@ -114,22 +111,22 @@ def test_an_image_comes_back_as_it_was_and_is_named_by_its_digest(team: Team, tm
 
 
 def test_a_tag_that_somebody_moved_is_pushed_over_only_by_force(team: Team) -> None:
-    team.push()
+    team.move("push")
     digest = team.digest()
     team.replace(team.name)
     moved = team.digest()
-    assert str(moved) in team.push(fails=REGISTRY_FAILED)
+    assert str(moved) in team.move("push", fails=REGISTRY_FAILED)
     assert team.digest() == moved != digest
-    team.push("--force")
+    team.move("push", "--force")
     assert team.digest() == digest
 
 
 def test_an_image_that_is_not_what_its_name_promises_is_not_taken(team: Team) -> None:
     hashed = f"{team.place}/python:hash-{team.image.labels[HASH_LABEL][:12]}"
-    team.push()
+    team.move("push")
     team.replace(hashed)
     team.forget()
-    assert hashed in team.pull(fails=BUILD_FAILED)
+    assert hashed in team.move("pull", fails=BUILD_FAILED)
     assert not team.images()
 
 
@@ -137,16 +134,16 @@ def test_a_signature_that_cosign_does_not_find_keeps_an_image_out(
     team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cosign = Cosign(tmp_path / "bin", monkeypatch)
-    team.push()
+    team.move("push")
     team.forget()
-    assert "no matching signatures" in team.pull("--verify", "team.pub", fails=REGISTRY_FAILED)
+    assert "no matching signatures" in team.move("pull", "--verify", "team.pub", fails=REGISTRY_FAILED)
     assert not team.images()
     cosign.accept()
-    team.pull("--verify", "team.pub")
+    team.move("pull", "--verify", "team.pub")
     assert cosign.asked == [["verify", "--key", "team.pub", f"{team.place}/python@{team.digest()}"]] * 2
 
 
 def test_a_registry_that_is_not_there_is_told_with_its_name(team: Team) -> None:
     team.registry.stop()
-    assert team.registry.address in team.push(fails=REGISTRY_FAILED)
+    assert team.registry.address in team.move("push", fails=REGISTRY_FAILED)
     assert team.names() == {team.tag}
