@@ -1,4 +1,4 @@
-"""Wheels in which anything may have changed, and processes that are killed at any moment."""
+"""What is kept is taken only if nothing in it changed; `clean` leaves the living and removes the dead."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 SYS_CPU = Path("/sys/devices/system/cpu")
 PROC = Path("/proc")
 # By its bit (linux/capability.h).
-CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21}
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24}
 
 
 def facts() -> dict[str, Any]:
