@@ -132,7 +132,7 @@ SAME = ("--constraint", "requirements/test.txt")
 LOCKED = {
     "requirements/test.txt": (*SELF, "test"),
     "requirements/all.txt": (*SELF, "all", *SAME),
-    "requirements/host.txt": (*SELF, "measure", "--extra", "sign", *SAME),
+    "requirements/host.txt": (*SELF, "measure", *SAME),
     "requirements/nox.txt": ("--group", "nox", *SAME),
     "requirements/lock.txt": ("--group", "lock", *SAME),
     "requirements/advisories.txt": ("--group", "advisories", *SAME),

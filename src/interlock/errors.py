@@ -131,12 +131,6 @@ class RequirementsError(InterlockError):
     exit_code = 3
 
 
-class KeyFileError(InterlockError):
-    """A file has no key that signs, or that verifies signatures."""
-
-    exit_code = 3
-
-
 class EngineError(InterlockError):
     """The container engine does not answer, refuses, or has no room left."""
 
@@ -158,7 +152,7 @@ class TagError(RegistryError):
 
 
 class SignatureError(TagError):
-    """An image or an archive is not signed with the key that was demanded."""
+    """An image is not signed with the key that was demanded."""
 
 
 class TracerError(InterlockError):
@@ -246,8 +240,7 @@ EXTRAS = {
     "measure": ("numpy", "scipy", "pyperf"),
     "report": ("numpy", "scipy"),
     "export": ("numpy", "scipy", "pyarrow"),
-    "sbom": ("debsbom",),
-    "sign": ("cryptography",),
+    "sbom": ("cyclonedx",),
     "fleet": ("numpy", "scipy", "ansible"),
 }
 

@@ -18,8 +18,8 @@ from interlock.catalog.types import MOUNT, slug, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
+from interlock.engine.names import parse_registry
 from interlock.engine.packages import requirements
-from interlock.engine.registry.names import parse_registry
 from interlock.errors import SwapError
 from interlock.fleet.ansible import parse_inventory
 from interlock.results.store import require_name

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from interlock.analysis import claims, comparison
 from interlock.catalog import project
-from interlock.cli.archives import _read_image_ids
 from interlock.engine import ownership
 from interlock.fleet.record import FleetRecord
 from interlock.report import experiment as report
@@ -130,7 +129,6 @@ RECORDS = {
                 lambda text, folder, kind=kind: store.read_json(_put(folder / "record.json", text), kind)
                 for kind in (FleetRecord, BuildRecord, RecordedFigures)
             ),
-            lambda text, folder: _read_image_ids(_put(folder / "ids.json", text)),
             _small,
         ),
         _records,

@@ -1,4 +1,4 @@
-"""Names of registries, HOST[:PORT]/NAMESPACE, of images in them, and the digests that this engine knows an image by."""
+"""Names of images here and in registries, HOST[:PORT]/NAMESPACE, and the digests that this engine knows an image by."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ from docker.errors import ImageNotFound
 from docker.models.images import Image
 
 from interlock.engine.client import HASH_LABEL, put_tag
-from interlock.engine.registry.keys import PublicKey
 from interlock.errors import UsageError
 from interlock.results.experiments import Built
 
 SHAPE = "Write HOST[:PORT]/NAMESPACE, such as registry.example:5000/team."
 # The grammar of github.com/distribution/reference, with which engines read names.
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
-HOST = re.compile(rf"{LABEL}(\.{LABEL})*")
 PART = r"[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*"
-NAMESPACE = re.compile(rf"{PART}(/{PART})*")
+NAME = re.compile(rf"(?P<host>{LABEL}(\.{LABEL})*(:[0-9]{{1,5}})?)/(?P<namespace>{PART}(/{PART})*)")
 LONGEST_NAME = 255
-LAST_PORT = 65535
-PORT = re.compile(r"[0-9]{1,5}")
 # What names without a host mean: Docker Hub, whose names engines shorten.
 HUB = ("docker.io", "index.docker.io")
 # Names of images that are on this machine alone: variants' (LOCAL_NAME), and all others.
@@ -37,7 +33,7 @@ class Registry:
 
     host: str  # with the port, if there is one
     namespace: str
-    key: PublicKey | None = None  # that must have signed what is pulled
+    key: str | None = None  # cosign's public key, which must have signed what is pulled
 
     @property
     def name(self) -> str:
@@ -49,10 +45,6 @@ class Registry:
         """Return the start of the names that the engine gives to images of this registry."""
         return self.namespace if self.host in HUB else self.name
 
-    def repository_of(self, local_tag: str) -> str:
-        """Return the repository as the registry's API names it, without a host or a tag."""
-        return f"{self.namespace}/{OURS.sub('', local_tag).partition(':')[0]}"
-
     def name_of(self, local_tag: str) -> str:
         """Return the name in this registry of a local tag such as `localhost/interlock/python:3.14t-trixie`."""
         return f"{self.prefix}/{OURS.sub('', local_tag)}"
@@ -62,45 +54,19 @@ class Registry:
         return f"{self.name_of(local_tag).rpartition(':')[0]}:hash-{content_hash[:HASH_DIGITS]}"
 
 
-def parse_registry(text: str, option: str, key: PublicKey | None = None) -> Registry:
+def parse_registry(text: str, option: str, key: str | None = None) -> Registry:
     """Parse `HOST[:PORT]/NAMESPACE`; raise UsageError for anything that engines would read differently."""
     if "@" in text:
         # The text is not shown: it may hold a password.
-        raise UsageError(
-            key=option,
-            found="contains '@'",
-            todo=f"{SHAPE} Store passwords with `docker login HOST`; leave digests out.",
-        )
-    scheme = text.partition("://")[0] if "://" in text else ""
-    if scheme:
-        raise _wrong(option, text, f"starts with {scheme}://; engines choose the scheme")
-    address, _, namespace = text.partition("/")
-    host, colon, port = address.partition(":")
-    if not HOST.fullmatch(host):
-        raise _wrong(option, text, f"has no valid host before the first slash ('{host}')")
-    if colon and not (PORT.fullmatch(port) and 0 < int(port) <= LAST_PORT):
-        raise _wrong(option, text, f"has port '{port}', which is not between 1 and {LAST_PORT}")
-    if not colon and "." not in host and host != "localhost":
-        raise _wrong(option, text, f"has no host: engines read '{host}' as a part of a Docker Hub name")
-    if not NAMESPACE.fullmatch(namespace):
-        raise _wrong(option, text, _wrong_namespace(namespace))
-    if len(text) > LONGEST_NAME - len("/python"):
-        raise _wrong(option, text, f"is too long: an image's name has at most {LONGEST_NAME} characters")
-    return Registry(address, namespace, key)
-
-
-def _wrong_namespace(namespace: str) -> str:
-    if not namespace:
-        return "has no namespace"
-    if ":" in namespace:
-        return "has a tag; each variant sets its own"
-    if namespace != namespace.lower():
-        return "has capital letters in its namespace, which registries refuse"
-    return f"has an invalid namespace ('{namespace}')"
-
-
-def _wrong(option: str, text: str, found: str) -> UsageError:
-    return UsageError(key=option, found=f"'{text}' {found}", todo=SHAPE)
+        todo = f"{SHAPE} Store passwords with `docker login HOST`; leave digests out."
+        raise UsageError(key=option, found="contains '@'", todo=todo)
+    found = NAME.fullmatch(text)
+    if found is None or len(text) > LONGEST_NAME - len("/python"):
+        raise UsageError(key=option, found=f"'{text}' is not a registry and a namespace in lower case", todo=SHAPE)
+    host = found["host"]
+    if host != "localhost" and not {".", ":"} & {*host}:
+        raise UsageError(key=option, found=f"'{text}' has no host: engines look for it on Docker Hub", todo=SHAPE)
+    return Registry(host, found["namespace"], key)
 
 
 # Podman gives a digest also to what it built, under a local name that no registry has.
