@@ -124,7 +124,7 @@ def test_each_step_by_itself_on_one_core(fleet: Path, capsys: pytest.CaptureFixt
         print(*(f"| {name} | {seconds:.1f} s |" for name, seconds in spent.items()), sep="\n")
 
 
-@pytest.mark.parametrize("command", ["report", "report --markdown", "compare", "compare --json", "history"])
+@pytest.mark.parametrize("command", ["report", "report --markdown", "compare", "compare --json"])
 def test_a_command_over_all_of_them(
     fleet: Path, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
