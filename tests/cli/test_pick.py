@@ -19,7 +19,7 @@ from interlock.cli import picking as command
 from interlock.measure import processes
 from interlock.results import runs, store
 from interlock.results.answers import Pick
-from interlock.results.experiments import Experiment, ProgramOutput
+from interlock.results.experiments import Estimator, Experiment, ProgramOutput
 from tests.builders import ROOT, make_cost
 from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
 
@@ -89,7 +89,8 @@ def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes
 def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[float]) -> list[Any]:
     mine = described.workloads[workload]
     outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
-    return [processes.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
+    found = [processes.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
+    return [processes.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
 
 
 MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14"

@@ -39,9 +39,8 @@ from interlock.engine.registry.api import Api, Entry, RemoteImage, Tagged, index
 from interlock.engine.registry.names import Registry as Named
 from interlock.engine.registry.refusals import MEANINGS
 from interlock.engine.registry.transfer import pull_base, push_base
-from interlock.results.experiments import BaseImage
 from tests.apart import command
-from tests.builders import ROOT, make_built
+from tests.builders import ROOT, make_base, make_built
 from tests.integration import registries
 from tests.integration.registries import Registry
 from tests.integration.toys import ANSWERS, copy_project, make_toy_base, toy_tarball, toy_variant
@@ -602,7 +601,7 @@ def test_a_base_that_was_made_here_goes_along_so_that_others_find_the_same_hashe
     client: Any, team: Team, made_base: Base
 ) -> None:
     image_id = client.images.get(local_tag(made_base)).id
-    described = BaseImage(reference=local_tag(made_base), origin="mmdebstrap", image_id=image_id)
+    described = make_base(reference=local_tag(made_base), image_id=image_id)
     built = make_built("toy").model_copy(update={"base": described})
     place = Named(team.registry.address, "team")
     assert push_base(client, built, place, lambda *_: None) == ""

@@ -21,8 +21,7 @@ from interlock.engine.registry.provenance import BUILD_TYPE
 from interlock.engine.registry.signatures import ImageByDigest, is_signed, opened, sign
 from interlock.engine.registry.transfer import UNSIGNED, pull_base, push_base
 from interlock.errors import SignatureError
-from interlock.results.experiments import BaseImage
-from tests.builders import make_built
+from tests.builders import make_base, make_built
 from tests.integration.test_registries import REGISTRY_FAILED, Team, made_base, team, with_base
 from tests.signing import make_key
 
@@ -159,7 +158,7 @@ def test_a_base_that_the_key_has_not_signed_is_not_taken(
     client: Any, team: Team, made_base: Any, ours: tuple[str, str]
 ) -> None:
     image_id = client.images.get(local_tag(made_base)).id
-    described = BaseImage(reference=local_tag(made_base), origin="mmdebstrap", image_id=image_id)
+    described = make_base(reference=local_tag(made_base), image_id=image_id)
     built = make_built("toy").model_copy(update={"base": described})
     address = Named(team.registry.address, "team", read_public_key(Path(ours[1])))
     push_base(client, built, address, lambda *_: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,6 @@ from interlock.analysis import changes, claims, cohorts, comparison
 from interlock.catalog import project
 from interlock.catalog.claims import Claim
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.variants import Variant
 from interlock.cli.options import (
     Full,
     Json,
@@ -261,17 +260,6 @@ def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table], O
     return described, tables, opening
 
 
-def _with_builds(described: Experiment, variants: Mapping[str, Variant]) -> Experiment:
-    """Return an experiment with what an older record lacks: how its images were optimised, by the project around."""
-    images = [
-        image.model_copy(update={"optimisations": variants[image.variant].optimisations(image.profile)})
-        if image.optimisations is None and image.variant in variants
-        else image
-        for image in described.images
-    ]
-    return described.model_copy(update={"images": images})
-
-
 def write_report(folder: Path) -> Experiment:
     """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print it in short."""
     data = _report_data(folder)
@@ -338,7 +326,7 @@ def _published_claims() -> list[Claim]:
 def _report_data(folder: Path) -> ReportData:
     """Return an experiment, its tables, its verdicts on the claims of the project, and how its report begins."""
     catalog = _catalog()
-    described = _with_builds(store.read_experiment(folder), catalog.variants)
+    described = store.read_experiment(folder)
     values, profiles = store.read_cells(folder, described)
     found = claims.evaluate(_published_claims(), described, values, profiles)
     tables = comparison.tables(described, values, profiles)

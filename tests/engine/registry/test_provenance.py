@@ -10,11 +10,10 @@ from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.registry.provenance import PREDICATE, STATEMENT, statement
-from interlock.results.experiments import BaseImage
-from tests.builders import ROOT
+from tests.builders import ROOT, make_base
 
 KNOWN = catalogs.load(ROOT)
-BASE = BaseImage(reference=f"debian:trixie-slim@sha256:{'b' * 64}", origin="registry", image_id="sha256:0")
+BASE = make_base(reference=f"debian:trixie-slim@sha256:{'b' * 64}", origin="registry", image_id="sha256:0")
 LABELS = {
     "org.opencontainers.image.revision": "abc-dirty",
     "org.opencontainers.image.base.name": "debian:trixie-slim",
