@@ -38,7 +38,7 @@ SHARED = {"name": "locks pass", "loops": 1, "inner_loops": 1, "unit": "second", 
 
 def suite_text(**changes: Any) -> str:
     """A cell's file with one run, in which some keys are as given."""
-    run = {**RUN, "metadata": {**SPENT, **changes.pop("metadata", {})}, **changes}  # type: ignore[dict-item]
+    run = {**RUN, "metadata": {**SPENT, **changes.pop("metadata", {})}, **changes}
     return json.dumps({"version": "1.0", "metadata": SHARED, "benchmarks": [{"runs": [run]}]})
 
 
