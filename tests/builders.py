@@ -45,6 +45,7 @@ from interlock.results.experiments import (
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts
 
 ROOT = Path(__file__).parents[1]
+Entry = Callable[..., tuple[int, str, str]]  # the fixture `entry`
 OK = Outcome(state=State.OK)
 # The variants that the project promises.
 PROMISED = [

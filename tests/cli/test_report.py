@@ -23,7 +23,7 @@ from interlock.report.export import TABLES
 from interlock.results import store
 from interlock.results.json_documents import Reported
 from tests.analysis.extracts import OTHER, THIRD, write_experiment
-from tests.builders import ROOT, make_cell, make_experiment
+from tests.builders import ROOT, Entry, make_cell, make_experiment
 
 
 def call(*words: str) -> Result:
@@ -191,35 +191,22 @@ def test_a_page_in_the_experiments_folder_has_the_claims_of_the_project_around_i
     assert 'id="published"' in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def failed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str]:
-    monkeypatch.setattr(sys, "argv", ["interlock", "report", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        main.main()
-    return int(end.value.code or 0), capfd.readouterr().err
-
-
-def test_output_without_a_page_is_refused(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    code, said = failed(monkeypatch, capfd, folder, "--output", tmp_path / "page.html")
+def test_output_without_a_page_is_refused(folder: Path, tmp_path: Path, entry: Entry) -> None:
+    code, _, said = entry("report", folder, "--output", tmp_path / "page.html")
     assert code == 2
     assert said.startswith("error: --output: ")
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_folder_of_several_experiments_has_no_page(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    code, said = failed(monkeypatch, capfd, folder.parent, "--html")
+def test_a_folder_of_several_experiments_has_no_page(folder: Path, entry: Entry) -> None:
+    code, _, said = entry("report", folder.parent, "--html")
     assert code == 2
     assert said.startswith(f"error: {folder.parent}: ")
 
 
-def test_a_page_that_cannot_be_written_is_one_line(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_cannot_be_written_is_one_line(folder: Path, tmp_path: Path, entry: Entry) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    code, said = failed(monkeypatch, capfd, folder, "--html", "--output", tmp_path / "file" / "page.html")
+    code, _, said = entry("report", folder, "--html", "--output", tmp_path / "file" / "page.html")
     assert code == 7
     assert said.count("\n") == 1
     assert str(tmp_path / "file" / "page.html") in said
