@@ -216,7 +216,7 @@ def test_the_time_is_told_by_workload_and_adds_up_with_what_no_workload_has() ->
     assert " 64 s " in found.title
 
 
-def test_an_older_record_has_no_times_and_nothing_open() -> None:
+def test_an_experiment_without_times_has_no_table_of_them_and_nothing_open() -> None:
     experiment = make_experiment()
     assert opening.time_section(experiment) is None
     assert opening.ended_lines(experiment, []) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,16 @@ def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, ke
     with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert (caught.value.file, caught.value.key) == (f"{tmp_path}/experiment.json", key)
+    assert caught.value.todo
+
+
+def test_a_record_of_an_older_format_is_told_what_it_says_and_what_is_read(tmp_path: Path) -> None:
+    text = make_experiment().model_dump_json().replace('"schema_version":2', '"schema_version":1')
+    (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        store.read_experiment(tmp_path)
+    assert caught.value.key == "schema_version"
+    assert re.findall(r"\d+", caught.value.found) == ["2", "1"]
 
 
 def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell:
