@@ -29,6 +29,7 @@ CARGO = re.compile(r"^[ \t]*+--- stderr\n\s*+(\S.*)$", re.MULTILINE)  # of a fai
 EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning|NotFound)\w*(?::|$)")
 CONFLICT = re.compile(r"^The conflict is caused by:\n((?:[ \t]+\S.*\n)+)", re.MULTILINE)
 NOISE = re.compile(r"^(\[notice\]|note:|hint:|WARNING:|╰─>|│|\u00d7|Looking in |INFO:)|See above for output")
+RETRIED = re.compile(r"^WARNING: Retrying .{1,200}? after connection broken by '(.{1,400})': /", re.MULTILINE)
 # Only pip's log has such lines. 404 means that the index does not know the package.
 NOT_FETCHED = re.compile(r"Could not fetch URL \S+: (?!404 )(.+?)(?: for url: .*)?(?: - skipping)?$", re.MULTILINE)
 
@@ -47,7 +48,7 @@ def last_words(output: str) -> str:
     said = PROGRAM_END.split(output[starts[-1] :], maxsplit=1)[0] if starts else output
     lines = [line.strip() for line in said.splitlines()]
     lines = [line for line in lines if line and not NOISE.match(line)]
-    return _shortened(_of_program(said, lines) if starts else _of_pip(lines))
+    return _shortened(_of_program(said, lines) if starts else [*_of_pip(lines), *RETRIED.findall(output)[-1:]])
 
 
 def _of_program(said: str, lines: list[str]) -> list[str]:
