@@ -195,8 +195,8 @@ def test_the_lines_that_say_why_are_quoted(output: str, words: str) -> None:
 def test_of_an_index_that_does_not_answer_the_connection_s_words_are_quoted_too() -> None:
     retried = (
         "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection "
-        "broken by 'NewConnectionError('<X object at 0x7f>: Failed to establish a new connection: [Errno 111] Connection "
-        "refused')': /simple/six/\n"
+        "broken by 'NewConnectionError('<X object at 0x7f>: Failed to establish a new connection: [Errno 111] "
+        "Connection refused')': /simple/six/\n"
     )
     assert last_words(retried + none_fits("six", "none")).endswith("[Errno 111] Connection refused')")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from interlock.engine.ownership import temporary_folder
@@ -122,12 +124,8 @@ class Resolver:
             return [] if known.version == own.version else self._fail(line, said)
         # Where hashes are checked every package has a line of its own.
         named = {one.name for one in self._wanted.lines} if self._wanted.hashed else set()
-        needed = {canonicalize_name(one.name): one for one in own.requires}
-        return [
-            Line(f"{one.name}{_extras(one.extras)}{one.specifier}{f' @ {one.url}' if one.url else ''}", "", 0, key)
-            for key, one in needed.items()
-            if key not in named and key not in self._failures
-        ]
+        left = [one for one in own.requires if canonicalize_name(one.name) not in {*named, *self._failures}]
+        return [Line(_text(one), "", 0, canonicalize_name(one.name)) for one in left]
 
     def _fail(self, line: Line, said: CommandResult) -> list[Line]:
         name = line.name or (line.path.name if line.path else line.text)
@@ -164,8 +162,11 @@ class Resolver:
         return line_for(self._wanted, name, place, self._places)
 
 
-def _extras(names: set[str]) -> str:
-    return f"[{','.join(sorted(names))}]" if names else ""
+def _text(requirement: Requirement) -> str:
+    """Return a requirement as a line, without the marker, which holds."""
+    bare = copy(requirement)
+    bare.marker = None
+    return str(bare)
 
 
 def requirements_file(lines: Sequence[str]) -> bytes:
