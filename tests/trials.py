@@ -14,7 +14,7 @@ HOST = {
     "memory_bytes": 2**34,
     "kernel": "6.18",
     "system": "Debian",
-    "engine": {"version": "20.10", "storage_driver": "overlay2"},
+    "engine": {"name": "docker", "version": "20.10", "storage_driver": "overlay2"},
 }
 # Of eight rounds, no two alike, so that there is noise.
 NOISE = (1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.0)

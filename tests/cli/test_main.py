@@ -151,7 +151,7 @@ def test_a_wrong_engine_in_the_environment_names_the_variable(run: Run, monkeypa
         (["compare", "nowhere", "nothing", "--json"], "UsageError", 2),
         (["audit", "--json"], "UsageError", 2),
         (["compare", "--json"], "UsageError", 2),
-        (["history", "--no-such-option", "--json"], "UsageError", 2),
+        (["compare", "--no-such-option", "--json"], "UsageError", 2),
         (["doctor", "--engine", "dokcer", "--json"], "UsageError", 2),
     ],
 )

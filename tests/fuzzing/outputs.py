@@ -29,7 +29,7 @@ from tests.measure.test_stacks import DATA, FRAME
 
 
 def _pip(text: str) -> object:
-    return pip_output.blame(text, text), pip_output.last_words(text), pip_output.pip_version(text)
+    return pip_output.not_fetched(text), pip_output.last_words(text), pip_output.pip_version(text)
 
 
 @cache

@@ -12,8 +12,8 @@ from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.report import variants_page
-from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
-from tests.builders import ROOT, make_experiment
+from interlock.results.experiments import BuildRecord, Built, Outcome, State
+from tests.builders import ROOT, make_base, make_experiment
 
 NAMES = sorted(path.stem for path in (ROOT / "variants").glob("*.toml") if path.stem not in catalogs.SHARED_FILES)
 NAME = "cpython-3.13"
@@ -46,7 +46,7 @@ def make_built(state: State = State.OK, reason: str = "", base_bytes: int | None
         "profile": "standard",
         "outcome": Outcome(state=state, reason=reason),
         "size_bytes": 134_200_000,
-        "base": BaseImage(reference="trixie", origin="mmdebstrap", image_id="sha256:base", size_bytes=base_bytes),
+        "base": make_base(size_bytes=base_bytes),
         "duration_s": 201.4,
     }
     return Built.model_validate(data | changes)

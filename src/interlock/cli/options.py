@@ -97,8 +97,6 @@ Results = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Folder of the experiments (default: results/ of the project).")
 ]
 Variants = Annotated[list[str] | None, typer.Argument(metavar="VARIANT", help="Names of variants (default: all).")]
-VariantNames = Annotated[str | None, typer.Option(metavar="A,B", help="Names of variants (default: all).")]
-WorkloadNames = Annotated[str | None, typer.Option(metavar="X,Y", help="Names of workloads (default: all).")]
 OneExperiment = Annotated[
     str | None,
     typer.Argument(

@@ -311,8 +311,7 @@ class TrialSettings(Data):
     http: str | None = None
     rounds: int
     rounds_limit: int | None = None
-    budget_s: float | None = None  # for the rounds; None of older trials, and of a fixed number of rounds
-    half_width: float | None = None  # of old trials, whose rounds went on until intervals were this narrow
+    budget_s: float | None = None  # for the rounds; None of a fixed number of rounds
     seed: int
     service_cpus: str = ""  # in the engine's words: 1-3; empty for all
     load_cpus: str = ""
@@ -324,7 +323,7 @@ class TrialSettings(Data):
     @property
     def looks(self) -> bool:
         """Return whether the rounds of a candidate went on until it was decided."""
-        return self.rounds_limit is not None and self.half_width is None
+        return self.rounds_limit is not None
 
 
 class Trial(Recorded):
@@ -338,7 +337,7 @@ class Trial(Recorded):
     probe: Probe | None = None
     no_probe: str = ""
     warnings: list[str] = []
-    measuring_s: float = 0.0  # of the rounds; 0 in older records
+    measuring_s: float = 0.0  # of the rounds
     ended_by: str = ""  # what ended the rounds before all was decided
 
     @property

@@ -17,7 +17,7 @@ from interlock.analysis.pick.sentences import cpus_text
 from interlock.analysis.statistics import Interval, relative_error
 from interlock.analysis.verdicts import Comparison
 from interlock.report.experiment import lock_cost_text, most_calls_text
-from interlock.report.tables import Section, end_of_rounds_text, error_text, markdown_lines, ratio_text, rich_parts
+from interlock.report.tables import Section, error_text, markdown_lines, ratio_text, rich_parts
 from interlock.report.tables import figure_text as digits
 from interlock.report.why import WHY_COLUMNS, why_cells
 from interlock.results.answers import OWN, OWN_TWIN, Candidate, Figure, Trial, TrialSettings
@@ -60,7 +60,7 @@ def headline(trial: Trial) -> list[str]:
     host, settings = trial.host, trial.settings
     limit = settings.rounds_limit
     budget = f", budget {duration_text(settings.budget_s)}" if settings.budget_s else ""
-    until = f" to {limit} until {end_of_rounds_text(settings.half_width)}" if limit else ""
+    until = f" to {limit} until decided" if limit else ""
     pinned = f"service on CPU {settings.service_cpus or 'any'}, load on CPU {settings.load_cpus or 'any'}"
     options = [f"{what} {text!r}" for what, text in (("load", settings.load), ("tests", settings.test)) if text]
     probe = trial.probe.method.value if trial.probe else trial.no_probe or "none"

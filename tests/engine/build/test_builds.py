@@ -22,8 +22,8 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.side_by_side import worker_count
 from interlock.results import store
-from interlock.results.experiments import BaseImage, Built, Outcome, State
-from tests.builders import ROOT, make_built
+from interlock.results.experiments import Built, Outcome, State
+from tests.builders import ROOT, make_base, make_built
 
 CORES = os.cpu_count() or 1
 
@@ -38,7 +38,7 @@ def test_a_build_has_as_many_jobs_as_there_are_cores_however_many_run_beside_it(
     assert builds.make_jobs() == CORES
 
 
-BASE = BaseImage(reference="trixie", origin="registry", image_id="sha256:base", chain_id="sha256:layers")
+BASE = make_base(origin="registry", chain_id="sha256:layers")
 VARIANT = "debian-3.13"
 
 

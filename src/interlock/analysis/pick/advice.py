@@ -70,8 +70,8 @@ class ThisMachine:
 
 
 def in_containers(engine: Mapping[str, Any]) -> bool:
-    """Return whether a recorded engine is one of containers; without a name it was Docker."""
-    return engine.get("name") != EngineName.HOST
+    """Return whether a recorded engine is one of containers."""
+    return bool(engine["name"] != EngineName.HOST)
 
 
 def machine_text(host: Mapping[str, Any]) -> str:
@@ -104,7 +104,7 @@ def _machine_facts(host: Mapping[str, Any], engine: Mapping[str, Any] | None) ->
         "memory": f"{memory_bytes / 2**30:.0f} GiB" if memory_bytes else None,
         "kernel": host.get("kernel"),
         "system": host.get("system"),
-        "engine": f"{engine.get('name', 'docker')} {engine.get('version', '')}" if engine else None,
+        "engine": f"{engine['name']} {engine['version']}" if engine else None,
         "storage driver": engine.get("storage_driver") if engine else None,
     }
     return {what: str(fact) for what, fact in found.items() if fact is not None}
