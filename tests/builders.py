@@ -44,6 +44,7 @@ from interlock.results.experiments import (
     BenchmarkValues,
     Built,
     CellResult,
+    Estimator,
     Experiment,
     Facts,
     Outcome,
@@ -54,6 +55,7 @@ from interlock.results.experiments import (
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts
 
 ROOT = Path(__file__).parents[1]
+Entry = Callable[..., tuple[int, str, str]]  # the fixture `entry`
 OK = Outcome(state=State.OK)
 # The variants that the project promises.
 PROMISED = [
@@ -146,6 +148,8 @@ def make_facts(**changes: Any) -> Facts:
         "loaded_libraries": ["libc.so.6"],
         "thread_error": None,
         "optimisation": "-O3",
+        "prefix": "/usr/local",
+        "mapped_files": [],
     }
     return Facts.model_validate(data | changes)
 
@@ -170,7 +174,13 @@ def make_workload(name: str = "locks", **changes: Any) -> Workload:
 
 
 def make_values(*processes: Sequence[float], rss: int = 10_000_000, gil: Gil | None = None) -> BenchmarkValues:
-    return BenchmarkValues(processes=[list(process) for process in processes], max_rss_bytes=rss, gil_after=gil)
+    return BenchmarkValues(
+        processes=[list(process) for process in processes],
+        blocks=list(range(len(processes))),
+        estimator=Estimator.MEDIAN,
+        max_rss_bytes=rss,
+        gil_after=gil,
+    )
 
 
 def make_phase(**calls: int) -> PhaseCounts:
@@ -222,6 +232,11 @@ def make_ended(stdout: str = "", stderr: str = "", exit_code: int | None = 0, *,
     return Ended(exit_code, stdout, stderr, timed_out)
 
 
+def make_base(**changes: Any) -> BaseImage:
+    data = {"reference": "trixie", "origin": "mmdebstrap", "image_id": "sha256:base", "chain_id": ""}
+    return BaseImage.model_validate({**data, "size_bytes": None} | changes)
+
+
 def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | None = None) -> Built:
     if outcome.state is not State.OK:
         return Built(variant=variant, profile="standard", outcome=outcome)
@@ -232,7 +247,7 @@ def make_built(variant: str, outcome: Outcome = OK, optimisations: list[str] | N
         tag=f"localhost/interlock/python:{variant}-trixie",
         image_id=f"sha256:{variant}",
         size_bytes=150_000_000,
-        base=BaseImage(reference="trixie", origin="mmdebstrap", image_id="sha256:base"),
+        base=make_base(),
         duration_s=61.0,
         optimisations=optimisations,
     )
@@ -259,7 +274,7 @@ def make_experiment(variants: Sequence[str] = ("cpython-3.13", "cpython-3.14t"),
             "memory_bytes": 8 * 2**30,
             "kernel": "6.18.0",
             "system": "Debian 13",
-            "engine": {"version": "28.0", "storage_driver": "overlay2"},
+            "engine": {"name": "docker", "version": "28.0", "storage_driver": "overlay2"},
         },
         "images": [make_built(variant) for variant in variants],
         "workloads": {workload.name: workload},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
+import sys
 import tempfile
 import tomllib
 from collections.abc import Generator, Iterator
@@ -17,10 +19,11 @@ import pytest
 from hypothesis import settings
 
 from interlock.catalog import project as catalogs
+from interlock.cli import main
 from interlock.engine.finding import find_containers
 from interlock.measure import lock
 from tests import apart
-from tests.builders import ROOT
+from tests.builders import ROOT, Entry
 
 # pytest-xdist gives its workers 80 columns; without a terminal Interlock prints 160.
 os.environ["COLUMNS"] = "160"
@@ -50,12 +53,14 @@ BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
 # What runs in images that are there, and builds none: who is free has it, last, when they are.
 RUNNING = tuple(
-    f"tests/integration/test_{name}.py" for name in ("audit", "service", "host_engine", "cells", "downloads")
+    f"tests/integration/test_{name}.py"
+    for name in ("audit", "audit_gil", "service", "host_engine", "cells", "downloads")
 )
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
 LONGEST = (
     *(EXPERIMENTS, TRIALS, ENGINE, BROWSER),
-    *(f"tests/{name}.py" for name in ("fleet/test_playbooks", "test_playbooks", "workloads/test_download")),
+    *(f"tests/{name}.py" for name in ("cli/test_fleet", "fleet/test_playbooks", "test_playbooks")),
+    "tests/workloads/test_download.py",
 )
 
 
@@ -210,6 +215,25 @@ def outside_of_a_clone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.chdir(folder)
         monkeypatch.setenv("XDG_DATA_HOME", f"{folder}/data")
         yield
+
+
+@pytest.fixture
+def entry(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Entry]:
+    """Runs `interlock` with these words in this process, as a user calls it; its exit code, output and errors."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["interlock", *map(str, words)])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capfd.readouterr()
+
+    yield call
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -73,8 +73,12 @@ def write_experiment(folder: Path, ratios: Mapping[str, float], number: int = 0,
             "mem_max_rss": 9_000_000,
             "interlock_process_user_s": 0.5,
             "interlock_process_sys_s": 0.25,
+            "interlock_estimator": "median",
         }
         processes = rounds_of(ratio, 0 if label == BASE else 0.004)
-        runs = [pyperf.Run(values, metadata=metadata, collect_metadata=False) for values in processes]
+        runs = [
+            pyperf.Run(values, metadata={**metadata, "interlock_block": block}, collect_metadata=False)
+            for block, values in enumerate(processes)
+        ]
         pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(str(path))
     return folder

@@ -311,12 +311,6 @@ def test_a_cpu_time_between_two_ticks_counts_as_one() -> None:
     assert finding.ratio.estimate == pytest.approx(0.01)
 
 
-def test_values_without_cpu_time_are_no_data_yet() -> None:
-    finding = judge(make_claim(metric="sys"), steadily(1.0))
-    assert finding.verdict is ClaimVerdict.NO_DATA
-    assert all(part in finding.reason for part in ("a / locks / uncontended", "'sys'"))
-
-
 @pytest.mark.parametrize(
     ("published", "verdict"),
     [

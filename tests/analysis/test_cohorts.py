@@ -44,7 +44,10 @@ def test_experiments_on_like_hosts_are_of_one_line_in_the_order_of_their_start()
         ({"cpu": "Example CPU 1"}, "cpu Example CPU 9000 and Example CPU 1"),
         ({"cores": 96}, "cores 2 and 96"),
         ({"kernel": "6.1.0"}, "kernel 6.18.0 and 6.1.0"),
-        ({"engine": {"version": "28.0", "storage_driver": "btrfs"}}, "storage driver overlay2 and btrfs"),
+        (
+            {"engine": {"name": "docker", "version": "28.0", "storage_driver": "btrfs"}},
+            "storage driver overlay2 and btrfs",
+        ),
         (
             {"engine": {"name": "podman", "version": "5.4", "storage_driver": "overlay2"}},
             "engine docker 28.0 and podman 5.4",

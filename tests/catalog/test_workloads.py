@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.workloads import Metric, Workload, WorkloadFile, expand_workers
+from interlock.catalog.workloads import Metric, Workload, expand_workers
 from tests.builders import (
     ROOT,
     make_benchmark,
@@ -177,17 +177,6 @@ def test_the_shipped_curves_are_of_one_program_with_as_many_threads_as_workers()
     }
     for group in workload.curves.values():
         assert [one.arguments[-1] for _, one in group] == [str(workers) for workers, _ in group]
-
-
-def test_a_record_that_says_whether_a_benchmark_ranks_is_read_and_a_file_that_does_is_refused() -> None:
-    data = make_workload().model_dump()
-    for ranks, expected in ((True, "any"), (False, "named")):
-        (one,) = [{**one, "ranks": ranks} for one in data["benchmarks"][:1]]
-        del one["counts_for"]
-        assert Workload.model_validate({**data, "benchmarks": [one]}).benchmarks[0].counts_for == expected
-        of_file = {key: value for key, value in data.items() if key != "name"}
-        with pytest.raises(ValueError, match="ranks"):
-            WorkloadFile.model_validate({**of_file, "benchmarks": [one]})
 
 
 def test_a_right_that_is_none_of_a_cell_is_refused() -> None:

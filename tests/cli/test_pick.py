@@ -3,54 +3,35 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock.analysis.pick.advice import TRIED_WITH
-from interlock.cli import main
 from interlock.cli import picking as command
 from interlock.measure import processes
 from interlock.results import runs, store
 from interlock.results.answers import Pick
-from interlock.results.experiments import Experiment, ProgramOutput
-from tests.builders import ROOT, make_cost
+from interlock.results.experiments import Estimator, Experiment, ProgramOutput
+from tests.builders import ROOT, Entry, make_cost
 from tests.picks import SIX, TODAY, Figures, experiment_of, noisy
 
-Run = Callable[..., tuple[int, str, str]]
 MEASURED = {path.stem for path in ROOT.glob("results/reference/*/*/*/*.json") if ".profile" not in path.name}
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], project: Path, tmp_path: Path
-) -> Iterator[Run]:
-    """Runs the entry point in the copy of the project, where no engine answers: exit code, output and errors."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def run(monkeypatch: pytest.MonkeyPatch, entry: Entry, project: Path, tmp_path: Path) -> Entry:
+    """Runs it in the copy of the project, where no engine answers: exit code, output and errors."""
     monkeypatch.chdir(project)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(command, "today", lambda: TODAY)
-
-    def call(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["interlock", "pick", *words])
-        try:
-            main.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = capfd.readouterr()
-        return code, said.out, said.err
-
-    yield call
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return functools.partial(entry, "pick")
 
 
 @pytest.fixture
@@ -89,7 +70,8 @@ def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes
 def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[float]) -> list[Any]:
     mine = described.workloads[workload]
     outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
-    return [processes.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
+    found = [processes.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
+    return [processes.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
 
 
 MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14"
@@ -100,7 +82,7 @@ OURS: Figures = {
 }
 
 
-def test_the_shipped_results_serve_before_anything_is_measured(run: Run, shipped: Path) -> None:
+def test_the_shipped_results_serve_before_anything_is_measured(run: Entry, shipped: Path) -> None:
     code, out, err = run("--workload", "locks=2", "--workload", "startup", "--profile", "standard", "--why")
     assert (code, err) == (0, "")
     assert "shipped" in out
@@ -109,7 +91,7 @@ def test_the_shipped_results_serve_before_anything_is_measured(run: Run, shipped
 
 
 @pytest.mark.parametrize("workload", sorted(MEASURED))
-def test_every_workload_of_the_shipped_results_can_be_picked_by(run: Run, shipped: Path, workload: str) -> None:
+def test_every_workload_of_the_shipped_results_can_be_picked_by(run: Entry, shipped: Path, workload: str) -> None:
     code, out, _ = run("--workload", workload, "--json")
     found = picked(out)
     assert code == 0
@@ -119,7 +101,7 @@ def test_every_workload_of_the_shipped_results_can_be_picked_by(run: Run, shippe
     assert {one.label for one in found.contenders}.isdisjoint({one.label for one in found.excluded})
 
 
-def test_constraints_exclude_and_the_answer_meets_them(run: Run, shipped: Path) -> None:
+def test_constraints_exclude_and_the_answer_meets_them(run: Entry, shipped: Path) -> None:
     code, out, _ = run("--workload", "startup", "--min-python", "3.14", "--max-rss", "60MB", "--json")
     found = picked(out)
     assert code == 0
@@ -129,7 +111,7 @@ def test_constraints_exclude_and_the_answer_meets_them(run: Run, shipped: Path) 
     assert any({"3.13.5", "3.14"} <= set(reason.split()) for one in found.excluded for reason in one.reasons)
 
 
-def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Run, shipped: Path) -> None:
+def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Entry, shipped: Path) -> None:
     code, out, err = run("--workload", "startup", "--max-rss", "1MB", "--why")
     assert code == 1
     assert re.search(r"[0-9.]+ MB\b.*\b1\.0 MB", out)
@@ -139,7 +121,7 @@ def test_if_no_image_meets_the_constraints_it_says_why_and_ends_with_1(run: Run,
     assert (code, picked(out).decision) == (1, "nothing")
 
 
-def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Run, project: Path, shipped: Path) -> None:
+def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Entry, project: Path, shipped: Path) -> None:
     write(project / "results", OURS)
     code, out, _ = run("--workload", "locks", "--json")
     found = picked(out)
@@ -149,21 +131,21 @@ def test_an_experiment_of_the_users_own_comes_before_the_shipped_ones(run: Run, 
     assert picked(run("--workload", "startup", "--json")[1]).shipped
 
 
-def test_without_options_there_is_an_answer_of_two_lines(run: Run, shipped: Path) -> None:
+def test_without_options_there_is_an_answer_of_two_lines(run: Entry, shipped: Path) -> None:
     code, out, err = run()
     assert (code, err, out.count("\n")) == (0, "", 2)
     assert out.split()[0] in {"SWITCH", "STAY", "MEASURE"}
     assert picked(run("--json")[1]).measured_profile == "release"
 
 
-def test_whichever_shipped_folder_is_read_the_answer_is_the_same(run: Run, shipped: Path) -> None:
+def test_whichever_shipped_folder_is_read_the_answer_is_the_same(run: Entry, shipped: Path) -> None:
     words = ("--workload", "download=3", "--workload", "startup=1", "--cpus", "4")
     answers = {run(*words)[1], *(run(*words, "--experiment", one.name)[1] for one in shipped.iterdir() if one.is_dir())}
     assert len(answers) == 1
 
 
 def test_standard_figures_of_the_users_own_name_the_release_image_and_what_the_reference_says_of_both(
-    run: Run, project: Path, shipped: Path
+    run: Entry, project: Path, shipped: Path
 ) -> None:
     write(project / "results", OURS)
     found = picked(run("--workload", "locks", "--json")[1])
@@ -180,7 +162,7 @@ def test_standard_figures_of_the_users_own_name_the_release_image_and_what_the_r
     )
 
 
-def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, project: Path) -> None:
+def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Entry, project: Path) -> None:
     write(project / "results", OURS)
     code, out, err = run("--workload", "locks", "--why")
     assert (code, err) == (0, "")
@@ -195,7 +177,7 @@ def test_the_answer_ends_with_the_from_line_and_the_next_commands(run: Run, proj
     assert out.startswith("SWITCH from cpython-3.13 to cpython-3.14: 25 % more throughput on 2 CPUs (95 % interval 2")
 
 
-def test_a_mode_is_recommended_with_its_env_line(run: Run, project: Path) -> None:
+def test_a_mode_is_recommended_with_its_env_line(run: Entry, project: Path) -> None:
     figures: Figures = {"cpython-3.13": {"locks/queue": SIX}, "cpython-3.13+mimalloc": {"locks/queue": noisy(0.5)}}
     write(project / "results", figures)
     code, out, _ = run("--workload", "locks", "--why")
@@ -203,7 +185,7 @@ def test_a_mode_is_recommended_with_its_env_line(run: Run, project: Path) -> Non
     assert "\nFROM localhost/interlock/python:3.13-trixie-release\nENV PYTHONMALLOC=mimalloc\n" in out
 
 
-def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Run, project: Path) -> None:
+def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Entry, project: Path) -> None:
     results = project / "results"
     write(results, OURS, "2026-11-22-a", started="2026-11-22T06:00:00+00:00")
     write(results, OURS, "2026-11-23-a", started="2026-11-23T06:00:00+00:00")
@@ -213,7 +195,7 @@ def test_of_several_experiments_the_latest_that_has_everything_is_taken(run: Run
 
 
 def test_an_experiment_is_named_by_its_folder_too_and_looked_for_in_results(
-    run: Run, project: Path, tmp_path: Path
+    run: Entry, project: Path, tmp_path: Path
 ) -> None:
     elsewhere = write(tmp_path / "elsewhere", OURS)
     assert picked(run("--workload", "locks", "--experiment", str(elsewhere), "--json")[1]).experiment == "2026-11-22-a"
@@ -221,7 +203,7 @@ def test_an_experiment_is_named_by_its_folder_too_and_looked_for_in_results(
     assert not picked(out).shipped
 
 
-def test_an_end_of_life_is_of_today(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_of_life_is_of_today(run: Entry, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project / "results", OURS)
     monkeypatch.setattr(command, "today", lambda: datetime.date(2030, 1, 1))
     code, out, _ = run("--workload", "locks", "--json")
@@ -252,7 +234,7 @@ def test_an_end_of_life_is_of_today(run: Run, project: Path, monkeypatch: pytest
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence_and_exit_code_2(
-    run: Run, project: Path, words: str, key: str, named: list[str]
+    run: Entry, project: Path, words: str, key: str, named: list[str]
 ) -> None:
     write(project / "results", OURS)
     code, out, err = run(*words.split())
@@ -262,14 +244,14 @@ def test_what_cannot_be_answered_is_one_sentence_and_exit_code_2(
     assert err.count("\n") == 1
 
 
-def test_without_any_experiment_the_error_says_how_to_measure(run: Run) -> None:
+def test_without_any_experiment_the_error_says_how_to_measure(run: Entry) -> None:
     code, _, err = run("--workload", "locks")
     assert code == 2
     assert err.startswith("error: ")
     assert "`interlock matrix --workloads locks`" in err
 
 
-def test_a_damaged_experiment_is_named(run: Run, project: Path) -> None:
+def test_a_damaged_experiment_is_named(run: Entry, project: Path) -> None:
     folder = write(project / "results", OURS)
     (folder / "box/cpython-3.14/locks.json").write_text("{", encoding="utf-8")
     code, _, err = run("--workload", "locks")
@@ -279,14 +261,14 @@ def test_a_damaged_experiment_is_named(run: Run, project: Path) -> None:
     assert run("--workload", "locks")[0] == 7
 
 
-def test_picking_changes_no_file(run: Run, project: Path) -> None:
+def test_picking_changes_no_file(run: Entry, project: Path) -> None:
     write(project / "results", OURS)
     before = {path: path.stat().st_mtime_ns for path in project.rglob("*")}
     assert run("--workload", "locks")[0] == 0
     assert {path: path.stat().st_mtime_ns for path in project.rglob("*")} == before
 
 
-def test_dependencies_cannot_be_tried_without_an_engine(run: Run, project: Path) -> None:
+def test_dependencies_cannot_be_tried_without_an_engine(run: Entry, project: Path) -> None:
     write(project / "results", OURS)
     (project / "requirements.txt").write_text("six\n", encoding="utf-8")
     code, out, err = run("--workload", "locks", "--needs", "requirements.txt")
@@ -294,7 +276,7 @@ def test_dependencies_cannot_be_tried_without_an_engine(run: Run, project: Path)
     assert "none.sock" in err
 
 
-def test_requirements_that_cannot_be_read_are_named_first(run: Run) -> None:
+def test_requirements_that_cannot_be_read_are_named_first(run: Entry) -> None:
     code, _, err = run("--workload", "locks", "--needs", "none.txt")
     assert code == 3
     assert err.startswith("error: none.txt: ")

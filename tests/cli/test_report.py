@@ -1,4 +1,4 @@
-"""compare, history, export and a report over hosts, as they are typed."""
+"""compare, export and a report over hosts, as they are typed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from interlock.analysis.verdicts import Verdict
-from interlock.catalog.project import ProjectPaths
 from interlock.cli import main, report
 from interlock.cli.matrix import resumed_place
 from interlock.cli.options import PlainConsole
@@ -24,7 +23,7 @@ from interlock.report.export import TABLES
 from interlock.results import store
 from interlock.results.json_documents import Reported
 from tests.analysis.extracts import OTHER, THIRD, write_experiment
-from tests.builders import ROOT, make_cell, make_experiment
+from tests.builders import ROOT, Entry, make_cell, make_experiment
 
 
 def call(*words: str) -> Result:
@@ -80,45 +79,7 @@ def test_a_name_that_is_none_says_where_was_looked(results: Path) -> None:
 
 def test_a_folder_without_experiments_is_named(results: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert str(tmp_path / "empty") in refused(StoreError, "history", str(tmp_path / "empty")).file
-
-
-def test_a_history_without_results_of_ones_own_says_how_one_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ProjectPaths, "find", lambda: ProjectPaths(ROOT, tmp_path, tmp_path))
-    error = refused(StoreError, "history")
-    assert str(tmp_path / "results") in error.file
-    assert "interlock matrix" in error.todo
-
-
-def test_a_history_shows_the_change_its_image_and_both_kinds(results: Path) -> None:
-    shown = call("history", str(results)).output
-    assert re.search(r"\b10 experiments\b", shown)
-    assert "image of cpython-3.14t oldoldol -> newnewne" in shown
-    assert "▁▁▁▁▁█████" not in shown
-    assert shown.splitlines()[-1].endswith(": 2026-11-12-a")
-    full = call("history", str(results), "--full").output
-    assert "History of 1 experiment\n" in full
-    assert "▁▁▁▁▁█████" in full
-
-
-def test_a_history_without_a_change_says_over_what_none_is_shown(results: Path) -> None:
-    lines = call("history", str(results), "--variants", THIRD).output.splitlines()
-    assert re.findall(r"\d+", lines[0].partition("experiments")[0]) == ["1", "10"]
-    assert "2 cores" in lines[1]
-    assert len(lines) == 3
-
-
-def test_a_history_of_some_variants_and_workloads(results: Path) -> None:
-    found = json.loads(call("history", str(results), "--variants", THIRD, "--workloads", "locks", "--json").output)[
-        "kinds"
-    ]
-    assert [series["variant"] for series in found[0]["tables"][0]["series"]] == [THIRD]
-    assert refused(UsageError, "history", str(results), "--variants", "cpython-9").key == "--variants"
-    wrong = refused(UsageError, "history", str(results), "--workloads", "lock")
-    assert wrong.key == "--workloads"
-    assert "'locks'" in wrong.todo
+    assert str(tmp_path / "empty") in refused(StoreError, "compare", str(results / "e0"), str(tmp_path / "empty")).file
 
 
 def test_a_report_of_a_folder_of_experiments_is_a_summary_of_each_kind(results: Path) -> None:
@@ -230,35 +191,22 @@ def test_a_page_in_the_experiments_folder_has_the_claims_of_the_project_around_i
     assert 'id="published"' in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def failed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str]:
-    monkeypatch.setattr(sys, "argv", ["interlock", "report", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        main.main()
-    return int(end.value.code or 0), capfd.readouterr().err
-
-
-def test_output_without_a_page_is_refused(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    code, said = failed(monkeypatch, capfd, folder, "--output", tmp_path / "page.html")
+def test_output_without_a_page_is_refused(folder: Path, tmp_path: Path, entry: Entry) -> None:
+    code, _, said = entry("report", folder, "--output", tmp_path / "page.html")
     assert code == 2
     assert said.startswith("error: --output: ")
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_folder_of_several_experiments_has_no_page(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    code, said = failed(monkeypatch, capfd, folder.parent, "--html")
+def test_a_folder_of_several_experiments_has_no_page(folder: Path, entry: Entry) -> None:
+    code, _, said = entry("report", folder.parent, "--html")
     assert code == 2
     assert said.startswith(f"error: {folder.parent}: ")
 
 
-def test_a_page_that_cannot_be_written_is_one_line(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_cannot_be_written_is_one_line(folder: Path, tmp_path: Path, entry: Entry) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    code, said = failed(monkeypatch, capfd, folder, "--html", "--output", tmp_path / "file" / "page.html")
+    code, _, said = entry("report", folder, "--html", "--output", tmp_path / "file" / "page.html")
     assert code == 7
     assert said.count("\n") == 1
     assert str(tmp_path / "file" / "page.html") in said

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from interlock.cli import main
 from interlock.results.json_documents import Failure, Swapped
 from tests.apart import command
-from tests.builders import ROOT
+from tests.builders import ROOT, Entry
 
-Run = Callable[..., tuple[int, str, str]]
 TEXT = "FROM python:3.12-slim AS app\r\nRUN python3.12 -V # Gr\udcfc\udcdfe"
 TAG = "localhost/interlock/python:3.14t-trixie-release"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Run]:
-    """Runs the entry point in the project; its exit code, output and errors."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def run(monkeypatch: pytest.MonkeyPatch, entry: Entry, tmp_path: Path) -> Entry:
+    """Runs it where no engine answers; its exit code, output and errors."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["interlock", "swap", *map(str, words)])
-        try:
-            main.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    yield call
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return functools.partial(entry, "swap")
 
 
 @pytest.fixture
@@ -51,7 +34,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_swap_is_shown_and_not_written(run: Run, file: Path) -> None:
+def test_a_swap_is_shown_and_not_written(run: Entry, file: Path) -> None:
     before = file.read_bytes()
     code, out, err = run(file, "--to", "cpython-3.14t")
     assert code == 0
@@ -61,7 +44,7 @@ def test_a_swap_is_shown_and_not_written(run: Run, file: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_the_diff_is_one_that_patch_applies(run: Run, file: Path, tmp_path: Path) -> None:
+def test_the_diff_is_one_that_patch_applies(run: Entry, file: Path, tmp_path: Path) -> None:
     words = command("swap", str(file), "--to", "cpython-3.14t", "--paths")
     diff = subprocess.run(words, stdout=subprocess.PIPE, check=True)
     run(file, "--to", "cpython-3.14t", "--paths", "--write", "--local")
@@ -72,7 +55,7 @@ def test_the_diff_is_one_that_patch_applies(run: Run, file: Path, tmp_path: Path
     assert b"# interlock: paths were python3.12\r\nRUN python3.14t -V # Gr\xfc\xdfe" in written
 
 
-def test_write_and_revert_leave_the_file_as_it_was(run: Run, file: Path) -> None:
+def test_write_and_revert_leave_the_file_as_it_was(run: Entry, file: Path) -> None:
     before, mode = file.read_bytes(), file.stat().st_mode
     code, _, err = run(file, "--to", "cpython-3.14t", "--paths", "--write", "--local")
     assert code == 0
@@ -86,7 +69,7 @@ def test_write_and_revert_leave_the_file_as_it_was(run: Run, file: Path) -> None
     assert (file.read_bytes(), file.stat().st_mode) == (before, mode)
 
 
-def test_a_swap_to_what_is_there_changes_nothing(run: Run, file: Path) -> None:
+def test_a_swap_to_what_is_there_changes_nothing(run: Entry, file: Path) -> None:
     run(file, "--to", "cpython-3.14t", "--write", "--local")
     status = file.stat()
     code, out, err = run(file, "--to", "cpython-3.14t", "--write", "--local")
@@ -95,34 +78,34 @@ def test_a_swap_to_what_is_there_changes_nothing(run: Run, file: Path) -> None:
     assert file.stat().st_ino == status.st_ino
 
 
-def test_warnings_and_paths_name_their_lines(run: Run, file: Path) -> None:
+def test_warnings_and_paths_name_their_lines(run: Entry, file: Path) -> None:
     _, _, err = run(file, "--to", "cpython-3.14t")
     assert f"may break {file}:1: python3.12 becomes python3.14t" in err
     assert f"path      {file}:2: python3.12 -> python3.14t (stays without --paths)" in err
     assert "(edited)" in run(file, "--to", "cpython-3.14t", "--paths")[2]
 
 
-def test_a_path_that_stands_twice_in_a_line_is_listed_once(run: Run, tmp_path: Path) -> None:
+def test_a_path_that_stands_twice_in_a_line_is_listed_once(run: Entry, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text("FROM python:3.12\nRUN python3.12 -m a && python3.12 -m b && pip3.12 list\n")
     _, _, err = run(file, "--to", "cpython-3.14")
     assert err.count("path      ") == 2
 
 
-def test_a_mode_is_told_and_not_written(run: Run, file: Path) -> None:
+def test_a_mode_is_told_and_not_written(run: Entry, file: Path) -> None:
     _, out, err = run(file, "--to", "cpython-3.14t+gil-on")
     assert f"+FROM {TAG} AS app" in out
     assert "ENV PYTHON_GIL=1" in err
 
 
-def test_the_image_for_production_is_the_default_and_the_one_for_studying_another_tag(run: Run, file: Path) -> None:
+def test_the_image_for_production_is_the_default_and_the_one_for_studying_another_tag(run: Entry, file: Path) -> None:
     assert "without profile-guided" not in run(file, "--to", "cpython-3.14t")[2]
     _, out, err = run(file, "--to", "cpython-3.14t", "--profile", "standard")
     assert f"+FROM {TAG.removesuffix('-release')} AS app" in out
     assert "without profile-guided" in err
 
 
-def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None:
+def test_a_compose_file_is_swapped_by_its_name(run: Entry, tmp_path: Path) -> None:
     file = tmp_path / "compose.yaml"
     file.write_text("services:\n  web: # c\n    image: python:3.12\n")
     assert run(file, "--to", "cpython-3.13", "--write", "--local")[0] == 0
@@ -132,7 +115,7 @@ def test_a_compose_file_is_swapped_by_its_name(run: Run, tmp_path: Path) -> None
     )
 
 
-def test_check_passes_only_for_the_picked_image(run: Run, file: Path) -> None:
+def test_check_passes_only_for_the_picked_image(run: Entry, file: Path) -> None:
     run(file, "--to", "cpython-3.14t", "--write", "--local")
     assert run(file, "--check")[0] == 0
     assert run(file, "--check", "--to", "cpython-3.14t")[0] == 0
@@ -141,14 +124,14 @@ def test_check_passes_only_for_the_picked_image(run: Run, file: Path) -> None:
     assert f"{file}:2: names {TAG}, not localhost/interlock/python:3.13-trixie" in err
 
 
-def test_check_fails_where_nothing_was_swapped(run: Run, file: Path) -> None:
+def test_check_fails_where_nothing_was_swapped(run: Entry, file: Path) -> None:
     code, _, err = run(file, "--check")
     assert code == 1
     assert err.startswith(f"error: {file}: ")
     assert run(file, "--check", "--to", "cpython-3.14t")[0] == 1
 
 
-def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
+def test_check_of_a_digest_needs_an_engine(run: Entry, file: Path) -> None:
     file.write_text(f"FROM {TAG}@sha256:{'1' * 64}\n")
     assert run(file, "--check", "--to", "cpython-3.14t")[0] == 4
 
@@ -167,13 +150,12 @@ def test_check_of_a_digest_needs_an_engine(run: Run, file: Path) -> None:
         (["FILE.no", "--to", "cpython-3.14"], 7, "Dockerfile.no"),
         (["FOLDER", "--to", "cpython-3.14", "--stage", "app"], 2, "--stage"),
         (["FILE", "--revert", "--try"], 2, "--try"),
-        (["FILE", "--to", "cpython-3.14", "--key", "team.pub"], 2, "--check"),
-        (["FILE", "--check", "--to", "cpython-3.14", "--key", "nowhere.pub"], 3, "nowhere.pub"),
+        (["FILE", "--to", "cpython-3.14", "--verify", "team.pub"], 2, "--check"),
         (["--to", "cpython-3.14"], 7, "Dockerfile: "),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_the_file(
-    run: Run, file: Path, words: list[str], code: int, named: str
+    run: Entry, file: Path, words: list[str], code: int, named: str
 ) -> None:
     before = file.read_bytes()
     places = {"FOLDER": str(file.parent)}
@@ -185,7 +167,7 @@ def test_bad_input_is_one_sentence_and_leaves_the_file(
 
 
 def test_the_file_is_dockerfile_without_a_name_and_others_are_suggested(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path
+    run: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("--to", "cpython-3.14t")[1].startswith("--- Dockerfile\n")
@@ -194,14 +176,14 @@ def test_the_file_is_dockerfile_without_a_name_and_others_are_suggested(
 
 
 def test_in_a_folder_of_its_own_the_project_is_where_the_command_was_installed_from(
-    run: Run, monkeypatch: pytest.MonkeyPatch, file: Path
+    run: Entry, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
     monkeypatch.chdir("/")
     assert f"+FROM {TAG} AS app" in run(file, "--to", "cpython-3.14t")[1]
 
 
 def test_a_swap_is_taken_back_where_there_is_no_project(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Dockerfile").write_text(f"# interlock: was python:3.12\nFROM {TAG}\n")
@@ -209,7 +191,7 @@ def test_a_swap_is_taken_back_where_there_is_no_project(
     assert (tmp_path / "Dockerfile").read_text() == "FROM python:3.12\n"
 
 
-def test_a_name_that_only_this_machine_has_is_written_only_if_that_is_asked_for(run: Run, file: Path) -> None:
+def test_a_name_that_only_this_machine_has_is_written_only_if_that_is_asked_for(run: Entry, file: Path) -> None:
     before = file.read_bytes()
     code, out, err = run(file, "--to", "cpython-3.14t", "--write")
     assert code == 1
@@ -245,7 +227,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {name: (folder / name).read_text() for name in (*FILES, *LEFT)}
 
 
-def test_a_whole_repository_is_one_diff_one_check_and_one_revert(run: Run, repository: Path) -> None:
+def test_a_whole_repository_is_one_diff_one_check_and_one_revert(run: Entry, repository: Path) -> None:
     code, out, err = run(repository, "--to", "cpython-3.14t", "--paths")
     assert code == 0
     diffed = {line.split()[1] for line in out.splitlines() if line.startswith("+++ ")}
@@ -266,7 +248,7 @@ def test_a_whole_repository_is_one_diff_one_check_and_one_revert(run: Run, repos
     assert run(repository, "--revert", "--write")[0] == 1
 
 
-def test_a_revert_of_a_folder_takes_back_what_it_can_and_names_the_rest(run: Run, repository: Path) -> None:
+def test_a_revert_of_a_folder_takes_back_what_it_can_and_names_the_rest(run: Entry, repository: Path) -> None:
     swapped = [repository / name for name in FILES]
     assert run(repository, "--to", "cpython-3.14t", "--write", "--local")[0] == 0
     damaged = repository / "api" / "Dockerfile"
@@ -283,7 +265,7 @@ def test_a_revert_of_a_folder_takes_back_what_it_can_and_names_the_rest(run: Run
     ]
 
 
-def test_a_swap_is_json_for_programs_whatever_is_done(run: Run, file: Path) -> None:
+def test_a_swap_is_json_for_programs_whatever_is_done(run: Entry, file: Path) -> None:
     code, out, err = run(file, "--to", "cpython-3.14t", "--paths", "--json")
     shown = Swapped.model_validate_json(out)
     assert (code, err, shown.written) == (0, "", False)
@@ -302,7 +284,7 @@ def test_a_swap_is_json_for_programs_whatever_is_done(run: Run, file: Path) -> N
     assert file.read_bytes() == TEXT.encode("utf-8", "surrogateescape")
 
 
-def test_a_check_that_fails_is_json_on_both_streams(run: Run, file: Path) -> None:
+def test_a_check_that_fails_is_json_on_both_streams(run: Entry, file: Path) -> None:
     run(file, "--to", "cpython-3.14t", "--write", "--local")
     code, out, err = run(file, "--check", "--to", "cpython-3.13", "--json")
     (line,) = Swapped.model_validate_json(out).lines
@@ -339,11 +321,11 @@ def test_names_of_any_bytes_are_printed_on_one_line_and_patch_reads_them(odd_nam
 
 
 @pytest.mark.parametrize("name", ["Dockerfile.fifo", "Dockerfile"])
-def test_a_fifo_is_not_waited_for(run: Run, odd_names: Path, name: str) -> None:
+def test_a_fifo_is_not_waited_for(run: Entry, odd_names: Path, name: str) -> None:
     assert run(odd_names / name, "--to", "cpython-3.14t")[0] == 7
 
 
-def test_json_has_an_escape_for_a_byte_that_is_no_utf8(run: Run, odd_names: Path) -> None:
+def test_json_has_an_escape_for_a_byte_that_is_no_utf8(run: Entry, odd_names: Path) -> None:
     _, out, _ = run(odd_names, "--to", "cpython-3.14t", "--json")
     changes = Swapped.model_validate_json(out).changes
     assert sorted(Path(one.file).parent.name for one in changes) == sorted(
@@ -351,7 +333,7 @@ def test_json_has_an_escape_for_a_byte_that_is_no_utf8(run: Run, odd_names: Path
     )
 
 
-def test_a_revert_where_nothing_was_swapped_is_one_sentence(run: Run, file: Path) -> None:
+def test_a_revert_where_nothing_was_swapped_is_one_sentence(run: Entry, file: Path) -> None:
     code, _, err = run(file, "--revert")
     assert code == 1
     assert err.removeprefix(f"error: {file}: ").count(".") <= 1

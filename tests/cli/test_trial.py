@@ -53,7 +53,6 @@ def test_a_trial_is_reported_compared_and_exported_as_an_experiment(tmp_path: Pa
     (kind,) = json.loads(said("compare", first, second, "--json"))["kinds"]
     (row,) = kind["tables"][0]["rows"]
     assert row["change"]["verdict"] == "slower"
-    assert said("history", tmp_path)
     said("export", first, "--output", tmp_path / "tables", "--format", "csv")
     assert FAST in (tmp_path / "tables/cells.csv").read_text()
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,13 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from interlock.cli import main
 from interlock.engine.build.image import run_build
+from interlock.engine.names import find_tagged
 from interlock.engine.ownership import OWNER_LABEL, PID
-from interlock.engine.registry.api import registry_digest
-from interlock.engine.registry.names import find_tagged
+from interlock.engine.registry import registry_digest
 from interlock.results.experiments import Built
+from tests.builders import Entry
+from tests.cosign import Cosign
 from tests.integration import registries
 from tests.integration.images import NO_THREADS, Images
 from tests.integration.registries import Registry
@@ -66,8 +65,6 @@ RUN cd /usr/local/bin \
 ENV PYTHON_VERSION=2.6
 """
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture(scope="module")
 def image(client: Any, built: Images) -> Iterator[Built]:
@@ -79,24 +76,15 @@ def image(client: Any, built: Images) -> Iterator[Built]:
 
 
 @pytest.fixture
-def run(root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+def run(root: Path, monkeypatch: pytest.MonkeyPatch, entry: Entry) -> Entry:
     monkeypatch.chdir(root)
 
     def call(*words: object) -> tuple[int, str, str]:
         # The profile that tests build: a release build takes ten minutes.
         standard = ["--profile", "standard"] if "--to" in words else []
-        monkeypatch.setattr(sys, "argv", ["interlock", "swap", *map(str, words), *standard])
-        try:
-            main.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capfd.readouterr()
+        return entry("swap", *words, *standard)
 
-    yield call
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return call
 
 
 def output_of(client: Any, folder: Path, *bases: str) -> str:
@@ -118,7 +106,7 @@ def is_made_from(client: Any, image: Any, name: str) -> bool:
     return bool(layers[: len(parent)] == parent)
 
 
-def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, image: Built, tmp_path: Path) -> None:
+def test_a_service_is_swapped_built_run_and_taken_back(run: Entry, client: Any, image: Built, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
     code, _, err = run(file, "--to", NO_THREADS, "--paths", "--write")
@@ -136,7 +124,7 @@ def test_a_service_is_swapped_built_run_and_taken_back(run: Run, client: Any, im
 
 
 def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap(
-    run: Run, client: Any, image: Built, tmp_path: Path
+    run: Entry, client: Any, image: Built, tmp_path: Path
 ) -> None:
     assert image.base
     file = tmp_path / "Dockerfile"
@@ -158,7 +146,7 @@ def test_an_image_with_a_name_of_before_gets_the_one_that_no_registry_has(client
 
 
 @pytest.mark.usefixtures("image")
-def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Run, client: Any, tmp_path: Path) -> None:
+def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Entry, client: Any, tmp_path: Path) -> None:
     log: list[str] = []
     made = run_build(client, {"Dockerfile": UV_IMAGE.encode()}, log, lambda _: None, tag=UV)
     assert made, "".join(log)
@@ -174,7 +162,7 @@ def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Run, cli
 
 
 @pytest.mark.usefixtures("image")
-def test_what_does_not_start_is_not_written(run: Run, client: Any, tmp_path: Path) -> None:
+def test_what_does_not_start_is_not_written(run: Entry, client: Any, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
     before = made_by_swaps(client)
@@ -193,7 +181,7 @@ def made_by_swaps(client: Any) -> set[str]:
 
 
 def test_without_paths_the_swapped_file_builds_and_does_not_run(
-    run: Run, client: Any, image: Built, tmp_path: Path
+    run: Entry, client: Any, image: Built, tmp_path: Path
 ) -> None:
     """What --paths is for: nothing fails before the container starts."""
     file = tmp_path / "Dockerfile"
@@ -229,10 +217,11 @@ def remove(client: Any, names: list[str]) -> None:
             client.images.remove(name)
 
 
-def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
-    run: Run, client: Any, image: Built, registry: Registry, tmp_path: Path
+def test_an_image_in_a_registry_is_pinned_and_its_digest_and_signature_checked(
+    run: Entry, client: Any, image: Built, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pushed, pinned, current; pushed anew with another content, no longer current."""
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
     name = f"{registry.address}/{image.tag}"
     other = client.images.build(fileobj=io.BytesIO(f"FROM {image.tag}\nLABEL other=1\n".encode()), rm=True)[0]
     file = tmp_path / "Dockerfile"
@@ -249,6 +238,12 @@ def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
         elsewhere.write_text("FROM --platform=linux/s390x python:2.7-slim\n")
         assert "is for linux/s390x" in run(elsewhere, "--to", NO_THREADS)[2]
         assert run(file, "--check")[0] == 0
+        code, _, err = run(file, "--check", "--verify", "team.pub")
+        assert (code, "no matching signatures" in err) == (1, True)
+        cosign.accept()
+        assert run(file, "--check", "--verify", "team.pub")[0] == 0
+        reference = f"{name.rpartition(':')[0]}@{digest}"
+        assert cosign.asked == [["verify", "--key", "team.pub", reference]] * 2
         push(client, other.id, name)
         code, _, err = run(file, "--check", "--to", NO_THREADS)
         assert code == 1
@@ -258,7 +253,7 @@ def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
 
 
 def test_a_digest_that_no_registry_answers_for_is_told(
-    run: Run, client: Any, image: Built, registry: Registry, tmp_path: Path
+    run: Entry, client: Any, image: Built, registry: Registry, tmp_path: Path
 ) -> None:
     name = f"{registry.address}/{image.tag}"
     file = tmp_path / "Dockerfile"
@@ -275,7 +270,7 @@ def test_a_digest_that_no_registry_answers_for_is_told(
 
 
 def test_a_registry_that_does_not_answer_makes_no_line_stale(
-    run: Run, client: Any, image: Built, registry: Registry, tmp_path: Path
+    run: Entry, client: Any, image: Built, registry: Registry, tmp_path: Path
 ) -> None:
     name = f"{registry.address}/{image.tag}"
     file = tmp_path / "Dockerfile"

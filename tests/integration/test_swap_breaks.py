@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from interlock.results.experiments import Built
+from tests.builders import Entry
 from tests.integration.images import FREE_THREADED, QUICK, Images
-from tests.integration.test_swap import Run, output_of, run  # noqa: F401
+from tests.integration.test_swap import output_of, run  # noqa: F401
 from tests.swap.samples import CORPUS
+
+pytestmark = pytest.mark.compiled
 
 # Debian's own python3.13 under names of images that a swap leaves alone: they contain more than Python.
 STAYING = ("localhost/distroless/python3-debian13:latest", "localhost/bitnami/python:3.13")
@@ -44,7 +47,7 @@ def warned(err: str, line: int) -> str:
     ("name", "line", "both"), [("compiled-for-distroless", 6, "1"), ("compiled-by-a-python-that-stays", 5, "deps")]
 )
 def test_what_is_compiled_for_one_python_does_not_load_in_another(
-    run: Run,  # noqa: F811
+    run: Entry,  # noqa: F811
     client: Any,
     built: Images,
     tmp_path: Path,
@@ -70,7 +73,7 @@ def test_what_is_compiled_for_one_python_does_not_load_in_another(
 
 
 def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
-    run: Run,  # noqa: F811
+    run: Entry,  # noqa: F811
     client: Any,
     built: Images,
     tmp_path: Path,
@@ -89,7 +92,7 @@ def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
 
 
 def test_an_interpreter_in_one_binary_has_no_library_to_copy(
-    run: Run,  # noqa: F811
+    run: Entry,  # noqa: F811
     client: Any,
     built: Images,
     tmp_path: Path,

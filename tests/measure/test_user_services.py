@@ -16,7 +16,7 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import Answer, CpuUsed, LoadRun, OwnStart
 from interlock.errors import WorkloadError
 from interlock.measure.cells import Cell, Session
-from interlock.measure.processes import OK, estimator_of, judge_process, service_run, values_of
+from interlock.measure.processes import OK, estimator_of, in_block, judge_process, service_run, values_of
 from interlock.measure.rounds import RoundOrder, TimeUsed, watched_rounds
 from interlock.measure.services import parse_wrk
 from interlock.measure.user_services import UserService, is_wrk
@@ -140,7 +140,8 @@ def test_its_run_has_the_details_of_its_workload(tmp_path: Path) -> None:
     work = workload()
     (benchmark,) = work.benchmarks
     ran = UserService(network(), work).run(START)
-    store.write_runs(tmp_path / "cell.json", {benchmark.name: [service_run(work, benchmark, ran)]})
+    run = in_block(service_run(work, benchmark, ran), 1, estimator_of(benchmark))
+    store.write_runs(tmp_path / "cell.json", {benchmark.name: [run]})
     keys = {one.of for one in benchmark.details}
     found = store.read_values(tmp_path / "cell.json", {benchmark.name: keys})[benchmark.name]
     assert found.processes == [[pytest.approx(ran.loaded.unit_s)]]

@@ -48,7 +48,6 @@ def test_a_mode_that_takes_no_effect_fails_in_every_benchmark_before_it_is_timed
     ("prefix", "interpreter", "can_evict", "state", "notes"),
     [
         ("/usr/local", None, True, State.OK, 0),
-        ("", None, True, State.OK, 0),
         ("/usr/local", "image", True, State.UNSUPPORTED, 0),
         ("/home/me/prefix", None, False, State.UNSUPPORTED, 0),
         ("/usr", None, True, State.UNSUPPORTED, 1),

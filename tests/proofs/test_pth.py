@@ -20,11 +20,12 @@ from interlock.errors import UnsupportedHereError
 from interlock.measure.stacks import Interpreter
 from interlock.results import store
 from interlock.results.experiments import State
+from tests.builders import Entry
 from tests.integration import lock_lines, shared
 from tests.integration.images import NO_THREADS, PTH, QUICK, Images
 from tests.integration.shared import Measured
 from tests.integration.test_adapters import values
-from tests.integration.test_swap import Run, output_of, run
+from tests.integration.test_swap import output_of, run
 from tests.integration.test_swap_breaks import placed, warned
 from tests.integration.test_why import OWNER, acquisitions, programs, sandbox
 
@@ -113,7 +114,7 @@ def test_an_audit_says_that_its_pip_is_too_old(
     assert re.search(r"pip \d+\.\d+ .*22\.2", old.outcome.reason)
 
 
-def test_gunicorn_needs_threads(run: Run, client: Any, built: Images, tmp_path: Path) -> None:
+def test_gunicorn_needs_threads(run: Entry, client: Any, built: Images, tmp_path: Path) -> None:
     """The real one, of an index; the last that runs on 2.7."""
     download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "2.7"]
     wheels = ["--only-binary", ":all:", "-d", str(tmp_path / "wheels"), "gunicorn==19.10.0", "setuptools==44.1.1"]

@@ -15,7 +15,6 @@ from tests.builders import ROOT
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES = ["bullseye", "bookworm", "trixie", "sid"]
 POOL = "pool/"
-SHA256_DIGITS = 64
 
 
 def pooled() -> dict[str, tuple[str, str]]:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from interlock.analysis.changes import changes_between, histories
+from interlock.analysis.changes import changes_between
 from interlock.analysis.cohorts import kind_summaries
 from interlock.errors import StoreError
 from interlock.report import comparisons
-from interlock.report.comparisons import Document, blocks
+from interlock.report.comparisons import Document
 from tests.analysis.extracts import BASE, OTHER, THIRD, make_extract, write_experiment
 
 
@@ -96,38 +93,6 @@ def test_the_markdown_has_every_table_and_what_was_left_out() -> None:
     assert "- only in A: cpython-3.9" in lines
 
 
-def test_a_history_lists_its_changes_before_its_series() -> None:
-    extracts = [
-        make_extract(
-            {OTHER: 2.0 if day < 6 else 3.0, THIRD: 1.0}, day, content_hashes={OTHER: "old" if day < 6 else "new"}
-        )
-        for day in range(12)
-    ]
-    (found,) = histories(extracts)
-    document = comparisons.history_document(found)
-    assert document.head[-1] == "changes  1 in 2 series"
-    all_changes, table = document.sections
-    (row,) = all_changes.rows
-    assert row[:6] == (OTHER, "locks uncontended", "2026-11-07-a", "2.000x", "3.000x", "1.500x")
-    assert row[7] == "image of cpython-3.14t old -> new"
-    assert table.rows[0] == (
-        OTHER,
-        "▁▁▁▁▁▁██████",
-        "12",
-        "2.000x to 3.000x",
-        "2.000x [1.993, 2.007]",
-        "3.000x [2.989, 3.011]",
-        "1.500x since 2026-11-07-a",
-    )
-    assert table.rows[1][-1] == "no change"
-
-
-def test_a_history_of_few_says_that_they_are_too_few() -> None:
-    (found,) = histories([make_extract({OTHER: 2.0}, day) for day in range(5)])
-    (table,) = comparisons.history_document(found).sections
-    assert table.rows[0][-1] == comparisons.TOO_FEW
-
-
 def test_the_hosts_of_a_kind_are_counted_and_the_extremes_named() -> None:
     (found,) = kind_summaries([make_extract({OTHER: 2.0 + 0.1 * one}, 0, host=f"h{one}") for one in range(10)])
     document = comparisons.hosts_document(found)
@@ -136,18 +101,6 @@ def test_the_hosts_of_a_kind_are_counted_and_the_extremes_named() -> None:
     assert mean.rows[0][0] == OTHER
     assert table.columns[2:] == ("lowest", "highest", "slower", "faster", "same", "undecided")
     assert table.rows[0][2:] == ("2.000x h0", "2.900x h9", "10", "0", "0", "0")
-
-
-@given(st.lists(st.floats(-5, 5), min_size=1, max_size=300))
-def test_a_line_of_blocks_is_short_and_of_blocks_alone(series: list[float]) -> None:
-    line = blocks(series)
-    assert len(line) == min(len(series), comparisons.MAX_BLOCKS)
-    assert set(line) <= set(comparisons.BLOCKS)
-
-
-def test_the_lowest_and_the_highest_have_the_outer_blocks_and_noise_is_flat() -> None:
-    assert blocks([0.0, 0.5, 1.0]) == "▁▅█"
-    assert len(set(blocks([math.log(1 + 0.005 * (number % 2)) for number in range(10)]))) <= 2
 
 
 def test_a_change_has_both_ratios_their_change_and_both_experiments() -> None:
@@ -168,21 +121,10 @@ def test_times_are_there_when_asked_for_under_a_name_that_says_what_they_are() -
 
 
 def test_the_open_ends_of_one_round_are_null() -> None:
-    (found,) = histories([make_extract({OTHER: 2.0}, rounds=1)])
-    (point,) = json.loads(json.dumps(comparisons.history_data(found), allow_nan=False))["tables"][0]["series"][0][
-        "points"
-    ]
-    assert (point["ratio"], point["high"]) == (pytest.approx(2.0, rel=0.01), None)
-
-
-def test_a_history_has_each_point_with_its_image_and_each_change() -> None:
-    (found,) = histories([make_extract({OTHER: 2.0 if day < 5 else 3.0}, day) for day in range(10)])
-    (series,) = json.loads(json.dumps(comparisons.history_data(found)))["tables"][0]["series"]
-    assert [point["experiment"] for point in series["points"]][:2] == ["2026-11-01-a", "2026-11-02-a"]
-    assert series["points"][0]["image"] == f"{OTHER} as ever"
-    (change,) = series["changes"]
-    assert (change["since"], change["at"], change["what"]) == ("2026-11-06-a", 5, [])
-    assert change["ratio"] == pytest.approx(1.5, rel=0.01)
+    sides = [make_extract({OTHER: 2.0}, day, rounds=1) for day in (0, 1)]
+    (found,) = changes_between(("A", sides[:1]), ("B", sides[1:]))
+    (row,) = json.loads(json.dumps(comparisons.changes_data(found, times=False), allow_nan=False))["tables"][0]["rows"]
+    assert (row["before"]["low"], row["before"]["high"]) == (0, None)
 
 
 @pytest.fixture

@@ -133,17 +133,17 @@ def test_the_headline_names_the_machine_and_the_command_that_repeats_it() -> Non
 
 
 def test_the_headline_tells_what_ended_the_rounds_and_what_disturbed_them() -> None:
-    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10, "half_width": 0.03})
+    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10})
     lines = report.headline(make_experiment(VARIANTS, settings=settings, warnings=["a neighbour\nstole 5 %"]))
-    assert "settings profile standard, rounds 5 to 10 until ±3 % (quick), seed 7, baseline cpython-3.13" in lines
+    assert "settings profile standard, rounds 5 to 10 until decided (quick), seed 7, baseline cpython-3.13" in lines
     assert lines[-1] == "warning  a neighbour stole 5 %"
 
 
 def test_the_headline_names_workloads_with_a_lower_round_limit() -> None:
-    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10, "half_width": 0.03})
+    settings = make_settings(VARIANTS).model_copy(update={"rounds": 5, "rounds_limit": 10})
     workload = make_workload(quick=Repetition(warmups=1, values=2, rounds_limit=8))
     text = "\n".join(report.headline(make_experiment(VARIANTS, settings=settings, workloads={"locks": workload})))
-    assert "rounds 5 to 10 (locks at most 8) until ±3 % (quick)" in text
+    assert "rounds 5 to 10 (locks at most 8) until decided (quick)" in text
 
 
 def markdown_tables(text: str) -> dict[str, list[str]]:

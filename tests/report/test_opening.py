@@ -25,7 +25,7 @@ from interlock.report.opening import (
 )
 from interlock.results.answers import Decision
 from interlock.results.experiments import BenchmarkValues, Built, Experiment, Outcome, State, Times
-from tests.builders import make_cell, make_experiment, make_settings, make_workload
+from tests.builders import make_cell, make_experiment, make_settings, make_values, make_workload
 from tests.picks import SIX, Figures, make_evidence, noisy, values_of
 
 # Twice as fast, 2 % slower give or take 30, three times as slow.
@@ -185,7 +185,7 @@ NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
 
 
 def values_of_medians(*medians: float) -> dict[str, BenchmarkValues]:
-    return {"uncontended": BenchmarkValues(processes=[[one] for one in medians], max_rss_bytes=1)}
+    return {"uncontended": make_values(*([one] for one in medians), rss=1)}
 
 
 def interrupted() -> Experiment:
@@ -216,7 +216,7 @@ def test_the_time_is_told_by_workload_and_adds_up_with_what_no_workload_has() ->
     assert " 64 s " in found.title
 
 
-def test_an_older_record_has_no_times_and_nothing_open() -> None:
+def test_an_experiment_without_times_has_no_table_of_them_and_nothing_open() -> None:
     experiment = make_experiment()
     assert opening.time_section(experiment) is None
     assert opening.ended_lines(experiment, []) == []

@@ -27,13 +27,12 @@ def by_pyperf(path: Path) -> dict[str, BenchmarkValues]:
 def _values(benchmark: Any) -> BenchmarkValues:
     runs = [run for run in benchmark.get_runs() if run.values]
     metadata = [run.get_metadata() for run in runs]
-    blocks = [data[BLOCK] for data in metadata if BLOCK in data]
     groups = [data.get(GROUP, 0) for data in metadata] if any(GROUP in data for data in metadata) else []
     return BenchmarkValues(
         processes=[list(run.values) for run in runs],
-        blocks=blocks,
+        blocks=[data[BLOCK] for data in metadata],
         groups=groups,
-        estimator=metadata[-1].get(ESTIMATOR, Estimator.MEDIAN),
+        estimator=metadata[-1][ESTIMATOR],
         user_s=[data["interlock_process_user_s"] for data in metadata],
         sys_s=[data["interlock_process_sys_s"] for data in metadata],
         units=[data["loops"] * data["inner_loops"] for data in metadata],
@@ -53,6 +52,8 @@ COSTS = st.fixed_dictionaries(
         "mem_max_rss": st.integers(1, 10**9),
         "interlock_process_user_s": st.floats(0, 9),
         "interlock_process_sys_s": st.floats(0, 9),
+        BLOCK: st.integers(1, 9),
+        ESTIMATOR: st.sampled_from([str(one) for one in Estimator]),
     },
     optional={"interlock_gil_enabled": st.sampled_from(["true", "false"])},
 )
@@ -83,7 +84,7 @@ def test_whatever_runs_have_in_common_is_read_as_pyperf_reads_it(
 def test_a_block_that_was_not_split_is_all_of_the_first_group_of_one_that_was(tmp_path: Path) -> None:
     """The first rows of an experiment have their first blocks alone; all rows together are split."""
     shared = {"name": "locks queue", "loops": 1, "inner_loops": 1, "mem_max_rss": 1}
-    costs = {"interlock_process_user_s": 1.0, "interlock_process_sys_s": 1.0}
+    costs = {"interlock_process_user_s": 1.0, "interlock_process_sys_s": 1.0, ESTIMATOR: "median"}
     places: list[dict[str, int]] = [{BLOCK: 1}, {BLOCK: 2, GROUP: 1}, {BLOCK: 2, GROUP: 0}]
     runs = [pyperf.Run([1.0], metadata={**shared, **costs, **one}, collect_metadata=False) for one in places]
     pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(str(tmp_path / "locks.json"))
@@ -104,6 +105,7 @@ def test_what_processes_reported_is_read_if_it_was_asked_for_and_all_of_them_rep
     def suite(*reports: dict[str, Any]) -> bytes:
         shared = {"name": "locks a", "loops": 1, "inner_loops": 1, "mem_max_rss": 1}
         shared |= {"interlock_process_user_s": 0.5, "interlock_process_sys_s": 0.5}
+        shared |= {BLOCK: 1, ESTIMATOR: "median"}
         runs = [
             pyperf.Run([1.0], metadata={**shared, **{f"interlock_{key}": one for key, one in report.items()}})
             for report in reports

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import StoreError, UsageError
 from interlock.measure import cells, processes
 from interlock.results import store
-from interlock.results.experiments import BuildRecord, ProgramOutput, Subject
+from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput, Subject
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
 from tests.builders import (
@@ -31,13 +32,14 @@ from tests.builders import (
     make_workload,
 )
 
-RUN = {"metadata": {"mem_max_rss": 1, "interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5}, "values": [1.0]}
-SHARED = {"name": "locks pass", "loops": 1, "inner_loops": 1, "unit": "second"}
+SPENT = {"mem_max_rss": 1, "interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5, "interlock_block": 1}
+RUN = {"metadata": SPENT, "values": [1.0]}
+SHARED = {"name": "locks pass", "loops": 1, "inner_loops": 1, "unit": "second", "interlock_estimator": "mean"}
 
 
 def suite_text(**changes: Any) -> str:
     """A cell's file with one run, in which some keys are as given."""
-    run = {**RUN, "metadata": {**RUN["metadata"], **changes.pop("metadata", {})}, **changes}  # type: ignore[dict-item]
+    run = {**RUN, "metadata": {**SPENT, **changes.pop("metadata", {})}, **changes}
     return json.dumps({"version": "1.0", "metadata": SHARED, "benchmarks": [{"runs": [run]}]})
 
 
@@ -145,13 +147,23 @@ def test_a_folder_without_an_experiment_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "key"), [('{"schema_version": 2}', "schema_version"), ("{", ""), ("[]", "")], ids=["newer", "cut", "list"]
+    ("text", "key"), [('{"schema_version": 1}', "schema_version"), ("{", ""), ("[]", "")], ids=["older", "cut", "list"]
 )
 def test_a_spoilt_experiment_is_named_with_its_key(tmp_path: Path, text: str, key: str) -> None:
     (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
     with pytest.raises(StoreError) as caught:
         store.read_experiment(tmp_path)
     assert (caught.value.file, caught.value.key) == (f"{tmp_path}/experiment.json", key)
+    assert caught.value.todo
+
+
+def test_a_record_of_an_older_format_is_told_what_it_says_and_what_is_read(tmp_path: Path) -> None:
+    text = make_experiment().model_dump_json().replace('"schema_version":2', '"schema_version":1')
+    (tmp_path / "experiment.json").write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError) as caught:
+        store.read_experiment(tmp_path)
+    assert caught.value.key == "schema_version"
+    assert re.findall(r"\d+", caught.value.found) == ["2", "1"]
 
 
 def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell:
@@ -165,10 +177,12 @@ def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell
         raw = [factor * (0.1 + 0.001 * number), factor * 0.102]
         output = ProgramOutput(interlock=1, loops=2, inner_loops=10, warmups=[0.2], values=raw, metadata=metadata)
         cost = make_cost(max_rss_bytes=9_000_000 + number)
-        cell.add(program, processes.program_run(workload, program, output, cost))
+        run = processes.program_run(workload, program, output, cost)
+        cell.add(program, processes.in_block(run, number, Estimator.MEAN))
     command = make_benchmark("pass", command=["-c", "pass"])
     costs = [make_cost(0.03), make_cost(factor * 0.02), make_cost(factor * 0.021)]
-    cell.add(command, processes.command_run(workload, command, costs, Repetition(warmups=1, values=2)))
+    run = processes.command_run(workload, command, costs, Repetition(warmups=1, values=2))
+    cell.add(command, processes.in_block(run, 0, Estimator.MEAN))
     return cell
 
 

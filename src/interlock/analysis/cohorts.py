@@ -106,7 +106,7 @@ def host_kind(experiment: Experiment) -> HostKind:
         cpu=host["cpu"],
         cores=host["cores"],
         kernel=host["kernel"],
-        engine=f"{engine.get('name', 'docker')} {engine['version']}",
+        engine=f"{engine['name']} {engine['version']}",
         storage_driver=engine["storage_driver"],
     )
 

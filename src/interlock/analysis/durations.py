@@ -85,8 +85,7 @@ def _latest(
 ) -> dict[str, Experiment]:
     """Return the latest experiment as quick that finished each workload, measured of it and recorded its time.
 
-    Those whose rounds were fixed, or not, as is asked for go before all others. Experiments from before times were
-    recorded by workload took values otherwise, and their time says nothing of these.
+    Those whose rounds were fixed, or not, as is asked for go before all others.
     """
 
     def by_rounds_and_time(one: Experiment) -> tuple[bool, str]:

@@ -54,11 +54,9 @@ def in_places(
 
 
 def _placed(figures: Sequence[BlockFigure], places: Sequence[int]) -> Sequence[BlockFigure]:
-    """Return one row's figures in their places; in old files each figure has its own."""
-    if not places:
-        return figures
+    """Return one row's figures in their places."""
     known = dict(zip(dict.fromkeys(places), figures, strict=True))
-    return [known.get(place, NO_PART) for place in range(max(places) + 1)]
+    return [known.get(place, NO_PART) for place in range(max(places, default=-1) + 1)]
 
 
 def _variance(figures: Mapping[Key, Sequence[BlockFigure]]) -> float:
@@ -82,9 +80,8 @@ def _beside_their_passes(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, list[
 
 
 def _turns(row: BenchmarkValues) -> Iterator[tuple[int, int]]:
-    """Yield the block and the group of each process of a row; in old files each process is a block."""
-    places = range(len(row.processes))
-    return zip(row.blocks or places, row.groups or [0 for _ in places], strict=True)
+    """Yield the block and the group of each process of a row."""
+    return zip(row.blocks, row.groups or [0 for _ in row.blocks], strict=True)
 
 
 def _levels(processes: Sequence[Sequence[float]]) -> Floats:

@@ -361,14 +361,6 @@ def benjamini_hochberg(p_values: Mapping[Key, float]) -> dict[Key, float]:
     return {key: adjusted[key] for key in p_values}
 
 
-def grouped_by_shape(shapes: Iterable[Key]) -> dict[Key, list[int]]:
-    """Return the indices of the items of each shape."""
-    numbers: dict[Key, list[int]] = {}
-    for number, shape in enumerate(shapes):
-        numbers.setdefault(shape, []).append(number)
-    return numbers
-
-
 # The continued fraction ends when a term changes the product by less than this, or after so many terms.
 FRACTION_SETTLED, TERMS = 1e-15, 400
 # Newton's steps end when one moves by less than this share, or after so many.

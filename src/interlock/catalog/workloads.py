@@ -454,26 +454,11 @@ def _twice(items: Iterable[Item]) -> Item | None:
     return None
 
 
-def _with_counts(benchmark: Any) -> Any:
-    if not isinstance(benchmark, dict) or "ranks" not in benchmark:
-        return benchmark
-    rest = {key: value for key, value in benchmark.items() if key != "ranks"}
-    return {"counts_for": "any" if benchmark["ranks"] else "named", **rest}
-
-
 class Workload(WorkloadFile):
     """A workload with its name, which is its file's."""
 
     name: Name
     user: UserWork | None = None  # of a trial, whose workload has no file
-
-    @model_validator(mode="before")
-    @classmethod
-    def _older_records_say_whether_it_ranks(cls, data: Any) -> Any:
-        """Read a record from when a benchmark had `ranks`; a file is checked before, and has none."""
-        if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
-            return data
-        return {**data, "benchmarks": [_with_counts(one) for one in data["benchmarks"]]}
 
     @property
     def file(self) -> str:

@@ -224,7 +224,7 @@ def require_no_contradiction(options: MatrixOptions, asked: MatrixRequest, began
 
 def engine_of(experiment: Experiment) -> EngineName:
     """Return the engine that an experiment was measured with."""
-    return EngineName(experiment.host["engine"].get("name", EngineName.DOCKER))
+    return EngineName(experiment.host["engine"]["name"])
 
 
 def resumed_place(

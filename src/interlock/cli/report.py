@@ -1,12 +1,11 @@
-"""Commands that read experiments: report, claims, compare, history and export."""
+"""Commands that read experiments: report, claims, compare and export."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -15,26 +14,21 @@ import typer
 from rich.text import Text
 
 from interlock.analysis import changes, claims, cohorts, comparison
-from interlock.analysis.cohorts import Extract
 from interlock.catalog import project
 from interlock.catalog.claims import Claim
 from interlock.catalog.project import Catalog, ProjectPaths
-from interlock.catalog.variants import Variant
 from interlock.cli.options import (
     Full,
     Json,
     Markdown,
     OneExperiment,
     Results,
-    VariantNames,
-    WorkloadNames,
     console,
     experiment_folder,
     named_folder,
     quiet,
-    split_names,
 )
-from interlock.errors import StoreError, UsageError, missing, nearest
+from interlock.errors import UsageError, missing, nearest
 from interlock.report import claims as findings
 from interlock.report import comparisons, machine_readable
 from interlock.report import experiment as report
@@ -75,47 +69,6 @@ def compare_command(
         _print_documents([comparisons.changes_document(one, times=times) for one in found], markdown)
 
 
-def history_command(
-    folder: Annotated[
-        str | None,
-        typer.Argument(metavar="EXPERIMENTS", help="Folder of experiments, or a name under results/ (default: all)."),
-    ] = None,
-    variants: VariantNames = None,
-    workloads: WorkloadNames = None,
-    full: Full = False,
-    as_json: Json = False,
-    markdown: Markdown = False,
-) -> None:
-    """Show how ratios changed over many experiments.
-
-    Marks where the level of a ratio changed, and what else changed in that experiment.
-    """
-    folders = experiments_named(folder, None) if folder else _own_experiments()
-    extracts = _selected(read_extracts(folders), split_names(variants), split_names(workloads))
-    found = changes.histories(extracts)
-    if as_json:
-        _write_json([comparisons.history_data(one) for one in found])
-    elif full or markdown:
-        _print_documents([comparisons.history_document(one) for one in found], markdown)
-    else:
-        changed = [one for one in found if comparisons.number_of_changes(one)]
-        _print_documents([comparisons.history_document(one, full=False) for one in changed], markdown)
-        for line in comparisons.unchanged_lines([one for one in found if one not in changed]):
-            console.print(Text(line))
-
-
-def _own_experiments() -> list[Path]:
-    """Return all of the user's experiments; StoreError where there is none yet."""
-    results = ProjectPaths.find().results
-    if not results.is_dir():
-        raise StoreError(
-            file=str(results),
-            found="you have no results of your own yet",
-            todo="`interlock matrix` measures them; a history begins with the second.",
-        )
-    return store.experiments_in(results)
-
-
 def show_hosts(folder: Path, markdown: bool) -> None:
     """Print a summary of each kind of host over all experiments in a folder."""
     found = cohorts.kind_summaries(read_extracts(store.experiments_in(folder)))
@@ -128,41 +81,6 @@ def experiments_named(name: str, results: Path | None) -> list[Path]:
     UsageError if there is no such folder.
     """
     return store.experiments_in(named_folder(name, results))
-
-
-def _selected(
-    extracts: Sequence[Extract], variants: Sequence[str] | None, workloads: Sequence[str] | None
-) -> list[Extract]:
-    """Return the extracts reduced to these variants (and modes) and workloads.
-
-    UsageError for a name that no experiment has.
-    """
-    known_workloads = {place[0] for one in extracts for place in one.measured}
-    known_variants = {label for one in extracts for measured in one.measured.values() for label in measured.points}
-    _check_known("variant", variants, known_variants)
-    _check_known("workload", workloads, known_workloads)
-    return [
-        replace(
-            one,
-            measured={
-                place: replace(
-                    measured,
-                    points={name: point for name, point in measured.points.items() if not variants or name in variants},
-                )
-                for place, measured in one.measured.items()
-                if not workloads or place[0] in workloads
-            },
-        )
-        for one in extracts
-    ]
-
-
-def _check_known(kind: str, names: Sequence[str] | None, known: set[str]) -> None:
-    """Raise UsageError for a name that no experiment has."""
-    for name in names or []:
-        if name not in known:
-            found = f"no experiment has a ratio of the {kind} '{name}'"
-            raise UsageError(key=f"--{kind}s", found=found, todo=nearest(name, known))
 
 
 def _write_json(found: Sequence[comparisons.Data]) -> None:
@@ -322,17 +240,6 @@ def load_experiment(folder: Path) -> tuple[Experiment, list[comparison.Table], O
     return described, tables, opening
 
 
-def _with_builds(described: Experiment, variants: Mapping[str, Variant]) -> Experiment:
-    """Return an experiment with what an older record lacks: how its images were optimised, by the project around."""
-    images = [
-        image.model_copy(update={"optimisations": variants[image.variant].optimisations(image.profile)})
-        if image.optimisations is None and image.variant in variants
-        else image
-        for image in described.images
-    ]
-    return described.model_copy(update={"images": images})
-
-
 def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     """Write report.md and, where charts can be drawn, report.html into the experiment's folder; print it in short.
 
@@ -406,7 +313,7 @@ def _published_claims() -> list[Claim]:
 def _report_data(folder: Path) -> ReportData:
     """Return an experiment, its tables, its verdicts on the claims of the project, and how its report begins."""
     catalog = _catalog()
-    described = _with_builds(store.read_experiment(folder), catalog.variants)
+    described = store.read_experiment(folder)
     values, profiles = store.read_cells(folder, described)
     found = claims.evaluate(_published_claims(), described, values, profiles)
     tables = comparison.tables(described, values, profiles)

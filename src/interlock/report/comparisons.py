@@ -1,4 +1,4 @@
-"""Many experiments read to be compared; their changes, histories and hosts as text and as data for JSON."""
+"""Many experiments read to be compared; their changes and hosts as text and as data for JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis import comparison
-from interlock.analysis.changes import (
-    SHORTEST_INTERVAL,
-    UNCHANGED,
-    Change,
-    ChangeTable,
-    CohortChanges,
-    ExperimentGroup,
-    History,
-    HistoryTable,
-    Series,
-)
+from interlock.analysis.changes import UNCHANGED, Change, ChangeTable, CohortChanges, ExperimentGroup
 from interlock.analysis.cohorts import Cohort, Extract, HostRow, HostTable, KindSummary, extract
 from interlock.analysis.statistics import Interval
 from interlock.analysis.verdicts import DIFFERENT, Comparison, Verdict
@@ -37,12 +27,7 @@ from interlock.results import store
 from interlock.untrusted import printable
 
 CHANGE = ("variant", "before", "after", "change", "verdict", "image")
-BLOCKS = "▁▂▃▄▅▆▇█"
-MAX_BLOCKS = 40
-# A line of blocks spans at least this, so that noise does not look like a change.
-MIN_SPAN = math.log(1.2)
 RATIOS_ONLY = "compared are ratios to each experiment's own baseline, never times"
-TOO_FEW = "too few to tell"  # experiments in a series
 LEGENDS = {
     "changes": (
         "before, after: time per unit of work divided by the baseline's in the same experiment [95 % interval]; "
@@ -50,12 +35,6 @@ LEGENDS = {
         f"{DIFFERENT:g}, adjusted for the ratios of the table (Benjamini and Hochberg); 'same': a change of 5 % or "
         "more is ruled out; else undecided. The intervals do not cover what differs from day to day: rows whose images "
         "did not change show how much that is."
-    ),
-    "history": (
-        "each block is the ratio to the baseline in one experiment (or the mean of several, if there are many), on a "
-        "scale from the row's lowest ratio to its highest that spans at least a fifth. A change is where the level of "
-        "the ratio changes: p, adjusted for all splits of all rows of the table, is below 0.05, and stays so without "
-        "any one experiment. 'no change' means that none was shown: few experiments can show a large change only."
     ),
     "hosts": (
         "ratio: geometric mean over the hosts of their ratios to their own baselines [95 % t interval over the hosts; "
@@ -174,102 +153,6 @@ def _time_cells(benchmark: Benchmark, row: Change) -> tuple[str, ...]:
     return tuple(figure_text(benchmark.metric.shown(seconds)) for seconds in row.seconds or ())
 
 
-def number_of_changes(found: History) -> int:
-    """Return at how many places the level of a ratio changed."""
-    return sum(len(series.changes) for table in found.tables for series in table.series)
-
-
-def unchanged_lines(found: Sequence[History]) -> list[str]:
-    """Return the lines about kinds of host of which no ratio changed; of one experiment none can."""
-    lines = []
-    for one in found:
-        names = [experiment.name for experiment in one.experiments]
-        series = sum(len(table.series) for table in one.tables)
-        if len(names) > 1:
-            over = f"over {len(names)} experiments, {names[0]} to {names[-1]}"
-            lines += [f"no change is shown in {series} ratio{'s' * (series > 1)} {over}", f"  {one.cohort}"]
-    alone = [one.experiments[0].name for one in found if len(one.experiments) == 1]
-    if alone:
-        lines += [f"no other experiment of the same kind of host, baseline and profile: {', '.join(alone)}"]
-    return lines
-
-
-def history_document(found: History, *, full: bool = True) -> Document:
-    """Return where a ratio's level changed over the experiments of one kind of host, with `full` each ratio too."""
-    experiments = found.experiments
-    hosts = sorted({one.host for one in experiments})
-    changes = number_of_changes(found)
-    head = [
-        f"kind     {found.cohort}",
-        f"from     {experiments[0].name}, {experiments[0].started}",
-        f"to       {experiments[-1].name}, {experiments[-1].started}",
-        f"hosts    {', '.join(hosts[:8])}{', ...' * (len(hosts) > 8)}; {RATIOS_ONLY}",
-        f"changes  {changes} in {sum(len(table.series) for table in found.tables)} series",
-    ]
-    sections = [_change_points_section(found)] if changes else []
-    sections += [_series_section(table, found) for table in found.tables if full]
-    title = f"History of {len(experiments)} experiment{'s' * (len(experiments) > 1)}"
-    return Document(title, tuple(head), tuple(sections), LEGENDS["history"])
-
-
-def _change_points_section(found: History) -> Section:
-    rows = [
-        (series.label, f"{table.workload} {table.benchmark.name}", *change)
-        for table in found.tables
-        for series in table.series
-        for change in _change_point_cells(series)
-    ]
-    columns = ("variant", "benchmark", "since", "before", "after", "change", "p", "what else changed then")
-    return Section("changes", columns, tuple(rows))
-
-
-def _change_point_cells(series: Series) -> list[tuple[str, ...]]:
-    return [
-        (
-            series.experiments[change.at].name,
-            f"{change.before:.3f}x",
-            f"{change.after:.3f}x",
-            f"{change.ratio:.3f}x",
-            f"{change.p:.2g}",
-            "; ".join(change.what) or "nothing recorded",
-        )
-        for change in series.changes
-    ]
-
-
-def _series_section(table: HistoryTable, found: History) -> Section:
-    title = f"{table.workload}: {table.benchmark.name}, ratio to {found.cohort.baseline}"
-    rows = [
-        (
-            series.label,
-            blocks([math.log(point.ratio.estimate) for point in series.points]),
-            str(len(series.points)),
-            _range([point.ratio.estimate for point in series.points]),
-            ratio_text(series.points[0].ratio),
-            ratio_text(series.points[-1].ratio),
-            ", ".join(f"{change.ratio:.3f}x since {series.experiments[change.at].name}" for change in series.changes)
-            or ("no change" if len(series.points) >= SHORTEST_INTERVAL else TOO_FEW),
-        )
-        for series in table.series
-    ]
-    columns = ("variant", "over time", "experiments", "lowest to highest", "first", "last", "changes")
-    return Section(title, columns, tuple(rows))
-
-
-def _range(ratios: Sequence[float]) -> str:
-    return f"{min(ratios):.3f}x to {max(ratios):.3f}x"
-
-
-def blocks(series: Sequence[float]) -> str:
-    """Return the series as a line of at most `MAX_BLOCKS` blocks, each a number or the mean of several."""
-    size = min(len(series), MAX_BLOCKS)
-    parts = [series[len(series) * at // size : len(series) * (at + 1) // size] for at in range(size)]
-    means = [math.fsum(part) / len(part) for part in parts]
-    span = max(max(means) - min(means), MIN_SPAN)
-    middle = (max(means) + min(means)) / 2
-    return "".join(BLOCKS[min(7, int(8 * ((mean - middle) / span + 0.5)))] for mean in means)
-
-
 def hosts_document(found: KindSummary) -> Document:
     """Return each ratio over the hosts of one kind."""
     number = len(found.hosts)
@@ -344,37 +227,6 @@ def _change_data(row: Change, *, times: bool) -> Data:
         "image": row.image,
         **seconds,
     }
-
-
-def history_data(found: History) -> Data:
-    """Return each series as plain data: its ratios in the order of time, and where its level changed."""
-    return {**_cohort_data(found.cohort), "tables": [_history_table_data(table) for table in found.tables]}
-
-
-def _history_table_data(table: HistoryTable) -> Data:
-    return {
-        "workload": table.workload,
-        "benchmark": table.benchmark.name,
-        "series": [_series_data(series) for series in table.series],
-    }
-
-
-def _series_data(series: Series) -> Data:
-    points = [
-        {
-            "experiment": one.name,
-            "host": one.host,
-            "started": one.started,
-            "image": one.image(series.label),
-            **_interval_data(point.ratio),
-        }
-        for one, point in zip(series.experiments, series.points, strict=True)
-    ]
-    changes = [
-        {"since": series.experiments[one.at].name, "ratio": one.ratio, **asdict(one), "what": list(one.what)}
-        for one in series.changes
-    ]
-    return {"variant": series.label, "points": points, "changes": changes}
 
 
 def _cohort_data(cohort: Cohort) -> Data:

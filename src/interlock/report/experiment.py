@@ -20,7 +20,6 @@ from interlock.report.tables import (
     SHARE,
     Section,
     detail_text,
-    end_of_rounds_text,
     figure_text,
     label_text,
     markdown_lines,
@@ -113,7 +112,7 @@ def _rounds(experiment: Experiment) -> str:
     takes = {name: one.quick if settings.quick else one.full for name, one in experiment.workloads.items()}
     lower = [f"{name} at most {take.rounds_limit}" for name, take in takes.items() if take.rounds_limit]
     but = f" ({', '.join(lower)})" if lower else ""
-    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until {end_of_rounds_text(settings.half_width)}"
+    return f"rounds {settings.rounds} to {settings.rounds_limit}{but} until decided"
 
 
 def benchmark_sections(tables: Sequence[Table]) -> list[Section]:

@@ -76,11 +76,6 @@ def rich_parts(section: Section) -> list[RenderableType]:
     return [Text(), Text(section.title, style="bold"), rich_table(section)]
 
 
-def end_of_rounds_text(half_width: float | None) -> str:
-    """Return when the rounds of a row ended: once it was decided or, in old records, once its interval was narrow."""
-    return "decided" if half_width is None else f"±{100 * half_width:g} %"
-
-
 def one_line(text: str) -> str:
     """Return the text with every run of white space as one space."""
     return " ".join(text.split())

@@ -61,10 +61,10 @@ class BaseImage(Data):
     """The parent image that was used, and where it came from."""
 
     reference: str
-    origin: Literal["registry", "mmdebstrap", "debootstrap"]  # debootstrap: older records
+    origin: Literal["registry", "mmdebstrap", "debootstrap"]  # debootstrap: of references of 2026-11-21 and 22
     image_id: str
-    chain_id: str = ""  # of its layers (OCI image specification); empty in older records
-    size_bytes: int | None = None  # None in older records
+    chain_id: str  # of its layers (OCI image specification); empty where it is not known
+    size_bytes: int | None  # None where it is not known
 
 
 class Built(Data):
@@ -82,7 +82,7 @@ class Built(Data):
     duration_s: float = 0.0
     reused: bool = False
     pulled_from: str | None = None  # the registry that this run took it from instead of building it
-    optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known, and in older records
+    optimisations: list[str] | None = None  # besides -O: PGO, LTO; None where it is not known
 
     @property
     def reference(self) -> str:
@@ -117,7 +117,7 @@ def bases_line(images: Iterable[Built]) -> str:
 class Recorded(Data):
     """What every record of a command begins with."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     name: str
     tool_version: str
     command: str
@@ -144,8 +144,8 @@ class Facts(Data):
     loaded_libraries: list[str]
     thread_error: str | None
     optimisation: str
-    prefix: str = ""  # sys.prefix; empty in old experiments
-    mapped_files: list[str] = []  # the interpreter and its libraries; empty in old experiments
+    prefix: str  # sys.prefix; empty where it is not known
+    mapped_files: list[str]  # the interpreter and its libraries; empty where they are not known
 
 
 class ProcessCost(Data):
@@ -201,7 +201,7 @@ class CellResult(Data):
     packages: dict[str, dict[str, str]] = {}  # by benchmark: installed versions by name
     profile: Outcome | None = None
     notes: list[str] = []  # what a reader must know besides the figures
-    times: Times | None = None  # None in older records
+    times: Times | None = None  # None of a cell that was not opened
 
     @property
     def label(self) -> str:
@@ -214,7 +214,6 @@ class Settings(Data):
     quick: bool
     rounds: int  # at least; exactly without a limit
     rounds_limit: int | None = None
-    half_width: float | None = None  # of old experiments, whose rounds went on until intervals were this narrow
     seed: int
     baseline: str
     profile: str
@@ -228,7 +227,7 @@ class Settings(Data):
     @property
     def looks(self) -> bool:
         """Return whether the rounds of a row went on until it was decided."""
-        return self.rounds_limit is not None and self.half_width is None
+        return self.rounds_limit is not None
 
 
 # What `ended_by` begins with if a budget ended the rounds.
@@ -253,7 +252,7 @@ def rounds_end_of(*, looks: bool, ended_by: str) -> RoundsEnd:
 class _EngineFacts(BaseModel):
     """What every reader of a record needs of its engine; there may be more."""
 
-    name: EngineName = EngineName.DOCKER
+    name: EngineName
     version: str
     storage_driver: str
 
@@ -294,7 +293,7 @@ class Experiment(Recorded):
     warnings: list[str] = []
     measuring_s: float = 0.0  # wall time of all rounds; the next one is the part that measured processes took
     in_processes_s: float = 0.0
-    times: dict[str, Times] = {}  # by workload, all its cells together; empty in older records
+    times: dict[str, Times] = {}  # by workload, all its cells together; empty where they are not known
     waiting_s: float = 0.0  # for the lock that lets one experiment at a time measure
     set_up_s: float = 0.0  # instruments and the probe, which no workload has for itself
     unfinished: list[str] = []  # workloads whose rounds or profiles something ended: `--resume` goes on with them
@@ -384,8 +383,7 @@ class Estimator(StrEnum):
 
     MEAN = "mean"
     LOWER_DECILE = "lower-decile"
-    MEDIAN = "median"  # until 2026-11-23, for threads that wait for each other
-    LOWER_QUARTILE = "lower-quartile"  # until 2026-11-23, for one thread
+    MEDIAN = "median"  # of references of 2026-11-21 and 22
 
     def of(self, values: Sequence[float]) -> float:
         """Return the figure of values, of which there is one at least."""
@@ -393,7 +391,7 @@ class Estimator(StrEnum):
             return fmean(values)
         if self is Estimator.MEDIAN or len(values) == 1:
             return median(values)
-        return quantiles(values, n=10 if self is Estimator.LOWER_DECILE else 4, method="inclusive")[0]
+        return quantiles(values, n=10, method="inclusive")[0]
 
 
 def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[int]) -> list[dict[int, float]]:
@@ -405,9 +403,7 @@ def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[i
 
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
-    """Return the mean of the figures of each block, in which a baseline has several; without blocks all of them."""
-    if not blocks:
-        return list(figures)
+    """Return the mean of the figures of each block, in which a baseline has several."""
     found: dict[int, list[float]] = {}
     for number, figure in zip(blocks, figures, strict=True):
         found.setdefault(number, []).append(figure)
@@ -429,9 +425,9 @@ class BenchmarkValues(Data):
     """Seconds per unit of work of one benchmark in one cell, a list for each process, in the order of the blocks."""
 
     processes: list[list[Value]]
-    blocks: list[Count] = []  # of each process; of old files nothing, where each process is a round
+    blocks: list[Count]  # of each process
     groups: list[Count] = []  # of each process, where the rows of a block were split
-    estimator: Estimator = Estimator.MEDIAN
+    estimator: Estimator
     user_s: list[Seconds] = []  # CPU time of the whole process, start and exit included, one for each process
     sys_s: list[Seconds] = []
     units: list[Units] = []  # of work within one value, one for each process
@@ -474,11 +470,8 @@ def host_line(host: Mapping[str, Any]) -> str:
 
 
 def engine_line(engine: Mapping[str, Any], built: str) -> str:
-    """Return the recorded engine in one line; `built` is added where there are containers.
-
-    Where no name is recorded it was Docker: there was no other.
-    """
-    name = EngineName(engine.get("name", EngineName.DOCKER))
+    """Return the recorded engine in one line; `built` is added where there are containers."""
+    name = EngineName(engine["name"])
     if name is EngineName.HOST:
         return f"host: {PRODUCTS[name]}"
     return f"{PRODUCTS[name]} {engine['version']}, storage driver {engine['storage_driver']}, {built}"

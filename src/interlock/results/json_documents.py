@@ -85,49 +85,6 @@ class Compared(Data):
     kinds: list[ComparedKind]
 
 
-class SeriesPoint(Ends):
-    experiment: str
-    host: str
-    started: str
-    image: str
-
-
-class LevelChange(Data):
-    since: str
-    at: int
-    ratio: float
-    before: float
-    after: float
-    p: float
-    what: list[str]
-
-
-class HistorySeries(Data):
-    variant: FileLabel
-    points: list[SeriesPoint]
-    changes: list[LevelChange]
-
-
-class HistoryBenchmark(Data):
-    workload: str
-    benchmark: str
-    series: list[HistorySeries]
-
-
-class HistoryOfKind(Data):
-    kind: HostKind
-    baseline: FileLabel
-    profile: str
-    tables: list[HistoryBenchmark]
-
-
-class Histories(Data):
-    """What `history --json` prints: each series by kind of host, baseline and profile."""
-
-    schema_version: Literal[1] = 1
-    kinds: list[HistoryOfKind]
-
-
 class TestedRatio(Data):
     """A ratio with its test; null is infinity."""
 
@@ -302,7 +259,6 @@ MODELS: dict[str, type[BaseModel]] = {
     "why": Explained,
     "claims": CheckedClaims,
     "compare": Compared,
-    "history": Histories,
     "report": Reported,
     "swap": Swapped,
     "doctor": Examined,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from interlock.catalog.types import Data
 from interlock.catalog.workloads import Benchmark
@@ -112,7 +112,7 @@ class Instructions(Data):
 # signals, empties a pipe and selects. Nothing else asks for pending signals.
 PTH_TURN = "rt_sigpending"
 PTH_CALLS = ("rt_sigprocmask", PTH_TURN, "select", "pselect6", "poll", "ppoll")
-# What shows the number of futex calls alone is shown as lock cost: older records have no other word for it.
+# What shows the number of futex calls alone is shown as lock cost.
 LOCK_CALLS = ["futex"]
 
 
@@ -194,35 +194,6 @@ class CellProfile(Data):
 
     schema_version: Literal[2] = 2
     benchmarks: dict[str, BenchmarkProfile]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_version_1(cls, data: Any) -> Any:
-        """Read the first version too, which had strace's counts of a process with the work and of one without."""
-        if not isinstance(data, dict) or data.get("schema_version") != 1:
-            return data
-        try:
-            found = {name: _from_version_1(one) for name, one in data["benchmarks"].items()}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a profile of version 1 ({type(error).__name__}: {error})") from None
-        return {"schema_version": 2, "benchmarks": found}
-
-
-def _from_version_1(profile: Mapping[str, Any]) -> dict[str, Any]:
-    def phase(calls: Mapping[str, int], errors: Mapping[str, int]) -> dict[str, Any]:
-        counts = {
-            name: {"calls": count, "errors": {"any": errors[name]} if name in errors else {}}
-            for name, count in calls.items()
-        }
-        return {"total": sum(calls.values()), "syscalls": counts}
-
-    return {
-        "method": Method.STRACE,
-        **{key: profile[key] for key in ("perturbed", "units")},
-        "phases": {"whole": phase(profile["calls"], profile["errors"]), "setup": phase(profile["setup_calls"], {})},
-        "counted": "whole",
-        "deducted": "setup",
-    }
 
 
 UNNAMED = "unnamed"

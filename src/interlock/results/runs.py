@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from interlock.catalog.variants import Gil
 from interlock.errors import LazyModule
-from interlock.results.experiments import BLOCK, ESTIMATOR, GROUP, BenchmarkValues, Estimator
+from interlock.results.experiments import BLOCK, ESTIMATOR, GROUP, BenchmarkValues
 
 if TYPE_CHECKING:
     import pyperf
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     pyperf = LazyModule("pyperf", "measure")
 
-# pyperf's own reader gives the same values (a test holds it) and takes four times as long: docs/decisions/0016.
+# pyperf's own reader gives the same values (a test holds it) and takes four times as long.
 PYPERF_VERSION = "1.0"
 # Prefix of our own keys in metadata.
 OWN = "interlock_"
@@ -54,9 +54,9 @@ def _benchmark(
         sys_s=_column(figures, shared, "interlock_process_sys_s"),
         reported=_reported(figures, shared, reported.get(name, ())),
         units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
-        blocks=_own_column(figures, shared, BLOCK),
+        blocks=_column(figures, shared, BLOCK),
         groups=_groups(figures, shared),
-        estimator=figures[-1].get(ESTIMATOR, shared.get(ESTIMATOR, Estimator.MEDIAN)),
+        estimator=_column(figures, shared, ESTIMATOR)[-1],
         max_rss_bytes=max(_column(figures, shared, "mem_max_rss")),
         gil_after={"true": Gil.ON, "false": Gil.OFF}.get(str(gil)),
     )
@@ -67,12 +67,6 @@ def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key
     if key in shared:
         return [data.get(key, shared[key]) for data in figures]
     return [data[key] for data in figures]
-
-
-def _own_column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key: str) -> list[int]:
-    """Return a number of each run; nothing if any lacks it, as those of old files do."""
-    found = [data.get(key, shared.get(key)) for data in figures]
-    return [] if None in found else found
 
 
 def _groups(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[int]:

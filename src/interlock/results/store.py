@@ -271,11 +271,12 @@ def read_json(path: Path, model: type[Item], *, follow: bool = True, sums: Sums 
         ) from None
     except ValidationError as error:
         first = error.errors()[0]
+        value = "" if isinstance(first["input"], dict | list) else f", not {first['input']!r:.100}"
         raise StoreError(
             file=str(path),
             key=".".join(str(part) for part in first["loc"]),
-            found=first["msg"],
-            todo="Read it with the version of Interlock that wrote it.",
+            found=f"{first['msg']}{value}",
+            todo="Read it with the version of Interlock that wrote it, or measure again.",
         ) from None
 
 

@@ -1,6 +1,6 @@
 """SHA256SUMS of an experiment's raw files, for `sha256sum -c` too: a digit that changed and still parses is noticed.
 
-It is written when the experiment ends, and is not there while it is measured. Experiments of before have none.
+It is written when the experiment ends, and is not there while it is measured.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ from interlock.engine.build.image import (
 from interlock.engine.build.sources import tar_of
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError, EngineError, SourceUnavailableError
-from interlock.results.experiments import BaseImage, Facts, Subject
-from tests.builders import FROM_IMAGE, FROM_PACKAGES, FROM_PREFIX, ROOT, make_facts, make_variant
+from interlock.results.experiments import Facts, Subject
+from tests.builders import FROM_IMAGE, FROM_PACKAGES, FROM_PREFIX, ROOT, make_base, make_facts, make_variant
 from tests.fakes import Answer, Asked, as_json, serving
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_the_parent_is_handed_to_the_argument_that_the_dockerfile_of_its_kind_ha
     [("standard", "localhost/interlock/python:3.13-trixie"), ("release", None), ("debug", None)],
 )
 def test_a_plan_has_the_tag_of_its_variant_in_its_profile(profile: str, expected: str | None) -> None:
-    base = BaseImage(reference="trixie", origin="registry", image_id="sha256:base")
+    base = make_base(origin="registry")
     content = content_hash({}, base.image_id, profile)
     plan = ImagePlan(variant=make_variant(), profile=profile, files={}, content_hash=content, base=base)
     assert plan.tag == (expected or f"localhost/interlock/python:3.13-trixie-{profile}")
@@ -307,8 +307,8 @@ def test_steps_are_told_from_the_rest_of_the_log() -> None:
 
 DIGEST = f"sha256:{'a' * 64}"
 IMAGE_ID = f"sha256:{'b' * 64}"
-PULLED = BaseImage(reference=f"debian:trixie-slim@{DIGEST}", origin="registry", image_id=IMAGE_ID)
-MADE = BaseImage(reference="interlock/base:trixie-0123456789ab", origin="mmdebstrap", image_id=IMAGE_ID)
+PULLED = make_base(reference=f"debian:trixie-slim@{DIGEST}", origin="registry", image_id=IMAGE_ID)
+MADE = make_base(reference="interlock/base:trixie-0123456789ab", image_id=IMAGE_ID)
 
 
 def git(folder: Path, *words: str) -> str:

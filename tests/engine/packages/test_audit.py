@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from interlock.catalog.variants import Gil
 from interlock.engine.packages import audit
@@ -39,8 +40,8 @@ PIP = Distribution("pip", "26.0", ["pip/__init__.py"])
 LACKS = "ImportError: libfoo.so.1: cannot open shared object file: No such file or directory"
 
 
-def resolved(name: str, *, is_wheel: bool = True, needed_by: list[str] | None = None) -> Resolved:
-    return Resolved(name, "1.0", f"{name} @ x", "x", is_wheel, requested=True, needed_by=needed_by or [])
+def resolved(name: str, *needs: str, is_wheel: bool = True) -> Resolved:
+    return Resolved(name, "1.0", f"{name} @ x", "x", is_wheel, [Requirement(one) for one in needs])
 
 
 def wheel(name: str, **more: object) -> Wheel:
@@ -100,13 +101,13 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
     line = Line("lxml>=6", "r.txt", 3, "lxml")
     resolution = Resolution(
         [
-            (resolved("lxml"), line),
-            (resolved("six", needed_by=["lxml"]), None),
+            (resolved("lxml", "Six>1"), line),
+            (resolved("six"), None),
             (resolved("yaml", is_wheel=False), None),
         ],
-        [Failure("mysqlclient", "no pkg-config", "2.3.1", needed_by=["app"])],
+        [Failure("mysqlclient", "no pkg-config", needed_by=["app"])],
     )
-    wheels = [wheel("lxml"), Wheel(resolved("six", needed_by=["lxml"]), "/w/six.whl"), wheel("yaml", build_s=2.5)]
+    wheels = [wheel("lxml"), wheel("six"), wheel("yaml", build_s=2.5)]
     lxml, mysqlclient, six, yaml = package_rows(resolution, wheels, {}, {"six": [ModuleImport(module="six")]})
     assert (lxml.origin, lxml.requirement) == (Origin.WHEEL, "r.txt:3 lxml>=6")
     assert (mysqlclient.origin, mysqlclient.reason, mysqlclient.needed_by) == (Origin.FAILED, "no pkg-config", ["app"])

@@ -1,31 +1,15 @@
-"""pip's own words, as it printed them in images: at which package it stopped and why; and its report."""
+"""pip's own words, as it printed them in images: those that say why it failed; and its report."""
 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from packaging.requirements import Requirement
 
 from interlock.engine.packages import pip_output
-from interlock.engine.packages.pip_output import (
-    PipFailure,
-    blame,
-    blame_deadline,
-    fitting_version,
-    last_words,
-    parse_report,
-    pip_version,
-    stub_wheel,
-)
+from interlock.engine.packages.pip_output import last_words, needed_by, not_fetched, parse_report, pip_version
 
 BACKEND_FAILED = """\
 Collecting requests (from -r /r.txt (line 1))
@@ -81,7 +65,6 @@ CARGO_FAILED = """\
         --- stderr
 
 
-
         orjson v3.13.0 does not support free-threaded Python
 
       Error: command ['maturin', 'pep517', 'build-wheel'] returned non-zero exit status 1
@@ -96,12 +79,6 @@ ASKED_FOR_A_TOOL = """\
       pg_config is required to build psycopg2 from source.
       For further information please check the 'doc/src/install.rst' file.
       [end of output]
-"""
-LOCAL_FAILED = """\
-Processing /audit/local/0 (from -r /audit/requirements.txt (line 1))
-  Preparing metadata (pyproject.toml): started
-  Preparing metadata (pyproject.toml): finished with status 'error'
-  error: subprocess-exited-with-error
 """
 UNREACHABLE = """\
 2026-11-21T16:00:00,123   Could not fetch URL https://x.invalid/simple/idna/: connection error: \
@@ -142,157 +119,6 @@ UNHASHED = """\
 ERROR: In --require-hashes mode, all requirements must have their versions pinned with ==. These do not:
     Werkzeug>=3.1 from https://files.example/werkzeug-3.1.9-py3-none-any.whl#sha256=6392 (from flask==3.1.0)
 """
-
-
-def none_fits(wanted: str, versions: str, before: str = "") -> str:
-    return (
-        f"{before}ERROR: Could not find a version that satisfies the requirement {wanted} (from versions: {versions})\n"
-        f"ERROR: No matching distribution found for {wanted}\n"
-    )
-
-
-def test_a_package_whose_backend_fails_is_named_with_its_version_and_the_exceptions_words() -> None:
-    words = (
-        "Exception: Can not find valid pkg-config name. / "
-        "Specify MYSQLCLIENT_CFLAGS and MYSQLCLIENT_LDFLAGS env vars manually"
-    )
-    assert blame(BACKEND_FAILED) == PipFailure(words, "mysqlclient", "2.3.1", "mysqlclient<3,>=2")
-
-
-def test_a_package_without_a_fitting_version_is_named_with_what_there_is() -> None:
-    found = blame(none_fits("torch==2.7.0", "2.9.0, 2.9.1, 2.14.1, 2.15.0"))
-    assert (found.name, found.version, found.made_up) == ("torch", "2.7.0", True)
-    wanted, _, there = found.words.partition(": ")
-    assert wanted.split()[-1] == "torch==2.7.0"
-    assert re.findall(r"[0-9.]+", there) == ["2.9.1", "2.14.1", "2.15.0"]
-
-
-def test_who_asks_for_it_is_no_part_of_the_requirement() -> None:
-    found = blame(none_fits("Zope.Interface>=9 (from pyramid)", "none"))
-    assert (found.name, found.version) == ("zope-interface", "9")
-    assert "pyramid" not in found.words
-
-
-def test_versions_for_another_python_are_told() -> None:
-    other = "ERROR: Ignored the following versions that require a different python version: 1.0 Requires-Python <3.13; "
-    found = blame(none_fits("foo", "none", f"{other}2.0 Requires-Python <3.14\n"))
-    assert found.words.endswith("(others: 2.0 Requires-Python <3.14)")
-
-
-def test_a_refused_password_is_told_and_a_package_that_an_index_does_not_know_is_no_refusal() -> None:
-    assert blame(none_fits("foo", "none"), DENIED).words.endswith("(401 Client Error: Unauthorized)")
-    unknown = DENIED.replace("401 Client Error: Unauthorized", "404 Client Error: Not Found")
-    assert "Error" not in blame(none_fits("foo", "none"), unknown).words
-
-
-@pytest.mark.parametrize(
-    ("log", "words"),
-    [
-        (UNREACHABLE, "[Errno -2] Name or service not known"),
-        (UNTRUSTED, "self-signed certificate in certificate chain (_ssl.c:1028)"),
-        (DENIED.replace("401 Client Error: Unauthorized", "503 Server Error: Busy"), "503 Server Error: Busy"),
-    ],
-)
-def test_an_index_that_does_not_answer_is_no_packages_fault(log: str, words: str) -> None:
-    found = blame(none_fits("foo", "none"), log)
-    assert (found.unreachable, found.words) == (True, words)
-
-
-def test_an_index_that_answered_after_all_is_not_unreachable() -> None:
-    assert not blame(BACKEND_FAILED, UNREACHABLE).unreachable
-    assert not blame(none_fits("idna==99", "3.10"), UNREACHABLE).unreachable
-
-
-def test_a_conflict_is_no_packages_fault_and_is_told_whole() -> None:
-    expected = "conflict: The user requested urllib3<1.20; requests 2.32.0 depends on urllib3<3 and >=1.21.1"
-    assert blame(CONFLICT) == PipFailure(expected, suspects=frozenset({"urllib3", "requests"}))
-
-
-def test_a_wrong_and_a_missing_hash_name_their_package() -> None:
-    found = blame(WRONG_HASH)
-    assert found.name == "idna"
-    assert {"aaaa,", "946d"} <= set(found.words.split())
-    assert blame(UNHASHED).name == "werkzeug"
-
-
-def test_a_local_project_is_known_by_its_place_alone() -> None:
-    found = blame(LOCAL_FAILED)
-    assert (found.name, found.place) == ("", "/audit/local/0")
-
-
-def test_at_the_deadline_the_package_is_named_whose_own_code_ran() -> None:
-    before = BACKEND_FAILED.partition("  Getting requirements to build wheel: finished")[0]
-    found = blame_deadline(before, 30)
-    assert (found.name, found.version, found.place) == ("mysqlclient", "2.3.1", "mysqlclient<3,>=2")
-    assert "30 s" in found.words
-    assert blame_deadline("Collecting requests\n", 30) == PipFailure(found.words)
-
-
-def test_of_a_compilers_words_its_first_error_counts() -> None:
-    assert last_words(COMPILER_FAILED) == "toy.c:2:10: fatal error: mysql/mysql.h: No such file or directory"
-
-
-def test_of_the_words_of_those_who_call_compilers_the_cause_counts() -> None:
-    assert last_words(CARGO_FAILED) == "orjson v3.13.0 does not support free-threaded Python"
-    assert last_words(ASKED_FOR_A_TOOL) == "Error: pg_config executable not found."
-
-
-def test_without_a_known_form_the_last_lines_count() -> None:
-    assert last_words("one\n\ntwo\nthree\n") == "two / three"
-    assert (
-        last_words("chatter\nERROR: Cannot find command 'git'\n[notice] A new release\n") == "Cannot find command 'git'"
-    )
-    assert last_words("") == ""
-
-
-def test_last_words_are_short() -> None:
-    assert len(last_words("x" * 10_000)) == 400
-
-
-@given(st.text())
-def test_any_output_is_blamed_on_something(output: str) -> None:
-    assert isinstance(blame(output).words, str)
-    assert isinstance(blame_deadline(output, 1).words, str)
-
-
-@given(
-    st.lists(
-        st.builds(
-            "{}{}".format,
-            st.sampled_from([">=", ">", "==", "~=", "<", "<=", "!="]),
-            st.sampled_from(["1.2", "3.0", "0.9"]),
-        ),
-        max_size=3,
-        unique=True,
-    )
-)
-def test_a_version_is_made_up_that_fits_if_one_of_these_can(specifiers: list[str]) -> None:
-    wanted = f"foo{','.join(specifiers)}"
-    fits = Requirement(wanted).specifier.contains
-    if any(fits(one) for one in ("0", "0.9", "1.2", "3.0", "0.9.1", "1.2.1", "3.0.1", "1.0", "2.0", "4.0")):
-        assert fits(fitting_version(wanted))
-
-
-def test_pips_version_is_read_or_there_is_no_pip() -> None:
-    assert pip_version("pip 25.1.1 from /usr/local/lib (python 3.13)") == (25, 1)
-    assert pip_version("/usr/local/bin/python: No module named pip") is None
-
-
-def test_pip_takes_a_stand_in_for_the_package_of_its_name_and_version(tmp_path: Path) -> None:
-    file, data = stub_wheel("Some.Name", "1.2.3")
-    (tmp_path / file).write_bytes(data)
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-index", "--quiet"]
-    wanted = ["--report", "-", "--find-links", str(tmp_path), "some-name>=1.2"]
-    said = subprocess.run([*command, *wanted], capture_output=True, text=True, check=True, timeout=60).stdout
-    (found,) = parse_report(said)
-    assert (found.key, found.version) == ("some-name", "1.2.3")
-
-
-@pytest.mark.parametrize("name", ["foo", "Some.Name"])
-def test_equal_stand_ins_are_equal_bytes(name: str) -> None:
-    assert stub_wheel(name, "1.0") == stub_wheel(name, "1.0")
-
-
 # What pip 19.2 of 2.7 prints, which knows no other way to build than setup.py.
 OLD_SETUP_FAILED = """\
 Collecting six
@@ -336,25 +162,92 @@ ERROR: Failed to build one or more wheels
 """
 
 
-def test_an_old_pip_whose_package_cannot_be_asked_names_it_and_the_exceptions_words() -> None:
-    found = blame(OLD_SETUP_FAILED)
-    assert (found.name, found.version) == ("mysqlclient", "1.4.6")
-    assert found.words == "EnvironmentError: mysql_config not found"
+def none_fits(wanted: str, versions: str, before: str = "") -> str:
+    return (
+        f"{before}ERROR: Could not find a version that satisfies the requirement {wanted} (from versions: {versions})\n"
+        f"ERROR: No matching distribution found for {wanted}\n"
+    )
 
 
-def test_a_wheel_that_cannot_be_built_is_to_blame_and_not_what_was_collected_last() -> None:
-    words = "_toy.c:6:48: error: 'NOTHING' undeclared (first use in this function)"
-    assert blame(OLD_WHEEL_FAILED) == PipFailure(words, "toy", "2.0")
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        (
+            BACKEND_FAILED,
+            "Exception: Can not find valid pkg-config name. / "
+            "Specify MYSQLCLIENT_CFLAGS and MYSQLCLIENT_LDFLAGS env vars manually",
+        ),
+        (OLD_SETUP_FAILED, "EnvironmentError: mysql_config not found"),
+        (OLD_WHEEL_FAILED, "_toy.c:6:48: error: 'NOTHING' undeclared (first use in this function)"),
+        (CONFLICT, "conflict: The user requested urllib3<1.20; requests 2.32.0 depends on urllib3<3 and >=1.21.1"),
+        (
+            none_fits("torch==2.7.0", "2.9.0, 2.15.0"),
+            "Could not find a version that satisfies the requirement torch==2.7.0 (from versions: 2.9.0, 2.15.0) / "
+            "No matching distribution found for torch==2.7.0",
+        ),
+    ],
+    ids=["backend", "old set-up", "old wheel", "conflict", "no version"],
+)
+def test_the_lines_that_say_why_are_quoted(output: str, words: str) -> None:
+    assert last_words(output) == words
 
 
-def test_an_old_pip_s_indented_error_is_read_as_well() -> None:
-    found = blame(f"  {none_fits('six==99', '1.15.0, 1.16.0')}")
-    assert all(version in found.words for version in ("six==99", "1.15.0", "1.16.0"))
+def test_of_an_index_that_does_not_answer_the_connection_s_words_are_quoted_too() -> None:
+    retried = (
+        "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection "
+        "broken by 'NewConnectionError('<X object at 0x7f>: Failed to establish a new connection: [Errno 111] "
+        "Connection refused')': /simple/six/\n"
+    )
+    assert last_words(retried + none_fits("six", "none")).endswith("[Errno 111] Connection refused')")
+
+
+def test_of_a_hash_both_sums_are_quoted_and_of_a_missing_one_the_package() -> None:
+    assert last_words(WRONG_HASH).endswith("Expected sha256 aaaa / Got        946d")
+    assert "Werkzeug>=3.1" in last_words(UNHASHED)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (UNREACHABLE, "[Errno -2] Name or service not known')) "),
+        (UNTRUSTED, "self-signed certificate in certificate chain (_ssl.c:1028)'))) "),
+        (DENIED, "401 Client Error: Unauthorized "),
+        (DENIED.replace("401 Client Error: Unauthorized", "404 Client Error: Not Found"), " "),
+    ],
+)
+def test_a_page_that_an_index_did_not_give_is_quoted_from_the_log(log: str, words: str) -> None:
+    assert f"{not_fetched(log)} ".endswith(words)
+
+
+def test_of_a_compilers_words_its_first_error_counts() -> None:
+    assert last_words(COMPILER_FAILED) == "toy.c:2:10: fatal error: mysql/mysql.h: No such file or directory"
+
+
+def test_of_the_words_of_those_who_call_compilers_the_cause_counts() -> None:
+    assert last_words(CARGO_FAILED) == "orjson v3.13.0 does not support free-threaded Python"
+    assert last_words(ASKED_FOR_A_TOOL) == "Error: pg_config executable not found."
+
+
+def test_without_a_known_form_the_last_lines_count() -> None:
+    assert last_words("one\n\ntwo\nthree\n") == "two / three"
+    assert (
+        last_words("chatter\nERROR: Cannot find command 'git'\n[notice] A new release\n") == "Cannot find command 'git'"
+    )
+    assert last_words("") == ""
+
+
+def test_last_words_are_short() -> None:
+    assert len(last_words("x" * 10_000)) == 400
+
+
+def test_pips_version_is_read_or_there_is_no_pip() -> None:
+    assert pip_version("pip 25.1.1 from /usr/local/lib (python 3.13)") == (25, 1)
+    assert pip_version("/usr/local/bin/python: No module named pip") is None
 
 
 def item(name: str, info: dict[str, Any], *requires: str, **more: Any) -> dict[str, Any]:
     metadata = {"name": name, "version": "1.0", "requires_dist": list(requires)}
-    return {"metadata": metadata, "download_info": info, "requested": False, **more}
+    return {"metadata": metadata, "download_info": info, **more}
 
 
 def report(*items: dict[str, Any]) -> str:
@@ -394,23 +287,24 @@ def test_a_folder_and_a_repository_may_change_and_are_not_lasting() -> None:
         "subdirectory": "python",
     }
     folder, repository = parse_report(
-        report(item("foo", {"url": "file:///audit/local/0", "dir_info": {}}), item("bar", git, requested=True))
+        report(item("foo", {"url": "file:///audit/local/0", "dir_info": {}}), item("bar", git))
     )
     assert (folder.spec, folder.lasting) == ("foo @ file:///audit/local/0", False)
     assert repository.spec == "bar @ git+https://example.org/p.git@abc#subdirectory=python"
-    assert (repository.lasting, repository.requested) == (False, True)
+    assert not repository.lasting
 
 
 def test_who_needs_a_package_follows_markers_and_extras() -> None:
     items = [
-        item("app", archive("app-1.whl"), "Web[fast]>=1", "old; python_version < '3'", requested=True),
+        item("app", archive("app-1.whl"), "Web[fast]>=1", "old; python_version < '3'"),
         item("web", archive("web-1.whl"), "core", "speed; extra == 'fast'", "slow; extra == 'slow'"),
         item("core", archive("core-1.whl"), "app"),
         item("speed", archive("speed-1.whl")),
         item("slow", archive("slow-1.whl"), "not a requirement at all"),
         item("old", archive("old-1.whl")),
     ]
-    found = {one.name: one.needed_by for one in parse_report(report(*items))}
+    packages = parse_report(report(*items))
+    found = {one.name: needed_by(packages, one.key) for one in packages}
     assert found == {"app": ["core"], "web": ["app"], "core": ["web"], "speed": ["web"], "slow": [], "old": []}
 
 
@@ -419,11 +313,10 @@ def test_an_extra_that_a_line_asks_for_counts() -> None:
         item("web", archive("web-1.whl"), "speed; extra == 'fast'", requested_extras=["fast"]),
         item("speed", archive("speed-1.whl")),
     ]
-    assert parse_report(report(*items))[1].needed_by == ["web"]
+    assert needed_by(parse_report(report(*items)), "speed") == ["web"]
 
 
-def test_a_version_of_thousands_of_digits_fits_nothing() -> None:
-    assert fitting_version(f"a>={'9' * 5000}") == "0"
+def test_a_version_of_thousands_of_digits_is_none() -> None:
     assert pip_version(f"pip {'9' * 5000}.1") is None
 
 
@@ -442,6 +335,6 @@ def test_a_version_of_thousands_of_digits_fits_nothing() -> None:
 )
 def test_what_a_build_prints_again_and_again_takes_no_time(piece: str) -> None:
     said, start = piece * (200_000 // len(piece)), time.process_time()
-    pip_output.blame(said, said)
+    pip_output.not_fetched(said)
     pip_output.last_words(said)
     assert time.process_time() - start < 2

@@ -71,7 +71,7 @@ def answering(recorded: Iterable[RecordedExperiment], criteria: Criteria, catalo
 
     The user's own come before the shipped ones, then those of the profile that is asked for. Of the user's own the
     latest comes first. Of the shipped ones those with the usual baseline, then those whose rounds went on until rows
-    were decided, which the older ones' did not, then those that compare most.
+    were decided, then those that compare most.
     """
     found = [one for one in recorded if not missing_from(one.experiment, criteria, catalog.workloads)]
     return sorted(found, key=lambda one: _usefulness(one, criteria, catalog), reverse=True)
@@ -244,7 +244,7 @@ def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weig
 def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: Weight) -> list[Benchmark]:
     """Return the benchmark that a weight names, or those of the workload that need not be named to count.
 
-    What a benchmark counts for is read from the project as it is today: older experiments did not record it.
+    What a benchmark counts for is what the project says today, not what the experiment recorded.
     """
     workload = workloads.get(weight.workload)
     if workload is None:

@@ -21,7 +21,7 @@ from interlock.engine.client import engine_errors
 from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
-from interlock.engine.packages.requirements import Line, Requirements, display_text
+from interlock.engine.packages.requirements import Requirements, display_text
 from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
@@ -258,14 +258,13 @@ def package_rows(
     imports: Mapping[str, list[ModuleImport]],
 ) -> list[PackageAudit]:
     """Return a row for each package, sorted by name; `reasons` has the wheels that could not be installed."""
-    lines = {package.key: line for package, line in resolution.packages}
-    rows = [_row(wheel, lines[wheel.package.key], reasons, imports) for wheel in wheels]
+    rows = [_row(wheel, resolution, reasons, imports) for wheel in wheels]
     rows += [_failed(failure) for failure in resolution.failures]
     return sorted(rows, key=lambda row: row.name)
 
 
 def _row(
-    wheel: Wheel, line: Line | None, reasons: Mapping[str, str], imports: Mapping[str, list[ModuleImport]]
+    wheel: Wheel, resolution: Resolution, reasons: Mapping[str, str], imports: Mapping[str, list[ModuleImport]]
 ) -> PackageAudit:
     package = wheel.package
     reason = wheel.reason or reasons.get(package.key, "")
@@ -273,8 +272,8 @@ def _row(
     return PackageAudit(
         name=package.key,
         version=package.version,
-        requirement=display_text(line),
-        needed_by=package.needed_by,
+        requirement=display_text(resolution.line(package.key)),
+        needed_by=resolution.needed_by(package.key),
         origin=Origin.FAILED if reason else origin,
         build_s=wheel.build_s,
         reason=reason,
@@ -285,7 +284,6 @@ def _row(
 def _failed(failure: Failure) -> PackageAudit:
     return PackageAudit(
         name=failure.name,
-        version=failure.version,
         requirement=display_text(failure.line),
         needed_by=failure.needed_by,
         origin=Origin.FAILED,

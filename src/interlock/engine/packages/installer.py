@@ -28,8 +28,9 @@ from interlock.catalog.project import Catalog
 from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages import pip_container
-from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
-from interlock.engine.packages.pip_output import PipFailure, explain_failure, last_words, pip_version, requirements_file
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, CommandResult, PipContainer, ensure_builder, gather
+from interlock.engine.packages.pip_output import last_words, pip_version
+from interlock.engine.packages.resolving import requirements_file
 from interlock.engine.protocol import Installed, OnStep
 from interlock.engine.run import cells, leftovers
 from interlock.engine.side_by_side import side_by_side, worker_count
@@ -226,18 +227,17 @@ def _fetch_wheels(inside: PipContainer, lines: Sequence[str], pip: tuple[int, in
     if pip < GETS_WHEEL_ITSELF:
         said = inside.pip("install", "wheel", deadline_s=INSTALL_S)
         if not said.ok:
-            raise _CannotError(State.FAILED, _reason(explain_failure(inside, said, INSTALL_S, []), ["wheel"]))
+            raise _CannotError(State.FAILED, _reason(said, INSTALL_S, ["wheel"]))
     inside.put({REQUIREMENTS: requirements_file(lines)})
     said = inside.pip("wheel", "--wheel-dir", WHEELS, "-r", REQUIREMENTS, deadline_s=FILL_S)
     if not said.ok:
-        raise _CannotError(State.FAILED, _reason(explain_failure(inside, said, FILL_S, []), lines))
+        raise _CannotError(State.FAILED, _reason(said, FILL_S, lines))
     return sorted(_must(inside, ["find", WHEELS, "-name", "*.whl"]).split())
 
 
-def _reason(found: PipFailure, lines: Sequence[str]) -> str:
-    version = "" if found.made_up else f" {found.version}"
-    subject = f"{found.name}{version}".strip() if found.name else ", ".join(names_of(lines))
-    return f"{subject} cannot be installed: {found.words}"
+def _reason(said: CommandResult, deadline_s: float, lines: Sequence[str]) -> str:
+    words = f"pip did not end within {deadline_s:g} s" if said.late else last_words(said.output)
+    return f"{', '.join(names_of(lines))} cannot be installed: {words}"
 
 
 def _install_offline(own: PipContainer, wheels: Sequence[str], packages: PackageSet, owner: str) -> dict[str, str]:

@@ -5,38 +5,36 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_out
-from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
-from interlock.engine.packages.pip_output import (
-    READ_S,
-    PipFailure,
-    Resolved,
-    explain_failure,
-    last_words,
-    parse_report,
-    requirements_file,
-    stub_wheel,
-)
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, CommandResult, PipContainer
+from interlock.engine.packages.pip_output import Resolved, last_words, needed_by, not_fetched, parse_report
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
 from interlock.engine.run import cells
+from interlock.errors import EngineError
 
-DEADLINE_S = 3600
+# Once pip has not ended in time, whatever hangs there is looked for with a shorter deadline.
+DEADLINE_S, LOOKING_S, READ_S = 3600, 300, 60
 REPORT, REQUIREMENTS, CONSTRAINTS = f"{AUDIT}/report.json", f"{AUDIT}/requirements.txt", f"{AUDIT}/constraints.txt"
-LOCAL, LINKS, STUBS = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/stubs"
+LOCAL, LINKS, LOG, NOWHERE = f"{AUDIT}/local", f"{AUDIT}/links", f"{AUDIT}/pip.log", f"{AUDIT}/nowhere"
+# What pip says of a package that no index has, or that none could be asked about: then its log says more.
+NO_VERSIONS = "(from versions: none)"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A package that pip cannot install, or a line whose package name it did not find out."""
+    """A requirement that pip cannot meet, by its package's name or, of a project whose name is not known, its line."""
 
     name: str
     words: str
-    version: str = ""
     line: Line | None = None
     needed_by: list[str] = field(default_factory=list)
 
@@ -48,6 +46,12 @@ class Resolution:
     packages: list[tuple[Resolved, Line | None]]
     failures: list[Failure]
 
+    def line(self, key: str) -> Line | None:
+        return next(line for one, line in self.packages if one.key == key)
+
+    def needed_by(self, key: str) -> list[str]:
+        return needed_by([one for one, _ in self.packages], key)
+
 
 class Resolver:
     """Resolves requirements with the pip of one builder, again with fewer requirements each time that it fails."""
@@ -55,17 +59,16 @@ class Resolver:
     def __init__(self, inside: PipContainer, wanted: Requirements, on_step: Callable[[str], None]) -> None:
         self._inside, self._wanted, self._on_step = inside, wanted, on_step
         self._places = local_places(wanted, LOCAL)
-        self._stubs: dict[
-            str, tuple[PipFailure, str]
-        ] = {}  # by package: the cause, and the line that asks for the stub
-        self._given_up: list[Failure] = []
+        self._deadline_s = DEADLINE_S
+        self._alone: dict[str, Resolved] = {}  # packages of which another that they need cannot be installed
+        self._failures: dict[str, Failure] = {}
 
     def resolve(self) -> Resolution:
         """Return everything that can be installed together.
 
-        A package that cannot be installed is replaced by a stub wheel of its name and version, so that pip can go on.
-        If no single package is the cause (lines that contradict each other), the lines are split until those are
-        found that conflict with the ones before them.
+        Lines that pip cannot resolve together are halved until single ones are left. Such a line contradicts those
+        before it, or its package cannot be had, or one that the package needs cannot: then the package is taken alone,
+        and what it needs are further lines.
         """
         self.bring(self._inside)
         accepted: list[Line] = []
@@ -74,14 +77,13 @@ class Resolver:
         while todo:
             group = todo.pop()
             found = self._ask([*accepted, *group])
-            if not isinstance(found, PipFailure):
+            if not isinstance(found, CommandResult):
                 accepted, packages = [*accepted, *group], found
-            elif self._replaced(found):
-                todo.append(group)
             elif len(group) > 1:
-                todo += reversed(_split(group, found))
+                middle = len(group) // 2
+                todo += [group[middle:], group[:middle]]
             else:
-                self._give_up(group[0], found)
+                todo += [[line] for line in self._needs(group[0], found, is_first=not accepted)]
         return self._resolution(packages)
 
     def bring(self, inside: PipContainer) -> None:
@@ -94,63 +96,81 @@ class Resolver:
         kept = [option for option in self._wanted.options if option != "--require-hashes"]
         return [*kept, *(f"--find-links {LINKS}/{number}" for number, _ in enumerate(self._wanted.links))]
 
-    def _ask(self, lines: list[Line]) -> list[Resolved] | PipFailure:
-        without = f", without {', '.join(self._stubs)}" if self._stubs else ""
-        self._on_step(f"resolving {len(lines)} requirements{without}")
-        self._write(lines)
-        command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT]
-        said = self._inside.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=DEADLINE_S)
-        if said.ok:
-            return parse_report(self._inside.run(["cat", REPORT], READ_S).output)
-        return explain_failure(self._inside, said, DEADLINE_S, self.options())
-
-    def _write(self, lines: list[Line]) -> None:
-        kept = [line for line in lines if line.name not in self._stubs]
-        constraints = [line for line in self._wanted.constraints if line.name not in self._stubs]
+    def _ask(self, lines: list[Line], *options: str) -> list[Resolved] | CommandResult:
+        """Return what pip would install for these lines, or how it failed."""
+        self._on_step(f"resolving {len(lines)} requirements")
         hashes = ["--require-hashes"] if "--require-hashes" in self._wanted.options else []
-        wanted = [*hashes, *self.options(), *pip_lines(kept, self._places), *(line for _, line in self._stubs.values())]
-        files = {REQUIREMENTS: wanted, CONSTRAINTS: pip_lines(constraints, self._places)}
+        constraints = pip_lines(self._wanted.constraints, self._places)
+        files = {REQUIREMENTS: [*hashes, *self.options(), *pip_lines(lines, self._places)], CONSTRAINTS: constraints}
         self._inside.put({place: requirements_file(lines) for place, lines in files.items()})
+        command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT, *options]
+        said = self._inside.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=self._deadline_s)
+        if said.late:
+            self._deadline_s = LOOKING_S
+        return parse_report(self._inside.run(["cat", REPORT], READ_S).output) if said.ok else said
 
-    def _replaced(self, found: PipFailure) -> bool:
-        """Replace the package that failed by a stub wheel; return False if there is none, or it is replaced already."""
-        if not found.name or found.name in self._stubs:
-            return False
-        file, data = stub_wheel(found.name, found.version or "0")
-        place = f"{STUBS}/{file}"
-        self._inside.put({place: data})
-        checked = f" --hash=sha256:{hashlib.sha256(data).hexdigest()}" if self._wanted.hashed else ""
-        self._stubs[found.name] = (found, f"{found.name} @ file://{place}{checked}")
-        return True
+    def _needs(self, line: Line, said: CommandResult, *, is_first: bool) -> list[Line]:
+        """Return what the package of a line needs, if that is why pip failed; otherwise keep the line's failure."""
+        found = self._ask([line], "--no-deps")
+        if isinstance(found, CommandResult):
+            return self._fail(line, found)
+        if not found:  # its marker leaves it out: the lines before it fail now
+            return self._fail(line, said)
+        if not is_first and not isinstance(self._ask([line]), CommandResult):
+            return self._fail(line, said)  # it contradicts the lines before it
+        own = found[0]
+        known = self._alone.setdefault(own.key, own)
+        if known is not own:
+            return [] if known.version == own.version else self._fail(line, said)
+        # Where hashes are checked every package has a line of its own.
+        named = {one.name for one in self._wanted.lines} if self._wanted.hashed else set()
+        left = [one for one in own.requires if canonicalize_name(one.name) not in {*named, *self._failures}]
+        return [Line(_text(one), "", 0, canonicalize_name(one.name)) for one in left]
 
-    def _give_up(self, line: Line, found: PipFailure) -> None:
+    def _fail(self, line: Line, said: CommandResult) -> list[Line]:
         name = line.name or (line.path.name if line.path else line.text)
-        self._given_up.append(Failure(name, found.words, line=line))
+        words = f"did not end within {self._deadline_s:g} s" if said.late else last_words(said.output)
+        if NO_VERSIONS in said.output:
+            words += self._refusal(line)
+        self._failures.setdefault(name, Failure(name, words, line if line.file else self._line(name, "")))
+        return []
+
+    def _refusal(self, line: Line) -> str:
+        """Return what an index said instead of a page; EngineError if none answers.
+
+        pip's log has it. With a log pip no longer prints why builds fail, so this call is one of its own.
+        """
+        self._inside.put({REQUIREMENTS: requirements_file([*self.options(), *pip_lines([line], self._places)])})
+        words = ["download", "--no-deps", "--dest", NOWHERE, "--log", LOG, "-r", REQUIREMENTS]
+        self._inside.run(["rm", "-f", LOG], READ_S)
+        self._inside.pip(*words, deadline_s=self._deadline_s, PIP_REQUIRE_HASHES="")
+        said = not_fetched(self._inside.run(["cat", LOG], READ_S).output)
+        if said and not said.startswith("4"):
+            raise EngineError(
+                key="pip",
+                found=f"pip in a container does not reach its index: {said}",
+                todo="Correct this machine's settings (`pip config list`), or make the index reachable.",
+            )
+        return f" ({said})" if said else ""
 
     def _resolution(self, packages: list[Resolved]) -> Resolution:
-        real = [one for one in packages if one.key not in self._stubs]
-        needed_by = {one.key: one.needed_by for one in packages}
-        replaced = [
-            Failure(name, found.words, _known(found), self._line(name, ""), needed_by.get(name, []))
-            for name, (found, _) in self._stubs.items()
-        ]
-        return Resolution([(one, self._line(one.name, one.place)) for one in real], replaced + self._given_up)
+        found = list({one.key: one for one in [*packages, *self._alone.values()]}.values())
+        failures = [replace(one, needed_by=needed_by(found, name)) for name, one in self._failures.items()]
+        return Resolution([(one, self._line(one.name, one.place)) for one in found], failures)
 
     def _line(self, name: str, place: str) -> Line | None:
         return line_for(self._wanted, name, place, self._places)
 
 
-def _split(lines: list[Line], found: PipFailure) -> tuple[list[Line], list[Line]]:
-    """Split lines into those without a conflict and those that pip names in one; without names, into halves."""
-    suspects = [line for line in lines if line.name in found.suspects]
-    others = [line for line in lines if line.name not in found.suspects]
-    middle = len(lines) // 2
-    return (others, suspects) if others and suspects else (lines[:middle], lines[middle:])
+def _text(requirement: Requirement) -> str:
+    """Return a requirement as a line, without the marker, which holds."""
+    bare = copy(requirement)
+    bare.marker = None
+    return str(bare)
 
 
-def _known(found: PipFailure) -> str:
-    """Return the version that failed; empty for an invented one."""
-    return "" if found.made_up else found.version
+def requirements_file(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 DOWNLOAD_S, BUILD_S = 1800, 1800
