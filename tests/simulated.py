@@ -50,6 +50,7 @@ def make_project(folder: Path) -> Path:
 
 def write_inventory(project: Path, *names: str, **of_host: dict[str, Any]) -> Path:
     """Write an inventory of hosts with these names, each with a folder of its own below homes/."""
+    # Variables of hosts: those of the playbooks' group_vars outrank an inventory's groups.
     common = {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
@@ -57,9 +58,9 @@ def write_inventory(project: Path, *names: str, **of_host: dict[str, Any]) -> Pa
         "interlock_folder": str(project),
         "interlock_home": f"{project}/homes/{{{{ inventory_hostname }}}}",
     }
-    hosts = {name: of_host.get(name, {}) for name in names}
+    hosts = {name: common | of_host.get(name, {}) for name in names}
     path = project / "inventory.json"
-    path.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}))
+    path.write_text(json.dumps({"all": {"hosts": hosts}}))
     return path
 
 
