@@ -50,7 +50,15 @@ unpack_debian_packages() {
     done
 }
 
-# pip and uv make an environment where Python's own way is missing, as in Debian without python3-venv.
+# Says where the wheel of Debian's pip is, fetched into this clone.
+fetched_pip() {
+    mkdir -p .nox/programs/pip
+    (cd .nox/programs/pip && apt-get download -q python3-pip-whl && dpkg-deb -x python3-pip-whl_*.deb .) > /dev/null 2>&1
+    ls .nox/programs/pip/usr/share/python-wheels/pip-*.whl 2> /dev/null
+}
+
+# Where Python's own way is missing, as in Debian without python3-venv, pip or uv makes an environment, or the pip of
+# Debian's archive, which anybody may fetch.
 make_environment() {
     asked="--require-hashes --only-binary :all: -r requirements/nox.txt"
     rm -rf .venv
@@ -61,6 +69,8 @@ make_environment() {
         python3 -m venv --without-pip .venv && python3 -m pip --python .venv/bin/python install -q $asked
     elif command -v uv > /dev/null; then
         uv venv -q .venv && uv pip install -q --python .venv/bin/python $asked
+    elif pip=$(fetched_pip); then
+        python3 -m venv --without-pip .venv && .venv/bin/python "$pip/pip" install -q $asked
     else
         say "no way to make a Python environment: as root, apt-get install python3-venv (or install pip or uv)"
         return 1

@@ -18,7 +18,7 @@ nox.options.error_on_missing_interpreters = True
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
 # Of what hypothesis makes up, .ci/run tries four times as much (tests/conftest.py).
 QUICK = "--hypothesis-profile=quick"
-# So many tests may fail for what else the machine does (docs/decisions/0039-tried-again.md).
+# So many tests may fail for what else the machine does (docs/decisions/0016-tests-tried-again.md).
 MOST_TRIED_AGAIN = 5
 
 
@@ -43,7 +43,7 @@ def tests(session: nox.Session) -> None:
     with types_checked(session):
         lint(session)
         # Workers with an engine wait for it half of their time.
-        run_pytest(session, "-n4", QUICK)
+        run_pytest(session, "-n4", "-m", "not compiled", QUICK)
 
 
 @nox.session
@@ -132,7 +132,7 @@ SAME = ("--constraint", "requirements/test.txt")
 LOCKED = {
     "requirements/test.txt": (*SELF, "test"),
     "requirements/all.txt": (*SELF, "all", *SAME),
-    "requirements/host.txt": (*SELF, "measure", "--extra", "sign", *SAME),
+    "requirements/host.txt": (*SELF, "measure", *SAME),
     "requirements/nox.txt": ("--group", "nox", *SAME),
     "requirements/lock.txt": ("--group", "lock", *SAME),
     "requirements/advisories.txt": ("--group", "advisories", *SAME),
@@ -154,7 +154,7 @@ def lock(session: nox.Session) -> None:
 
 
 def install(session: nox.Session, use: str) -> None:
-    """Install Interlock in place, with what a use of it needs: docs/decisions/0038-hashes.md."""
+    """Install Interlock in place, with what a use of it needs: docs/decisions/0015-package-and-hashes.md."""
     install_locked(session, use)
     # What builds it is among the locked, and nothing else is fetched.
     session.install("--no-deps", "--no-build-isolation", "-e", ".")

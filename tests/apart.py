@@ -14,10 +14,7 @@ from interlock.engine.client import DEFAULT_HOST, docker_address
 from interlock.measure import lock
 
 # What a user has set for Interlock. Where sources and packages come from is the machine's, as a proxy is, and stays.
-SETTINGS = tuple(
-    f"INTERLOCK_{name}"
-    for name in ("AS_ROOT", "ENGINE", "EXPERIMENT", "IN_GROUP", "KEY_PASSWORD", "LOGIN_SERVICES", "PROCESS")
-)
+SETTINGS = tuple(f"INTERLOCK_{name}" for name in ("AS_ROOT", "ENGINE", "EXPERIMENT", "IN_GROUP", "PROCESS"))
 FOLDERS = tuple(f"XDG_{name}_HOME" for name in ("CACHE", "CONFIG", "DATA", "STATE"))
 # Of a home, what another one cannot do without: programs, and how they reach the network.
 BROUGHT = {

@@ -53,12 +53,14 @@ BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
 # What runs in images that are there, and builds none: who is free has it, last, when they are.
 RUNNING = tuple(
-    f"tests/integration/test_{name}.py" for name in ("audit", "service", "host_engine", "cells", "downloads")
+    f"tests/integration/test_{name}.py"
+    for name in ("audit", "audit_gil", "service", "host_engine", "cells", "downloads")
 )
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
 LONGEST = (
     *(EXPERIMENTS, TRIALS, ENGINE, BROWSER),
-    *(f"tests/{name}.py" for name in ("fleet/test_playbooks", "test_playbooks", "workloads/test_download")),
+    *(f"tests/{name}.py" for name in ("cli/test_fleet", "fleet/test_playbooks", "test_playbooks")),
+    "tests/workloads/test_download.py",
 )
 
 

@@ -1,143 +1,126 @@
 """A fleet of simulated hosts: this machine, by local connections.
 
-The playbooks run as they are, but what only changes a host is a task that does nothing, and `interlock matrix` is
-a program that sleeps as long as a cell might take. As a program it runs a fleet of one workload per host, or goes on
-with it: python -m tests.simulated PROJECT FOLDER HOSTS
+The playbooks run as they are, but what only changes a host is a task that does nothing, and `interlock` on a host is
+this file: what it measures is made up, and a host fails as it is called.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import signal
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from interlock.cli.main import _interrupt
-from interlock.engine import machine
-from interlock.errors import Interrupted
-from interlock.fleet import ansible, dispatch
-from interlock.fleet.record import (
-    FLEET_FILE,
-    FleetRecord,
-    HostRecord,
-    merge_experiments,
-    read_record,
-    take_in_results,
-)
-from interlock.fleet.running import FleetRun, Limits, RunSettings
 from interlock.measure import experiment
-from tests.builders import ROOT, make_experiment, make_settings, make_workload
+from interlock.results import store
+from interlock.results.experiments import Experiment, Settings, Times
+from tests.builders import ROOT, make_cell, make_experiment, make_workload
 
-FORKS = 8
-CELL_S = 1
 # Roles that change a host.
-CHANGING = ("tools", "engine", "account", "tuning", "project", "images")
+CHANGING = ("python", "tools", "engine", "account", "tuning", "project")
 NOTHING = "---\n- name: Do nothing\n  ansible.builtin.command: 'true'\n  changed_when: false\n"
-STUB = """\
-#!{python}
-import os, sys, time
-words = sys.argv[1:]
-if words[0] == "matrix":
-    name, results, workload = (words[words.index(key) + 1] for key in ("--name", "--results", "--workloads"))
-    time.sleep({cell_s})
-    folder = os.path.join(results, name)
-    os.makedirs(folder, exist_ok=True)
-    text = open({template!r}).read()
-    open(os.path.join(folder, "experiment.json"), "w").write(text.replace("stubbed", workload))
+WORKLOAD, VARIANTS = "locks", ("cpython-2.7", "cpython-2.7-nothreads")
+# What a fleet is asked for, so that the made-up answer is one to it.
+ASKED = ("--variants", ",".join(VARIANTS), "--workloads", WORKLOAD, "--quick", "--rounds", "2", "--seed", "7")
+# Here nothing is built and no engine is asked.
+ENGINE = ("--engine", "host", "--no-profile")
+SLOW_S = 30
+STUB = f"""\
+#!{sys.executable}
+import sys
+sys.path[:0] = {[str(ROOT / "src"), str(ROOT)]}
+from tests import simulated
+simulated.main()
 """
 
 
 def make_project(folder: Path) -> Path:
-    """Make the playbooks without what changes a host, and the stub in Interlock's place."""
-    shutil.copytree(ROOT / "playbooks", folder / "playbooks")
-    (folder / "src/interlock/engine").mkdir(parents=True)
-    shutil.copy(ROOT / "src/interlock/engine/machine.py", folder / "src/interlock/engine")
+    """Make a clone's files, the playbooks without what changes a host, and the stub in Interlock's place."""
+    for name in ("variants", "workloads", "dockerfiles", "playbooks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for role in CHANGING:
         for path in (folder / "playbooks/roles" / role / "tasks").glob("*.yml"):
             path.write_text(NOTHING)
-    workload = make_workload("stubbed")
-    described = make_experiment(["cpython-3.13"], workloads={"stubbed": workload}, cells=[])
-    settings = described.settings.model_copy(update={"workloads": ["stubbed"]})
-    template = folder / "experiment.json"
-    template.write_text(described.model_copy(update={"settings": settings}).model_dump_json())
-    stub = folder / "interlock"
-    stub.write_text(STUB.format(python=sys.executable, cell_s=CELL_S, template=str(template)))
-    stub.chmod(0o755)
+    (folder / "interlock").write_text(STUB)
+    (folder / "interlock").chmod(0o755)
     return folder
 
 
-def run_of(project: Path, folder: Path, size: int) -> FleetRun:
-    """Return a fleet of so many hosts, each with one workload, as its folder has it, or a new one."""
-    listed = _inventory(project, folder, size)
-    names = [f"workload-{number}" for number in range(size)]
-    kinds = {name: kind.name for name, kind in listed.kinds.items()}
-    record = FleetRecord(
-        name=folder.name,
-        token="stub",  # noqa: S106
-        tool_version="0",
-        command="",
-        started="2026-11-21T00:00:00+00:00",
-        duration_s=0,
-        settings=make_settings(["cpython-3.13"]),
-        each=False,
-        images={},
-        hosts={name: HostRecord(kind=kind) for name, kind in listed.kinds.items()},
-        shards=dispatch.shards(kinds, names, dict.fromkeys(names, float(CELL_S)), each=False),
-    )
-    if (folder / FLEET_FILE).is_file():
-        record = read_record(folder)
-
-    def take_in(archive: Path, name: str, workload: str) -> None:
-        take_in_results(
-            archive,
-            folder / name,
-            workload,
-            lambda before, new: merge_experiments(before, new, record.name, name, experiment.repeat_command),
-        )
-
-    variables = {
-        "interlock_version": "stub",
+def write_inventory(project: Path, *names: str, **of_host: dict[str, Any]) -> Path:
+    """Write an inventory of hosts with these names, each with a folder of its own below homes/."""
+    # Variables of hosts: those of the playbooks' group_vars outrank an inventory's groups.
+    common = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
         "interlock_command": str(project / "interlock"),
         "interlock_folder": str(project),
-        "interlock_home": str(folder / "homes") + "/{{ inventory_hostname }}",
+        "interlock_home": f"{project}/homes/{{{{ inventory_hostname }}}}",
     }
-    settings = RunSettings(
-        root=project,
-        folder=folder,
-        inventory=listed,
-        limits=Limits(FORKS, 3600),
-        variables=variables,
-        options_of=lambda workload: ["--workloads", workload],
-        take_in=take_in,
-        print_line=lambda _: None,
-    )
-    return FleetRun(settings, record)
-
-
-def _inventory(project: Path, folder: Path, size: int) -> ansible.Inventory:
-    facts = machine.facts()
-    variables = {
-        "ansible_connection": "local",
-        # As by ssh: one process on the host for each task.
-        "ansible_pipelining": True,
-        "kind": {"name": "here", "cpu": facts["cpu"], "cores": facts["cores"], "kernel": facts["kernel"]},
-    }
-    path = folder / "inventory.json"
-    path.write_text(json.dumps({"all": {"hosts": {f"host{n}": {} for n in range(size)}, "vars": variables}}))
-    return ansible.read_inventory(path, project)
+    hosts = {name: common | of_host.get(name, {}) for name in names}
+    path = project / "inventory.json"
+    path.write_text(json.dumps({"all": {"hosts": hosts}}))
+    return path
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
-    try:
-        run = run_of(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
-        run.examine_hosts()
-        run.carry_out()
-    except Interrupted as interrupted:
-        sys.exit(interrupted.exit_code)
+    """What `interlock clean` and `interlock matrix` do on a simulated host, which is called as it behaves."""
+    command, *words = sys.argv[1:]
+    if command == "clean":
+        sys.exit(2)
+    results, resumes = Path(words[words.index("--results") + 1]), "--resume" in words
+    name = words[words.index("--resume" if resumes else "--name") + 1]
+    folder, host = results / name, name.rpartition(".")[2]
+    with (results.parent / "said").open("a") as said:
+        said.write(f"{' '.join(words)}\n")
+    if host == "slow":
+        time.sleep(SLOW_S)
+    if host == "broken":
+        sys.exit("warning: first\nerror: the disk is full")
+    is_cut = host == "cut" and not resumes
+    settings = store.read_experiment(folder).settings if resumes else _settings(words, host)
+    _write(folder, _measured(settings, name, is_cut))
+    if is_cut:
+        sys.exit("error: the power went")
 
 
-if __name__ == "__main__":
-    main()
+def _settings(words: list[str], host: str) -> Settings:
+    plan = experiment.planned_rounds(quick="--quick" in words, wanted=int(words[words.index("--rounds") + 1]))
+    return Settings(
+        quick="--quick" in words,
+        rounds=plan.least,
+        rounds_limit=plan.limit,
+        seed=int(words[words.index("--seed") + 1]) + (host == "liar"),
+        baseline=words[words.index("--baseline") + 1],
+        profile="standard",
+        variants=words[words.index("--variants") + 1].split(","),
+        workloads=words[words.index("--workloads") + 1].split(","),
+        profiled="--no-profile" not in words,
+    )
+
+
+def _measured(settings: Settings, name: str, is_cut: bool) -> Experiment:
+    return make_experiment(
+        settings.variants,
+        name=name,
+        settings=settings,
+        workloads={WORKLOAD: make_workload(WORKLOAD)},
+        cells=[make_cell(variant, WORKLOAD) for variant in settings.variants],
+        times={WORKLOAD: Times()},
+        unfinished=[WORKLOAD] if is_cut else [],
+    )
+
+
+def _write(folder: Path, measured: Experiment) -> None:
+    """Write an experiment, with one value more for each time that it goes on."""
+    for cell in measured.cells:
+        path = store.cell_path(folder, measured.host["folder"], cell.variant, cell.mode, cell.workload)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = json.loads(path.read_text())["benchmarks"][0]["runs"][0]["values"] if path.is_file() else []
+        runs = [{"values": [*before, 0.5]}]
+        metadata = {"name": f"{WORKLOAD} uncontended", "unit": "second", "loops": 1, "inner_loops": 1, "mem_max_rss": 1}
+        metadata |= {"interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5}
+        path.write_text(json.dumps({"version": "1.0", "metadata": metadata, "benchmarks": [{"runs": runs}]}))
+    store.write_json(folder / store.EXPERIMENT_FILE, measured)
+    store.write_sums(folder)

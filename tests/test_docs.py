@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import promises
 from tests.builders import ROOT
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -25,6 +26,26 @@ def test_every_linked_file_exists(page: str) -> None:
 def test_every_source_file_that_a_page_names_exists(page: str) -> None:
     named = SOURCE_FILE.findall((ROOT / page).read_text())
     assert [file for file in named if not Path(ROOT, file).exists()] == []
+
+
+@pytest.mark.parametrize("page", promises.PAGES)
+def test_what_tests_prove_is_said_in_the_words_of_their_docstrings(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert text == promises.rewritten(text, promises.PAGES[page]), "run `python -m tests.promises`"
+    assert len(promises.TABLE.findall(text)[0].splitlines()) >= len([*(ROOT / promises.PAGES[page]).glob("test_*.py")])
+
+
+def test_a_table_of_promises_keeps_results_and_follows_the_files(tmp_path: Path) -> None:
+    (tmp_path / "tests/long").mkdir(parents=True)
+    (tmp_path / "tests/long/test_new.py").write_text('"""New.\n\nMore."""\n')
+    (tmp_path / "tests/test_other.py").write_text('"""It holds."""\n')
+    old = ["| `tests/long/test_gone.py` | It was. | 1 passed |", "| `tests/test_other.py` | It held. | 2 passed |"]
+    new = [
+        "| `tests/test_other.py` | It holds. | 2 passed |",
+        "| `tests/long/test_new.py` | New. | not recorded |",
+    ]
+    before, after = ("\n".join([promises.HEAD, *rows, "", "End.", ""]) for rows in (old, new))
+    assert promises.rewritten(before, "tests/long", tmp_path) == after
 
 
 def test_each_decision_has_a_number_of_its_own() -> None:

@@ -117,8 +117,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 MODULES = {
     "altair": "altair",
     "ansible-core": "ansible",
-    "cryptography": "cryptography",
-    "debsbom": "debsbom",
+    "cyclonedx-python-lib": "cyclonedx",
     "numpy": "numpy",
     "pyarrow": "pyarrow",
     "pyperf": "pyperf",

@@ -1,4 +1,4 @@
-"""What is installed, everywhere: versions that pyproject.toml allows, by hashes that pip holds them to."""
+"""What is installed, everywhere, is what its hash says, in versions that pyproject.toml allows."""
 
 from __future__ import annotations
 

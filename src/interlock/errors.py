@@ -131,12 +131,6 @@ class RequirementsError(InterlockError):
     exit_code = 3
 
 
-class KeyFileError(InterlockError):
-    """A file has no key that signs, or that verifies signatures."""
-
-    exit_code = 3
-
-
 class EngineError(InterlockError):
     """The container engine does not answer, refuses, or has no room left."""
 
@@ -158,7 +152,7 @@ class TagError(RegistryError):
 
 
 class SignatureError(TagError):
-    """An image or an archive is not signed with the key that was demanded."""
+    """An image is not signed with the key that was demanded."""
 
 
 class TracerError(InterlockError):
@@ -220,13 +214,13 @@ class UnexpectedError(InterlockError):
 
 
 class InventoryError(InterlockError):
-    """A fleet's inventory cannot be read, or a host in it has no kind."""
+    """A fleet's inventory cannot be read, or has no hosts."""
 
     exit_code = 3
 
 
 class FleetError(InterlockError):
-    """A machine could not be made ready, or no host of a fleet measured a workload."""
+    """A machine could not be made ready, or a host of a fleet did not measure everything."""
 
 
 # What ends a command before it is done: Ctrl-C, `kill`, and a terminal that goes.
@@ -246,8 +240,7 @@ EXTRAS = {
     "measure": ("numpy", "scipy", "pyperf"),
     "report": ("numpy", "scipy"),
     "export": ("numpy", "scipy", "pyarrow"),
-    "sbom": ("debsbom",),
-    "sign": ("cryptography",),
+    "sbom": ("cyclonedx",),
     "fleet": ("numpy", "scipy", "ansible"),
 }
 

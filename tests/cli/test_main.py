@@ -359,8 +359,6 @@ NEED_CONTAINERS = (
     ["sbom", "cpython-3.13"],
     ["push", "--registry", "localhost:1/team"],
     ["pull", "--registry", "localhost:1/team"],
-    ["save", "images.tar"],
-    ["load", "images.tar", "--sha256", "0" * 64],
     ["swap", "service/Dockerfile", "--to", "cpython-3.14", "--try"],
     ["pick", "--needs", "service/requirements.txt", "--experiment", str(ROOT / "results/reference/2026-11-25-a")],
     ["build", "cpython-3.13", "--engine", "docker"],

@@ -203,6 +203,16 @@ def test_what_an_engine_lacks_is_brought_and_the_tuning_is_taken_back_after_meas
     assert here.played[0][1]["interlock_tunes"] is True
 
 
+def test_a_user_without_rights_has_the_engine_that_answers_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was an unexpected FileNotFoundError: 'sudo', after a plan that nobody could carry out."""
+    here = Machine([ANSWERS], checks=[TUNING])
+    assert ready(monkeypatch, here, no_packages="no sudo") is ANSWERS.containers
+    assert (here.playbooks, "plan" in here.said.getvalue()) == ([], False)
+    with pytest.raises(EngineError) as caught:
+        ready(monkeypatch, Machine([ANSWERS], checks=[BASE]), no_packages="no sudo")
+    assert "--yes" not in str(caught.value)
+
+
 def test_a_warning_that_nobody_agreed_to_mend_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Machine([ANSWERS], checks=[TUNING])
     assert ready(monkeypatch, here, agreed=False) is ANSWERS.containers

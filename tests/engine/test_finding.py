@@ -16,6 +16,8 @@ from interlock.errors import EngineError, NoEngineError
 from interlock.results.engines import EngineName
 
 EVERY_RIGHT, OF_A_CONTAINER = "000001ffffffffff", "00000000a80425fb"
+# With it Docker was installed, and its service did not start: 'ulimit: error setting limit'.
+ALL_BUT_LIMITS = "000001fffeffffff"
 CGROUPS = "30 24 0:26 / /sys/fs/cgroup {} - cgroup2 cgroup2 rw"
 SILENT = NoEngineError(file="unix:///x.sock", found="no container engine answers", todo="Start one.")
 
@@ -45,6 +47,7 @@ def machine(
         ({}, ""),
         ({"cgroups": "ro,nosuid"}, "cgroups"),
         ({"rights": OF_A_CONTAINER}, "CAP_SYS_ADMIN"),
+        ({"rights": ALL_BUT_LIMITS}, "CAP_SYS_RESOURCE"),
         ({"ids": "0 100000 65536"}, "user namespace"),
         ({"manager": False}, "service manager"),
     ],

@@ -18,8 +18,8 @@ from interlock.catalog.types import MOUNT, slug, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.cli.options import parse_duration, split_names
+from interlock.engine.names import parse_registry
 from interlock.engine.packages import requirements
-from interlock.engine.registry.names import parse_registry
 from interlock.errors import SwapError
 from interlock.fleet.ansible import parse_inventory
 from interlock.results.store import require_name
@@ -139,22 +139,16 @@ def _inventory(text: str, folder: Path) -> object:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        text = json.dumps({"_meta": {"hostvars": {text: {"kind": text, "registry": text}}}})
-    found = parse_inventory(folder / "inventory.yml", text)
-    return found.registry and parse_registry(found.registry, "registry")
+        text = json.dumps({"all": {"hosts": [text]}})
+    return parse_inventory(folder / "inventory.yml", text)
 
 
-KIND = {"name": "epyc", "cpu": "AMD EPYC 9354P", "cores": 32, "kernel": "6.1.0"}
 INVENTORY = [
     json.dumps(
         {
-            "_meta": {
-                "hostvars": {
-                    "bench1": {"ansible_host": "192.0.2.1", "kind": KIND, "registry": "registry.example/team"},
-                    "bench2": {"kind": KIND, "registry": "registry.example/team"},
-                }
-            },
-            "all": {"children": ["ungrouped"]},
+            "_meta": {"hostvars": {"bench1": {"ansible_host": "192.0.2.1"}}},
+            "all": {"children": ["ungrouped", "fast"]},
+            "fast": {"hosts": ["bench1", "bench2"]},
         }
     )
 ]

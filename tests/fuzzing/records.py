@@ -9,16 +9,15 @@ from pathlib import Path
 
 from interlock.analysis import claims, comparison
 from interlock.catalog import project
-from interlock.cli.archives import _read_image_ids
 from interlock.engine import ownership
-from interlock.fleet.record import FleetRecord, read_facts
+from interlock.fleet.record import FleetRecord
 from interlock.report import experiment as report
 from interlock.report.opening import opening_of
 from interlock.results import journal, store
 from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import BuildRecord, Experiment
 from tests.builders import ROOT, make_claim, make_experiment, make_workload
-from tests.fleet.test_record import record
+from tests.fleet.test_record import RECORD
 from tests.fuzzing.damage import Form, Target, each
 from tests.results.writer import begun, entry_of, run_of
 
@@ -113,9 +112,8 @@ def _small(text: str, folder: Path) -> None:
 def _records() -> list[str]:
     builds = ROOT / "results/reference/2026-11-21-b/builds.json"
     small = [{"cpython-3.13": 12.5}, ownership.labels_of("matrix-1"), {"interlock/python:3.13": "sha256:0"}]
-    facts = {"name": "bench1", "cpu": "x", "cores": 2, "memory_bytes": 2**30, "kernel": "6.1", "system": "Debian"}
-    large = [record("2026-11-21", 60).model_dump_json(), builds.read_text(), (REFERENCE / "figures.json").read_text()]
-    return [*large, *map(json.dumps, [*small, facts])]
+    large = [RECORD.model_dump_json(), builds.read_text(), (REFERENCE / "figures.json").read_text()]
+    return [*large, *map(json.dumps, small)]
 
 
 VARIANTS = ("cpython-3.13", "cpython-3.14t")
@@ -131,8 +129,6 @@ RECORDS = {
                 lambda text, folder, kind=kind: store.read_json(_put(folder / "record.json", text), kind)
                 for kind in (FleetRecord, BuildRecord, RecordedFigures)
             ),
-            lambda text, folder: _read_image_ids(_put(folder / "ids.json", text)),
-            lambda text, folder: read_facts(_put(folder / "facts.json", text)),
             _small,
         ),
         _records,

@@ -17,11 +17,13 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.integration.toys import make_toy_base
 
-# Debian's own interpreter: nothing is compiled, so that it is ready in half a minute. For what any interpreter shows.
+# Debian's own interpreter with Debian's pip and headers: nothing is compiled, so that it is ready in half a minute. For
+# what any interpreter shows.
 QUICK = "debian-3.13"
+PIP_AND_HEADERS = ("python3-pip", "libpython3.13-dev")
 # Compiled, each for what it alone can show: an interpreter of 2010 below /usr/local, without threads and pip,
 NO_THREADS = "cpython-2.7-nothreads"
-# and threads without a GIL, with pip of a new Python.
+# and threads without a GIL, for tests with the marker `compiled`: that takes minutes.
 FREE_THREADED = "cpython-3.13t"
 COMPILED = (NO_THREADS, FREE_THREADED)
 # Threads of GNU pth, with pip of an old Python: for proofs alone.
@@ -55,12 +57,19 @@ def make_what_all_share(client: Any, catalog: Catalog, options: BuildOptions) ->
 
 
 def make_quick(project: Path) -> None:
-    """Let what is compiled be so without optimisation, which is a third of the work, under tags of the tests' own."""
+    """Let what is compiled be so without optimisation, which is a third of the work, and give the quick one a pip.
+
+    Under tags of the tests' own.
+    """
     profiles = project / "variants/profiles.toml"
     profiles.write_text(profiles.read_text(encoding="utf-8").replace("-O3 -Wall", "-O0"), encoding="utf-8")
     for path in (project / f"variants/{name}.toml" for name in COMPILED):
         text = path.read_text(encoding="utf-8").replace("[proof]\n", '[proof]\noptimisation = "-O0"\n')
         path.write_text(re.sub(r'^(tag = ".*)"$', r'\1-unoptimised"', text, flags=re.MULTILINE), encoding="utf-8")
+    path = project / f"variants/{QUICK}.toml"
+    more = "".join(f'"{name}", ' for name in PIP_AND_HEADERS)
+    text = path.read_text(encoding="utf-8").replace("names = [", f"names = [{more}")
+    path.write_text(re.sub(r'^(tag = ".*)"$', r'\1-pip"', text, flags=re.MULTILINE), encoding="utf-8")
 
 
 @contextmanager

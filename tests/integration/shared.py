@@ -13,10 +13,10 @@ from pathlib import Path
 
 from interlock.results import store
 from interlock.results.experiments import CellResult, Experiment
-from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK
+from tests.integration.images import NO_THREADS, QUICK
 from tests.integration.toys import copy_project, edit_only, interlock
 
-VARIANTS = [QUICK, NO_THREADS, FREE_THREADED]
+VARIANTS = [QUICK, NO_THREADS]
 OWN = {
     "import-loop": ["function", "threads"],
     "locks": ["queue"],

@@ -9,7 +9,7 @@ import pyperf
 
 from interlock.results import store
 from interlock.results.experiments import State
-from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK
+from tests.integration.images import NO_THREADS, QUICK
 from tests.integration.shared import VARIANTS, Measured
 
 
@@ -22,8 +22,8 @@ def values(measured: Measured, variant: str, workload: str) -> dict[str, list[li
 
 
 def test_a_threaded_program_of_pyperformance_runs_where_it_can(measured: Measured) -> None:
-    assert measured.cell(FREE_THREADED, "imap").outcome.state is State.OK
-    (found,) = values(measured, FREE_THREADED, "imap").values()
+    assert measured.cell(QUICK, "imap").outcome.state is State.OK
+    (found,) = values(measured, QUICK, "imap").values()
     assert [len(process) for process in found] == [2, 2]
     refused = measured.cell(NO_THREADS, "imap").outcome
     assert refused.state is State.UNSUPPORTED
@@ -32,19 +32,19 @@ def test_a_threaded_program_of_pyperformance_runs_where_it_can(measured: Measure
 
 def test_pyperformance_s_start_up_is_found_out_and_runs_with_each_variant_s_pyperf(measured: Measured) -> None:
     assert [one.name for one in measured.described.workloads["perf-startup"].benchmarks] == ["python_startup_no_site"]
-    found = measured.cell(FREE_THREADED, "perf-startup")
+    found = measured.cell(QUICK, "perf-startup")
     assert found.outcome.state is State.OK, found
     assert found.packages["python_startup_no_site"]["pyperf"].startswith("2.")
-    (starts,) = values(measured, FREE_THREADED, "perf-startup").values()
+    (starts,) = values(measured, QUICK, "perf-startup").values()
     assert 0.001 < statistics.median(one for process in starts for one in process) < 5
 
 
 def test_a_suite_s_tests_are_benchmarks_and_the_one_that_fails_says_why(measured: Measured) -> None:
-    found = measured.cell(FREE_THREADED, "suite")
+    found = measured.cell(QUICK, "suite")
     assert found.benchmarks["test_sum"].state is State.OK, found
     assert found.benchmarks["test_wrong"].state is State.FAILED
     assert re.search(r"'test_wrong'.*\b1: assert 1 == 2$", found.benchmarks["test_wrong"].reason)
-    assert set(values(measured, FREE_THREADED, "suite")) == {"suite test_sum"}
+    assert set(values(measured, QUICK, "suite")) == {"suite test_sum"}
 
 
 def test_a_variant_without_pip_is_unsupported_where_packages_are_needed(measured: Measured) -> None:
@@ -73,7 +73,7 @@ def test_a_program_that_is_not_there_fails_its_own_cells(measured: Measured) -> 
 
 
 def test_a_requirement_that_does_not_resolve_fails_its_benchmark_alone(measured: Measured) -> None:
-    found = measured.cell(FREE_THREADED, "unresolved").benchmarks
+    found = measured.cell(QUICK, "unresolved").benchmarks
     assert found["needs"].state is State.FAILED
     assert "six==99" in found["needs"].reason
     assert found["needs-none"].state is State.OK

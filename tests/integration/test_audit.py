@@ -1,4 +1,4 @@
-"""Requirements in a real free-threaded image: wheels, builds, failures, hangs, and a GIL that really comes back."""
+"""Requirements in a real image: wheels, builds, failures, hangs, and gates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
-from interlock.catalog.variants import Gil
 from interlock.engine.ownership import PID
 from interlock.engine.packages import audit, requirements
 from interlock.engine.packages.kept_wheels import CACHE_VOLUME
@@ -27,7 +26,7 @@ from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
 from tests.apart import command
 from tests.integration import wheelhouse
-from tests.integration.images import FREE_THREADED, NO_THREADS, Images
+from tests.integration.images import NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock
 
 Auditing = Callable[..., list[VariantAudit]]
@@ -56,9 +55,6 @@ PACKAGES = dict(
     [
         wheelhouse.wheel("toy-app", {"toy_app.py": "import toy_user"}, "toy-user", "toy-unready"),
         wheelhouse.wheel("toy-user", {"toy_user.py": "import toy_switcher._c"}, "toy-switcher"),
-        wheelhouse.wheel(
-            "toy-silent", {"toy_silent.py": "import warnings\nwarnings.simplefilter('ignore')\nimport toy_user"}
-        ),
         wheelhouse.wheel("toy-hangs", {"toy_hangs.py": "import time\ntime.sleep(100)"}),
         wheelhouse.wheel("toy-surroundings", {"toy_surroundings.py": SURROUNDINGS}),
         wheelhouse.wheel("toy-versions", {"toy_versions.py": ""}),
@@ -75,7 +71,6 @@ WANTED = """\
 # all of it
 --index-url {url}
 toy-app
-toy-silent
 toy-hangs
 toy-surroundings
 toy-safe ; python_version > "3"
@@ -90,15 +85,9 @@ toy-versions>1
 
 
 @pytest.fixture(scope="module")
-def free_threaded(built: Images) -> Built:
-    """The one variant of which the GIL can come back."""
-    return built[FREE_THREADED]
-
-
-@pytest.fixture(scope="module")
 def alone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with that variant and without its control, which would be audited with it: an image more, twice."""
-    return copy_project(root, tmp_path_factory.mktemp("alone") / "project", [FREE_THREADED], [])
+    """A project with one variant and without its control, which would be audited with it: an image more, twice."""
+    return copy_project(root, tmp_path_factory.mktemp("alone") / "project", [QUICK], [])
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +96,20 @@ def url() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def run(client: Any, catalog: Catalog, root: Path, free_threaded: Built) -> Auditing:
-    """Audits the lines of a file in the image."""
+def auditing(client: Any, catalog: Catalog, root: Path, image: Built) -> Auditing:
+    """Audits the lines of a file, in this image unless others are named."""
 
     def run_audit(file: Path, images: Sequence[Built] | None = None, modules: Sequence[str] = ()) -> list[VariantAudit]:
         wanted = requirements.read([str(file)], lambda path: path.read_text(encoding="utf-8"), Path.exists)
         asked = replace(wanted, modules=list(modules))
-        return audit.audit(client, catalog, root, images or [free_threaded], asked, lambda *_: None)
+        return audit.audit(client, catalog, root, images or [image], asked, lambda *_: None)
 
     return run_audit
+
+
+@pytest.fixture(scope="module")
+def run(client: Any, catalog: Catalog, root: Path, quick: Built) -> Auditing:
+    return auditing(client, catalog, root, quick)
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +137,8 @@ def errors(audited: VariantAudit, name: str) -> list[str]:
 
 def test_every_package_is_there_those_that_others_need_included(audited: VariantAudit) -> None:
     assert audited.outcome.state is State.OK
-    assert audited.gil is Gil.OFF
     assert set(packages(audited)) == {
-        *("toy-app", "toy-user", "toy-silent", "toy-hangs", "toy-surroundings", "toy-switcher", "toy-safe"),
+        *("toy-app", "toy-user", "toy-hangs", "toy-surroundings", "toy-switcher", "toy-safe"),
         *("toy-uncompiled", "toy-unready", "toy-library", "toy-nowhere", "toy-versions", "toy-local"),
     }
 
@@ -162,8 +154,8 @@ def test_what_has_a_wheel_is_told_from_what_was_built_here_and_how_long_that_too
 
 def test_who_asks_for_a_package_is_told_by_line_or_by_package(audited: VariantAudit) -> None:
     rows = packages(audited)
-    assert re.search(r"requirements\.txt:7 toy-safe ; python_version > \"3\"$", rows["toy-safe"].requirement)
-    assert re.search(r"requirements\.txt:14 .*/project\[extra\]$", rows["toy-local"].requirement)
+    assert re.search(r"requirements\.txt:6 toy-safe ; python_version > \"3\"$", rows["toy-safe"].requirement)
+    assert re.search(r"requirements\.txt:13 .*/project\[extra\]$", rows["toy-local"].requirement)
     assert (rows["toy-switcher"].requirement, rows["toy-switcher"].needed_by) == ("", ["toy-user"])
     assert rows["toy-unready"].needed_by == ["toy-app"]
 
@@ -176,19 +168,6 @@ def test_failures_have_the_last_words_of_who_failed_and_hide_no_other(audited: V
         "toy-unready": "RuntimeError: toy-config is not there",
         "toy-versions": "conflict: The user requested toy-versions<2; The user requested toy-versions>1",
     }
-
-
-def test_the_extension_module_that_switches_the_gil_on_is_named_with_its_package(audited: VariantAudit) -> None:
-    assert [one.name for one in audited.gil_switchers] == ["toy-switcher"]
-    found = {one.module: (one.gil_by, one.gil_package) for one in audited.every_import if one.gil_by}
-    switcher = ("toy_switcher._c", "toy-switcher")
-    # Of the switcher itself the package imports nothing: its extension module was looked for.
-    assert found == dict.fromkeys(("toy_app", "toy_user", "toy_silent", "toy_switcher._c"), switcher)
-
-
-def test_a_module_that_declares_itself_safe_leaves_the_gil_off(audited: VariantAudit) -> None:
-    for name in ("toy-safe", "toy-local"):
-        assert [(one.error, one.gil_by) for one in packages(audited)[name].imports] == [("", "")]
 
 
 def test_a_hang_is_a_result(audited: VariantAudit) -> None:
@@ -210,7 +189,7 @@ def test_a_library_that_only_the_builder_has_is_missed_where_it_will_run(audited
 
 def test_further_modules_are_imported_besides(audited: VariantAudit) -> None:
     assert [(one.module, one.error, one.gil_by) for one in audited.further] == [
-        ("toy_user", "", "toy_switcher._c"),
+        ("toy_user", "", ""),
         ("json", "", ""),
         ("no.such", "ModuleNotFoundError: No module named 'no'", ""),
     ]
@@ -335,12 +314,10 @@ def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
     assert re.search(r"\bpip\b", none.outcome.reason)
 
 
-def test_the_command_is_a_gate_with_a_table_or_json(
-    alone: Path, free_threaded: Built, url: str, tmp_path: Path
-) -> None:
+def test_the_command_is_a_gate_with_a_table_or_json(alone: Path, quick: Built, url: str, tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text(f"--index-url {url}\ntoy-safe\n")
-    (tmp_path / "bad.txt").write_text(f"--index-url {url}\ntoy-user\n")
-    asked = ["audit", "--variants", free_threaded.variant]
+    (tmp_path / "bad.txt").write_text(f"--index-url {url}\ntoy-user\ntoy-library\n")
+    asked = ["audit", "--variants", quick.variant]
     good = interlock(alone, *asked, "-r", str(tmp_path / "good.txt"))
     assert (good.returncode, good.stderr) == (0, "")
     assert "toy-safe 1.0" in good.stdout
@@ -348,11 +325,11 @@ def test_the_command_is_a_gate_with_a_table_or_json(
     assert bad.returncode == 1
     error = json.loads(bad.stderr)["error"]
     assert error["kind"] == "AuditError"
-    assert "toy-switcher 1.0 on cpython-3.13t" in error["message"]
+    assert "toy-library 1.0 on debian-3.13" in error["message"]
     read = json.loads(bad.stdout)
     (audited,) = read["variants"]
-    assert audited["variant"] == FREE_THREADED
-    assert [one["name"] for one in audited["packages"]] == ["toy-switcher", "toy-user"]
+    assert audited["variant"] == QUICK
+    assert [one["name"] for one in audited["packages"]] == ["toy-library", "toy-switcher", "toy-user"]
 
 
 def made_by(client: Any, process_id: int) -> set[str]:
@@ -362,13 +339,11 @@ def made_by(client: Any, process_id: int) -> set[str]:
     return {one.id for one in found}
 
 
-def test_an_interrupted_audit_leaves_nothing_behind(
-    client: Any, alone: Path, free_threaded: Built, tmp_path: Path
-) -> None:
+def test_an_interrupted_audit_leaves_nothing_behind(client: Any, alone: Path, quick: Built, tmp_path: Path) -> None:
     file, data = wheelhouse.source("toy-slow", slow="import time; time.sleep(300)")
     with wheelhouse.index({file: data}) as address:
         (tmp_path / "r.txt").write_text(f"--index-url {address}\ntoy-slow\n")
-        words = command("audit", "-r", str(tmp_path / "r.txt"), "--variants", free_threaded.variant)
+        words = command("audit", "-r", str(tmp_path / "r.txt"), "--variants", quick.variant)
         with subprocess.Popen(words, cwd=alone, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             watchdog = threading.Timer(300, process.kill)
             watchdog.start()

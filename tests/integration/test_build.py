@@ -32,11 +32,10 @@ from tests.integration.toys import interlock, toy_tarball, toy_variant
 
 
 def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: Images) -> None:
-    facts = {name: ask_facts(client, built[name].image_id) for name in (QUICK, NO_THREADS, FREE_THREADED)}
+    facts = {name: ask_facts(client, built[name].image_id) for name in (QUICK, NO_THREADS)}
     assert {name: (fact.thread_flavour, fact.gil) for name, fact in facts.items()} == {
         QUICK: (ThreadFlavour.PTHREAD, Gil.ON),
         NO_THREADS: (ThreadFlavour.NONE, Gil.ON),
-        FREE_THREADED: (ThreadFlavour.FREE_THREADED, Gil.OFF),
     }
     assert {name: fact.version for name, fact in facts.items()} == {
         name: catalog.variants[name].version for name in facts
@@ -54,6 +53,15 @@ def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(client: Any, c
         require_proof(catalog.variants[PTH], ignored)
 
 
+@pytest.mark.compiled
+def test_a_build_without_a_gil_is_one(client: Any, catalog: Catalog, built: Images) -> None:
+    facts = ask_facts(client, built[FREE_THREADED].image_id)
+    assert (facts.thread_flavour, facts.gil) == (ThreadFlavour.FREE_THREADED, Gil.OFF)
+    assert facts.version == catalog.variants[FREE_THREADED].version
+    require_proof(catalog.variants[FREE_THREADED], facts)
+
+
+@pytest.mark.compiled
 def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built: Images) -> None:
     image = client.images.get(built[FREE_THREADED].image_id)
     environment = dict(item.split("=", 1) for item in image.attrs["Config"]["Env"])
@@ -74,9 +82,9 @@ def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built
 
 
 def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> None:
-    image = client.images.get("localhost/interlock/python:3.13t-unoptimised-trixie")
-    assert image.id == built[FREE_THREADED].image_id
-    assert image.labels["interlock.variant"] == FREE_THREADED
+    image = client.images.get("localhost/interlock/python:3.13-debian-pip-trixie")
+    assert image.id == built[QUICK].image_id
+    assert image.labels["interlock.variant"] == QUICK
     assert image.labels["interlock.profile"] == "standard"
     assert len(image.labels["interlock.hash"]) == 64
 
@@ -84,8 +92,8 @@ def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> N
 def test_an_unchanged_variant_is_not_built_again(
     client: Any, catalog: Catalog, options: BuildOptions, built: Images
 ) -> None:
-    before = [built[FREE_THREADED], built[NO_THREADS]]
-    again = DockerEngine(client).build(catalog, [FREE_THREADED, NO_THREADS], options, lambda *_: None)
+    before = [built[QUICK], built[NO_THREADS]]
+    again = DockerEngine(client).build(catalog, [QUICK, NO_THREADS], options, lambda *_: None)
     assert [image.reused for image in again] == [True, True]
     assert [image.image_id for image in again] == [image.image_id for image in before]
 

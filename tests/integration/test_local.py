@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.registry.names import find_tagged
+from interlock.engine.names import find_tagged
 from tests.builders import make_built
 
 CONTENT_HASH = "5" * 64

@@ -15,7 +15,7 @@ import pytest
 from interlock.results import store
 from interlock.results.experiments import Experiment, State
 from tests.apart import command
-from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK
+from tests.integration.images import NO_THREADS, QUICK
 from tests.integration.shared import Measured
 from tests.integration.toys import add_mode, copy_project, interlock
 
@@ -49,9 +49,8 @@ def test_every_cell_ends_ok_or_says_why_not(measured: Measured) -> None:
         assert described_benchmark(measured, variant, "startup", "I") is expected, variant
         assert described_benchmark(measured, variant, "startup", "pass") is State.OK, variant
         assert measured.cell(variant, "network-client").outcome.state is State.OK, variant
-    for variant in (QUICK, FREE_THREADED):
-        assert measured.cell(variant, "import-loop").outcome.state is State.OK, variant
-        assert described_benchmark(measured, variant, "locks", "queue") is State.OK, variant
+    assert measured.cell(QUICK, "import-loop").outcome.state is State.OK
+    assert described_benchmark(measured, QUICK, "locks", "queue") is State.OK
     # One benchmark of it imports in two threads.
     assert described_benchmark(measured, NO_THREADS, "import-loop", "threads") is State.UNSUPPORTED
     assert described_benchmark(measured, NO_THREADS, "import-loop", "function") is State.OK
@@ -88,7 +87,7 @@ def test_an_import_makes_no_futex_call_and_a_contended_queue_does(measured: Meas
 
 def test_no_process_compiles_its_program_anew_because_it_cannot_store_the_byte_code(measured: Measured) -> None:
     _, profiles = store.read_cells(measured.folder, measured.described)
-    found = [profiles[variant, "import-loop"]["function"] for variant in (QUICK, NO_THREADS, FREE_THREADED)]
+    found = [profiles[variant, "import-loop"]["function"] for variant in (QUICK, NO_THREADS)]
     calls = [call for profile in found for phase in profile.phases.values() for call in phase.syscalls.values()]
     assert calls
     assert not any("EROFS" in call.errors for call in calls)
@@ -98,7 +97,7 @@ def test_experiment_json_has_what_repeats_and_explains_it(measured: Measured) ->
     described = measured.described
     assert described.command.startswith(f"interlock matrix --variants {QUICK},")
     assert f"--seed {described.settings.seed}" in described.command
-    assert described.facts[FREE_THREADED].thread_flavour == "free-threaded"
+    assert described.facts[NO_THREADS].thread_flavour == "none"
     assert all(image.base and image.base.origin in {"registry", "mmdebstrap"} for image in described.images)
     assert described.host["cores"] == os.cpu_count()
     assert 0 < described.in_processes_s < described.measuring_s < described.duration_s

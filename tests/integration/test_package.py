@@ -23,7 +23,7 @@ from interlock.results.answers import Audit, Pick, Trial
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.integration import wheelhouse
-from tests.integration.images import FREE_THREADED, QUICK, Images
+from tests.integration.images import QUICK, Images
 
 PARTS = (
     "pyproject.toml",
@@ -164,7 +164,7 @@ def test_a_swap_is_written_and_taken_back(installed: Any) -> None:
 def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clone_built(
     installed: Any, built: Images
 ) -> None:
-    variant = built[FREE_THREADED].variant
+    variant = built[QUICK].variant
     name, wheel = TOY
     installed.put_archive("/srv", packed({"requirements.txt": f"./{name}\n".encode(), name: wheel}))
     said = installed.exec_run([*INTERLOCK, "doctor"], environment=RUN, workdir="/srv").output.decode()

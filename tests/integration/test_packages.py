@@ -22,7 +22,7 @@ from interlock.engine.protocol import Ended
 from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
-from tests.integration.images import FREE_THREADED, NO_THREADS, Images
+from tests.integration.images import NO_THREADS, QUICK, Images
 
 OWNER = f"test-packages-{os.getpid()}"
 # No wheel, no pyproject.toml, and an extension module: the builder's compiler makes it.
@@ -61,14 +61,14 @@ def installer(client: Any, catalog: Catalog, root: Path, steps: Steps) -> packag
     return packages.Installer(client, catalog, root, steps)
 
 
-AGAIN = f"{FREE_THREADED}-again"
+AGAIN = f"{QUICK}-again"
 
 
 @pytest.fixture
 def both(catalog: Catalog, built: Images) -> tuple[Catalog, list[Built]]:
     """One interpreter by two names: what variants have is installed side by side."""
-    image = built[FREE_THREADED]
-    variants = {**catalog.variants, AGAIN: catalog.variants[FREE_THREADED]}
+    image = built[QUICK]
+    variants = {**catalog.variants, AGAIN: catalog.variants[QUICK]}
     return catalog.model_copy(update={"variants": variants}), [image, image.model_copy(update={"variant": AGAIN})]
 
 
@@ -102,7 +102,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
     def run(found: PackageSet, program: str) -> Ended:
         opened.append(
             client.containers.run(
-                built[FREE_THREADED].image_id,
+                built[QUICK].image_id,
                 ["sleep", "600"],
                 entrypoint=[],
                 detach=True,
@@ -125,7 +125,7 @@ def test_a_package_without_a_wheel_is_built_and_found_again(
     sources: Path,
     cell: Any,
 ) -> None:
-    found = installer.ensure(built[FREE_THREADED], ["toy==1.0"])
+    found = installer.ensure(built[QUICK], ["toy==1.0"])
     try:
         assert (found.outcome.state, found.versions) == (State.OK, {"toy": "1.0"}), found
         said = cell(found, "import toy, _toy; print(toy.__file__, open(toy.__cached__).name); open(toy.__file__, 'a')")
@@ -133,7 +133,7 @@ def test_a_package_without_a_wheel_is_built_and_found_again(
         assert (place, Path(compiled).parent) == (f"{found.site}/toy.py", Path(found.site, "__pycache__"))
         assert "Read-only file system" in said.stderr
         steps.said.clear()
-        assert installer.ensure(built[FREE_THREADED], ["toy==1.0"]) == found
+        assert installer.ensure(built[QUICK], ["toy==1.0"]) == found
         assert steps.said == []
     finally:
         forget(client, found)
@@ -142,7 +142,7 @@ def test_a_package_without_a_wheel_is_built_and_found_again(
 def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
     client: Any, built: Images, installer: packages.Installer, sources: Path
 ) -> None:
-    found = installer.ensure(built[FREE_THREADED], ["toy==2.0"])
+    found = installer.ensure(built[QUICK], ["toy==2.0"])
     try:
         assert found.outcome.state is State.FAILED
         # The compiler quotes as its locale has it.
@@ -152,7 +152,7 @@ def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
 
 
 def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installer: packages.Installer) -> None:
-    found = installer.ensure(built[FREE_THREADED], ["interlock-has-no-such-package"])
+    found = installer.ensure(built[QUICK], ["interlock-has-no-such-package"])
     forget(client, found)
     assert found.outcome.state is State.FAILED
     assert found.outcome.reason.startswith("interlock-has-no-such-package ")
@@ -215,7 +215,7 @@ def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: pa
 def test_a_volume_that_never_became_whole_is_filled(
     client: Any, built: Images, installer: packages.Installer, sources: Path
 ) -> None:
-    image = built[FREE_THREADED]
+    image = built[QUICK]
     planned = packages.planned(image.image_id, ["toy==1.0"])
     client.volumes.create(planned.volume, labels={packages.IMAGE_LABEL: image.image_id})
     try:
@@ -227,7 +227,7 @@ def test_a_volume_that_never_became_whole_is_filled(
 def test_volumes_of_images_that_are_gone_go_and_others_stay(client: Any, built: Images) -> None:
     names = {
         "interlock-packages-test-gone": "sha256:gone",
-        "interlock-packages-test-there": built[FREE_THREADED].image_id,
+        "interlock-packages-test-there": built[QUICK].image_id,
     }
     for name, image_id in names.items():
         client.volumes.create(name, labels={packages.IMAGE_LABEL: image_id})

@@ -1,4 +1,4 @@
-"""The bill of materials of a real image: what dpkg says in it, what Python has in it, valid and always the same."""
+"""The bill of materials of a real image: what dpkg says in it and what Python has in it, always the same."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import hashlib
 import io
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-from spdx_tools.spdx.parser.parse_anything import parse_file
-from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
 from interlock.engine.build import sbom
 from interlock.engine.build.sbom import read_contents
@@ -37,39 +33,25 @@ def tag(built: Images) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(client: Any, catalog: Catalog, root: Path, tag: str) -> dict[str, Any]:
-    return sbom.document(catalog.variants[NO_THREADS], catalogs.read_texts(root), read_contents(client, tag))
+def made(client: Any, catalog: Catalog, tag: str) -> str:
+    return sbom.document(catalog.variants[NO_THREADS], read_contents(client, tag))
 
 
-def test_every_debian_package_is_there_with_the_version_that_dpkg_says(
-    client: Any, tag: str, made: dict[str, Any]
-) -> None:
+def test_every_debian_package_is_there_with_the_version_that_dpkg_says(client: Any, tag: str, made: str) -> None:
     command = ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\\n"]
     said = client.containers.run(tag, command, remove=True, network_mode="none").decode().split("\n")
-    found = {
-        f"{one['name']} {one['versionInfo']}"
-        for one in made["packages"]
-        if "pkg:deb/" in json.dumps(one) and one["primaryPackagePurpose"] == "LIBRARY"
-    }
+    components = json.loads(made)["components"]
+    found = {f"{one['name']} {one['version']}" for one in components if "pkg:deb/" in one.get("purl", "")}
     assert len(found) > 50
     assert found == {line for line in said if line}
 
 
-def test_the_document_is_valid_spdx(made: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "made.spdx.json"
-    path.write_text(json.dumps(made), encoding="utf-8")
-    assert validate_full_spdx_document(parse_file(str(path))) == []
-
-
-def test_reading_the_image_again_gives_the_same_text(
-    client: Any, catalog: Catalog, root: Path, tag: str, made: dict[str, Any]
+def test_reading_the_image_again_gives_the_same_text_and_leaves_no_container(
+    client: Any, catalog: Catalog, tag: str, made: str
 ) -> None:
-    again = sbom.document(catalog.variants[NO_THREADS], catalogs.read_texts(root), read_contents(client, tag))
-    assert json.dumps(again) == json.dumps(made)
-
-
-def test_the_date_is_that_of_the_interpreters_release(made: dict[str, Any]) -> None:
-    assert made["creationInfo"]["created"].startswith("2020-04-")
+    assert sbom.document(catalog.variants[NO_THREADS], read_contents(client, tag)) == made
+    owned = {"label": f"{OWNER_LABEL}=sbom-{os.getpid()}"}
+    assert client.containers.list(all=True, filters=owned) == []
 
 
 def test_python_distributions_and_packed_libraries_are_found(client: Any, tag: str) -> None:
@@ -81,12 +63,6 @@ def test_python_distributions_and_packed_libraries_are_found(client: Any, tag: s
         assert contents.packed == [("libtoy.so.1", hashlib.sha256(b"library").hexdigest())]
     finally:
         client.images.remove(image.id)
-
-
-def test_no_container_is_left(client: Any, made: dict[str, Any]) -> None:
-    assert made
-    owned = {"label": f"{OWNER_LABEL}=sbom-{os.getpid()}"}
-    assert client.containers.list(all=True, filters=owned) == []
 
 
 def test_an_image_that_is_not_here_is_an_error_that_says_what_to_do(client: Any) -> None:

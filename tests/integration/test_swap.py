@@ -14,11 +14,12 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 
 from interlock.engine.build.image import run_build
+from interlock.engine.names import find_tagged
 from interlock.engine.ownership import OWNER_LABEL, PID
-from interlock.engine.registry.api import registry_digest
-from interlock.engine.registry.names import find_tagged
+from interlock.engine.registry import registry_digest
 from interlock.results.experiments import Built
 from tests.builders import Entry
+from tests.cosign import Cosign
 from tests.integration import registries
 from tests.integration.images import NO_THREADS, Images
 from tests.integration.registries import Registry
@@ -216,10 +217,11 @@ def remove(client: Any, names: list[str]) -> None:
             client.images.remove(name)
 
 
-def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
-    run: Entry, client: Any, image: Built, registry: Registry, tmp_path: Path
+def test_an_image_in_a_registry_is_pinned_and_its_digest_and_signature_checked(
+    run: Entry, client: Any, image: Built, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pushed, pinned, current; pushed anew with another content, no longer current."""
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
     name = f"{registry.address}/{image.tag}"
     other = client.images.build(fileobj=io.BytesIO(f"FROM {image.tag}\nLABEL other=1\n".encode()), rm=True)[0]
     file = tmp_path / "Dockerfile"
@@ -236,6 +238,12 @@ def test_an_image_in_a_registry_is_pinned_and_its_digest_checked(
         elsewhere.write_text("FROM --platform=linux/s390x python:2.7-slim\n")
         assert "is for linux/s390x" in run(elsewhere, "--to", NO_THREADS)[2]
         assert run(file, "--check")[0] == 0
+        code, _, err = run(file, "--check", "--verify", "team.pub")
+        assert (code, "no matching signatures" in err) == (1, True)
+        cosign.accept()
+        assert run(file, "--check", "--verify", "team.pub")[0] == 0
+        reference = f"{name.rpartition(':')[0]}@{digest}"
+        assert cosign.asked == [["verify", "--key", "team.pub", reference]] * 2
         push(client, other.id, name)
         code, _, err = run(file, "--check", "--to", NO_THREADS)
         assert code == 1

@@ -102,7 +102,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_workload_gets_its_share_of_the_budget_and_a_profile_a_part_of_that(clock: Clock) -> None:
     ending = Ending(budget_s=60)
     ending.start()
-    ending.share(2, profiled=False)
+    ending.share(1 / 2, profiled=False)
     for now_s, rounds_end, all_ends in ((29, False, False), (30, True, False), (59, True, False), (60, True, True)):
         clock.at(now_s)
         assert (ending.stops_rounds(), ending.stops()) == (rounds_end, all_ends)
@@ -116,7 +116,7 @@ def test_a_workload_gets_its_share_of_the_budget_and_a_profile_a_part_of_that(cl
 def test_a_profile_has_a_part_of_its_workloads_share_whenever_it_begins(clock: Clock) -> None:
     ending = Ending(budget_s=400)
     ending.start()
-    ending.share(4, profiled=True)
+    ending.share(1 / 4, profiled=True)
     for began_s, end_s in ((80, 105), (30, 100)):  # what the rounds left of the share is the profile's
         clock.at(began_s)
         ending.begin_profile()
@@ -126,7 +126,7 @@ def test_a_profile_has_a_part_of_its_workloads_share_whenever_it_begins(clock: C
     assert (ending.has_cut, ending.stops()) == (True, False)
     endless = Ending()
     endless.start()
-    endless.share(4, profiled=True)
+    endless.share(1 / 4, profiled=True)
     endless.begin_profile()
     assert not endless.stops_profile()
 
@@ -134,9 +134,9 @@ def test_a_profile_has_a_part_of_its_workloads_share_whenever_it_begins(clock: C
 def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
     ending = Ending(budget_s=60)
     ending.start()
-    ending.share(3, profiled=False)
+    ending.share(1 / 3, profiled=False)
     clock.at(10)
-    ending.share(2, profiled=False)
+    ending.share(1 / 2, profiled=False)
     clock.at(34)
     assert not ending.stops_rounds()
     assert ending.reason == ""
@@ -148,7 +148,7 @@ def test_what_one_workload_does_not_need_is_the_next_ones(clock: Clock) -> None:
 def test_the_rounds_that_a_first_look_needs_end_with_the_budget_alone(clock: Clock) -> None:
     ending = Ending(budget_s=60)
     ending.start()
-    ending.share(3, profiled=False)
+    ending.share(1 / 3, profiled=False)
     for now_s, ends in ((20, False), (59, False), (60, True)):
         clock.at(now_s)
         assert (ending.stops_rounds(needed=True), ending.has_cut) == (ends, ends)

@@ -22,12 +22,12 @@ from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment
 from interlock.measure.cells import ProgressUpdate, Stopwatch
-from interlock.measure.ending import Ending
+from interlock.measure.ending import Ending, part_of_budget
 from interlock.measure.experiment import Wildcards
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
-from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State
+from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Times
 from interlock.results.journal import KILLED
 from tests.builders import (
     ScriptedNetwork,
@@ -138,6 +138,16 @@ def test_workloads_are_measured_in_the_order_given_and_those_with_a_server_or_a_
     assert one.to_measure == ["locks", "startup", "write", "download", "service"]
     order = ["startup", "blocking", "service", "locks"]
     assert dataclasses.replace(one, order=order).to_measure == ["startup", "locks", "write", "service", "download"]
+
+
+def test_a_budget_is_shared_as_the_workloads_took_their_time_before() -> None:
+    """Of equal shares a start had fourteen rounds, and the server's rows that joined had one."""
+    took = {name: Times(measuring_s=seconds) for name, seconds in (("startup", 30), ("locks", 60), ("download", 90))}
+    assert part_of_budget(["startup", "locks", "download"], took) == pytest.approx(1 / 6)
+    assert part_of_budget(["locks", "download"], took) == pytest.approx(0.4)
+    assert part_of_budget(["download"], took) == 1
+    assert part_of_budget(["startup", "new"], took) == 0.5
+    assert part_of_budget(["startup", "locks", "download"], {}) == pytest.approx(1 / 3)
 
 
 def test_a_mode_is_the_variants_image_with_what_its_interpreter_is_started_with() -> None:

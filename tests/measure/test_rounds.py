@@ -259,7 +259,7 @@ def test_a_share_that_is_used_up_ends_the_rounds_after_those_that_a_first_look_n
     ending = Ending(budget_s=3600)
     session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, ending=ending))
     ending.start()
-    ending.share(10**9, profiled=False)
+    ending.share(1e-9, profiled=False)
     assert len(run_rounds(session, engine.cells(), TimeUsed())) == 1 + expected
     assert ending.has_cut is (rounds > expected)
 
@@ -333,7 +333,7 @@ def test_a_budget_gives_rows_that_join_the_rounds_of_a_first_look() -> None:
     session = engine.session(rounds=4, rounds_limit=9)
     session = dataclasses.replace(session, resources=dataclasses.replace(session.resources, ending=ending))
     ending.start()
-    ending.share(10**9, profiled=False)
+    ending.share(1e-9, profiled=False)
     reopen(engine, open_cells)
     run_rounds(session, open_cells, TimeUsed())
     assert engine.started["late"] == 4

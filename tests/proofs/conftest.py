@@ -22,7 +22,6 @@ from tests.integration.conftest import (  # noqa: F401
 )
 from tests.integration.test_base import unreachable  # noqa: F401
 from tests.integration.test_profiler import is_in_a_cgroup, programs, truth  # noqa: F401
-from tests.integration.test_registries import bridge, guarded, team, with_base  # noqa: F401
 
 
 @pytest.fixture(scope="session")

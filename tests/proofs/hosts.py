@@ -122,7 +122,7 @@ def answer(container: Any, key: Key) -> str:
     raise TimeoutError(f"no sshd at {address}: {container.logs(tail=3)}")
 
 
-def inventory(hosts: Mapping[str, Host], key: Key, kind: Mapping[str, Any], **variables: Any) -> dict[str, Any]:
+def inventory(hosts: Mapping[str, Host], key: Key, **variables: Any) -> dict[str, Any]:
     """What an inventory file says of them: JSON is YAML."""
     ssh = f"-o UserKnownHostsFile={key.known_hosts} -o IdentitiesOnly=yes"
     return {
@@ -132,7 +132,6 @@ def inventory(hosts: Mapping[str, Host], key: Key, kind: Mapping[str, Any], **va
                 "ansible_user": "root",
                 "ansible_ssh_private_key_file": str(key.file),
                 "ansible_ssh_common_args": ssh,
-                "kind": dict(kind),
                 "project_venv": "python3 -m venv --system-site-packages",
                 **variables,
             },

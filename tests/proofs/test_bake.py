@@ -1,4 +1,7 @@
-"""What the real buildx makes of dockerfiles/docker-bake.json; in a container, as Debian 12 has no package of it."""
+"""The real buildx reads dockerfiles/docker-bake.json as it is meant.
+
+It runs in a container, as Debian 12 has no package of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counts that this project began with, on the interpreter that they were of."""
+"""1,000,000 imports are 1,000,000 futex calls on the interpreter of 2007, to the call; two capabilities are enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stacks and acquires on each interpreter whose frames are found in another way: see tests/integration/test_why.py."""
+"""Each contended acquire is at its line, with wait, hold and waker, on every kind of interpreter; calls have names.
+
+The program whose acquires are known is that of tests/integration/test_why.py.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,7 @@ LACKS = dict.fromkeys(["cpython-2.7", PTH], ("simple-queue", "I", "isolated"))
 def test_calls_of_the_core_workloads_have_names(
     client: Any, catalog: Catalog, built: Images, root: Path, tmp_path: Path, variant: str
 ) -> None:
-    """Prints a line for each workload, which docs/why.md has: run it with -s. `-k core and 3.13t` asks one variant."""
+    """Prints a line for each workload: run it with -s. `-k core and 3.13t` asks one variant."""
     engine, image = DockerEngine(client), built[variant]
     counted: Counter[str] = Counter()
     without: Counter[str] = Counter()

@@ -101,7 +101,7 @@ def test_a_variant_is_on_the_page_with_what_its_file_says(name: str) -> None:
     assert column(plain(), "GIL", name) == variant.proof.gil.value
     assert variant.version in column(plain(), "version", name)
     assert column(plain(), "control", name) == (variant.control or "-")
-    assert column(plain(), "FROM line", name) == f"`FROM {variant.image_tag('standard')}`"
+    assert "localhost/" + column(plain(), "image", name).strip("`") == variant.image_tag("standard")
     assert (variant.support.end_of_life or "not announced") in column(plain(), "support", name)
     assert column(plain(), "what it is", name) == variant.summary
 
@@ -144,8 +144,30 @@ def assert_has_differences(text: str, variant: Variant) -> None:
     rows = [row for head, *rows in tables(text) if head == ["difference", "reason", "variants"] for row in rows]
     for name, reason in variant.differences.items():
         owners = [row[2].split(", ") for row in rows if row[:2] == [name, " ".join(reason.replace("|", "\\|").split())]]
-        kind = f"all {variants_page.KINDS[variant.kind]}"
-        assert [names for names in owners if variant.name in names or kind in names], name
+        assert [names for names in owners if any(covers(words, variant) for words in names)], name
+
+
+def covers(words: str, variant: Variant) -> bool:
+    """Whether a name, 'all KIND' or 'all KIND but NAME and NAME' is said of this variant too."""
+    all_of, _, without = words.partition(" but ")
+    kind = f"all {variants_page.KINDS[variant.kind]}"
+    return words == variant.name or (all_of == kind and variant.name not in without.split(" and "))
+
+
+@pytest.mark.parametrize(("without", "said"), [(1, True), (2, True), (3, False)])
+def test_what_one_or_two_of_a_kind_have_not_is_said_of_all_but_them(without: int, said: bool) -> None:
+    built = [name for name, one in known().variants.items() if one.kind is known().variants[NAME].kind]
+    owners = sorted(built)[without:]
+    variants = {
+        name: one.model_copy(update={"differences": {"no-pip": "none"} if name in owners else {}})
+        for name, one in known().variants.items()
+    }
+    text = variants_page.page(known().model_copy(update={"variants": variants}), None)
+    (row,) = [row for table in tables(text) for row in table if row[:2] == ["no-pip", "none"]]
+    assert ([one for one in variants.values() if any(covers(words, one) for words in row[2].split(", "))]) == [
+        variants[name] for name in variants if name in owners
+    ]
+    assert (" but " in row[2]) is said
 
 
 def test_a_difference_of_several_variants_with_one_reason_is_one_row() -> None:
@@ -176,9 +198,19 @@ def test_every_sum_is_on_the_page_with_who_published_it_and_which_variants_use_i
     rows = next(rows for head, *rows in tables(plain()) if head[0] == "file")
     for variant in known().variants.values():
         for part in variant.downloads:
-            key = f"`{part.signature.key}`" if part.signature else f"not checked: {part.unsigned}"
+            key = f"`{part.signature.key}`" if part.signature else "not checked"
             wanted = [part.file, f"`{part.sha256}`", part.sum_from or "unknown", key]
-            assert [row for row in rows if row[:4] == wanted and variant.name in row[4].split(", ")], part.file
+            found = [row for row in rows if [*row[:2], *row[3:5]] == wanted and variant.name in row[5].split(", ")]
+            assert found, part.file
+
+
+def test_a_file_is_on_the_page_with_where_it_is_fetched_from() -> None:
+    interpreter = known().variants[NAME].interpreter
+    assert interpreter
+    part = interpreter.model_copy(update={"places": ["pip/a==1", "pool/main/a/a.whl", "https://example.org/a.whl"]})
+    text = variants_page.page(changed(interpreter=part), None)
+    (row,) = [row for table in tables(text) for row in table if row[0] == part.file and row[-1] == NAME]
+    assert row[2] == "pip's index, Debian pool, example.org"
 
 
 @pytest.mark.parametrize("name", ["without a record", "with a record", "with pipes and lines"])
@@ -194,31 +226,29 @@ def test_every_row_has_as_many_cells_as_its_table_has_columns(name: str) -> None
 def test_pipes_and_line_ends_of_the_data_stay_within_their_cell() -> None:
     text = every_page()["with pipes and lines"]
     assert "| no-pip | no a\\|b, no <c> either | cpython-3.13 |" in text
-    assert column(text, "state") == "failed: a \\| b and <c>"
+    assert column(text, "what it is") == "one\\|two"
+
+
+def figures(text: str, name: str = NAME) -> list[str]:
+    return [column(text, title, name) for title in ("MB", "build s")]
 
 
 def test_without_a_record_no_variant_has_a_figure() -> None:
-    assert {column(plain(), "state", name) for name in known().variants} == {"not recorded"}
-    for title in ("MB over base", "MB total", "build s"):
-        assert {column(plain(), title, name) for name in known().variants} == {"-"}
+    assert [figures(plain(), name) for name in known().variants] == [["-", "not recorded"]] * len(known().variants)
 
 
-def test_a_recorded_build_shows_its_sizes_seconds_and_state() -> None:
-    text = variants_page.page(known(), make_builds(make_built()))
-    shown = [column(text, title) for title in ("MB over base", "MB total", "build s", "state")]
-    assert shown == ["56", "134", "201", "ok"]
+def test_a_recorded_build_shows_its_sizes_and_seconds() -> None:
+    assert figures(variants_page.page(known(), make_builds(make_built()))) == ["56, 134", "201"]
 
 
 def test_a_variant_that_the_record_does_not_have_is_not_recorded() -> None:
-    text = variants_page.page(known(), make_builds(make_built()))
-    assert column(text, "state", "cpython-3.14") == "not recorded"
-    assert column(text, "MB total", "cpython-3.14") == "-"
+    assert figures(variants_page.page(known(), make_builds(make_built())), "cpython-3.14") == ["-", "not recorded"]
 
 
-def test_an_unavailable_variant_shows_the_reason_and_no_figures() -> None:
-    text = variants_page.page(known(), make_builds(make_built(State.UNAVAILABLE, "example.org: no route")))
-    shown = [column(text, title) for title in ("MB over base", "MB total", "build s", "state")]
-    assert shown == ["-", "-", "-", "unavailable: example.org: no route"]
+@pytest.mark.parametrize("state", [State.UNAVAILABLE, State.FAILED])
+def test_a_variant_that_was_not_built_shows_its_state_and_no_figures(state: State) -> None:
+    record = make_builds(make_built(state, "example.org: no route"))
+    assert figures(variants_page.page(known(), record)) == ["-", state.value]
 
 
 def test_an_image_that_was_left_alone_has_no_seconds() -> None:
@@ -227,8 +257,7 @@ def test_an_image_that_was_left_alone_has_no_seconds() -> None:
 
 
 def test_a_base_of_unknown_size_is_not_recorded() -> None:
-    text = variants_page.page(known(), make_builds(make_built(base_bytes=None)))
-    assert (column(text, "MB over base"), column(text, "MB total")) == ("not recorded", "134")
+    assert column(variants_page.page(known(), make_builds(make_built(base_bytes=None))), "MB") == "not recorded, 134"
 
 
 def test_the_figures_name_their_file_command_and_machine() -> None:
@@ -249,15 +278,6 @@ def test_the_figures_name_their_file_command_and_machine() -> None:
 def test_support_is_a_phase_and_a_day(phase: SupportPhase, day: str | None, words: str) -> None:
     support = known().variants[NAME].support.model_copy(update={"phase": phase, "end_of_life": day})
     assert column(variants_page.page(changed(support=support), None), "support") == words
-
-
-def test_a_variant_that_shares_a_build_says_whose_and_how_it_is_finished() -> None:
-    download = {"file": "a.whl", "sha256": "a" * 64, "places": ["pip/a==1", "pool/main/a/a.whl"]}
-    finish = {"steps": ["freeze.sh"], "downloads": [download]}
-    data = known().variants[NAME].model_dump() | {"name": "frozen", "shared_build": NAME, "finish": finish}
-    borrowed = known().model_copy(update={"variants": {"frozen": Variant.model_validate(data)}})
-    made_from = column(variants_page.page(borrowed, None), "made from", "frozen")
-    assert made_from == f"the build of {NAME}, finished by `freeze.sh`; a.whl: pip's index, Debian pool"
 
 
 def test_variants_are_in_the_order_of_their_numbers() -> None:

@@ -13,13 +13,13 @@ from pydantic import ValidationError
 
 from interlock import untrusted
 from interlock.errors import StoreError
-from interlock.fleet.record import FleetRecord, HostRecord, Kind
+from interlock.fleet.record import FleetRecord, HostRecord
 from interlock.results import journal, packed, store
 from interlock.results.answers import Candidate
 from interlock.results.experiments import CellResult, Experiment
 from interlock.results.journal import JournalEntry, JournalHeader
 from tests.builders import make_cell, make_experiment, make_profile, make_workload
-from tests.fleet.test_record import record
+from tests.fleet.test_record import RECORD
 from tests.results.writer import begun, entry_of, run_of
 from tests.trials import make_candidate
 
@@ -71,12 +71,10 @@ def test_a_label_of_a_journal_names_no_file_elsewhere(name: str, key: str, folde
         lambda name: make_cell("a", name),
         lambda name: JournalEntry.model_validate({**entry_of(1, 1).model_dump(), "runs": {name: {}}}),
         make_candidate,
-        lambda name: record(name, 1, started="2026-11-21T06:00:00+00:00"),
-        lambda name: record("a", 1, hosts={name: HostRecord(kind=Kind(name="k", cpu="", cores=1, kernel=""))}),
-        lambda name: record("a", 1, shards=[{"kind": "k", "workload": name, "expected_s": 1}]),
-        lambda name: record("a", 1, shards=[{"kind": "k", "workload": "w", "host": name, "expected_s": 1}]),
+        lambda name: FleetRecord.model_validate({**RECORD.model_dump(), "name": name}),
+        lambda name: FleetRecord.model_validate({**RECORD.model_dump(), "hosts": {name: HostRecord()}}),
     ],
-    ids=["experiment", "variant", "mode", "workload", "journal", "candidate", "fleet", "host", "shard", "its host"],
+    ids=["experiment", "variant", "mode", "workload", "journal", "candidate", "fleet", "host"],
 )
 def test_a_name_that_a_path_is_made_of_is_one_name(
     name: str, make: Callable[[str], Experiment | CellResult | JournalEntry | Candidate | FleetRecord]

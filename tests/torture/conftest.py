@@ -1,6 +1,6 @@
 """The table that `nox -s torture` ends with: of each promise what was tried, what survived and what was lost.
 
-A test says them by `record_property`: `promise` (a name of docs/reliability.md), `tried`, `survived` and `lost`.
+A test says them by `record_property`: `promise` (a sentence), `tried`, `survived` and `lost`.
 """
 
 from __future__ import annotations

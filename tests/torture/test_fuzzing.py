@@ -1,5 +1,6 @@
-"""Every parser of what others wrote, for as long as INTERLOCK_FUZZING_S says (of each parser: 30 s).
+"""Every parser of what others wrote takes damaged texts or refuses them with a sentence, in 2 s and 1 GiB.
 
+INTERLOCK_FUZZING_S is how long each parser is tried (30 s).
 A text that takes longer than 2 s or more than 1 GiB counts as lost, and so does one that ends in anything but a result
 or a sentence. Of each way to be lost the seed is said that makes such a text anew:
 `made(TARGETS[name], random.Random(seed))`.

@@ -1,4 +1,4 @@
-"""An engine that ends in the middle, killed or stopped, and is started again: builds, matrices and trials.
+"""An engine that is killed or stopped in the middle and started again loses nothing that was complete.
 
 It is a second dockerd, never the machine's. INTERLOCK_TORTURE_ENDS is how often each is tried.
 """

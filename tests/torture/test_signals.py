@@ -7,12 +7,10 @@ without profiles are in test_ends.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -24,14 +22,15 @@ import docker
 import pytest
 
 from interlock.engine.ownership import PID, PREFIX
+from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.results import store
 from interlock.results.answers import Trial
+from tests import simulated
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 from tests.integration.registries import registry
 from tests.integration.test_trial import BUILD, OWN_IMAGE, write_service
 from tests.integration.toys import TOYS, add_toy_bases, copy_project, toy_tarball, toy_variant
-from tests.simulated import make_project
 from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, count, values_of
 from tests.torture.test_two_at_once import forget
 
@@ -239,25 +238,26 @@ def test_a_push(project: Path, tmp_path: Path, record_property: Record) -> None:
 
 def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
     """Two simulated hosts: what they measured is there, and the next start measures the rest."""
-    (tmp_path / "project").mkdir()
-    project, hosts = make_project(tmp_path / "project"), 2
-    words = [sys.executable, "-m", "tests.simulated", str(project)]
+    project = simulated.make_project(tmp_path / "project")
+    inventory = simulated.write_inventory(project, "ash", "birch")
 
-    def begin(turn: int) -> None:
-        (project / f"fleet-{turn}").mkdir()
+    def words(turn: int) -> list[str]:
+        begun = [str(path.parent) for path in (project / f"fleet-{turn}").glob(f"*/{FLEET_FILE}")]
+        how = ["--resume", *begun] if begun else [*simulated.ASKED, *simulated.ENGINE]
+        return [*INTERLOCK, "fleet", "-i", str(inventory), "--results", str(project / f"fleet-{turn}"), *how]
 
-    tried = Attempts(
-        lambda turn: [*words, str(project / f"fleet-{turn}"), str(hosts)], ROOT, tmp_path / "tmp", before=begin
-    )
+    tried = Attempts(words, project, tmp_path / "tmp")
     for turn, which, after_s in moments(tried.usual_s(), times=max(1, TIMES // 2)):
         tried.ended(turn, which, after_s)
         folder = project / f"fleet-{turn}"
-        measured = {path: path.read_bytes() for path in folder.glob(f"*/{store.EXPERIMENT_FILE}")}
+        records = [store.read_json(path, FleetRecord) for path in folder.glob(f"*/{FLEET_FILE}")]
+        complete = [name for record in records for name, host in record.hosts.items() if host.complete]
+        measured = {path: path.read_bytes() for name in complete for path in folder.glob(f"*/{name}/*.json")}
         code, said = tried.run(tried.words(turn))
         tried.wrong += [] if code == 0 else [f"again: {said}"]
         tried.wrong += [f"{path} has changed" for path, data in measured.items() if path.read_bytes() != data]
-        done = [one for one in json.loads((folder / "fleet.json").read_text())["shards"] if one["attempts"]]
-        tried.wrong += [] if len(done) == hosts else [f"{len(done)} of {hosts} were measured"]
-        tried.wrong += [f"{path} is left" for path in (*folder.glob("*.tar.gz"), *folder.glob("*/.incoming-*"))]
+        found = len(list(folder.glob(f"*/*/{store.EXPERIMENT_FILE}")))
+        tried.wrong += [] if found == 2 else [f"{found} of 2 hosts were measured"]
+        tried.wrong += [f"{path} is left" for path in (*folder.glob("*/*.tar.gz"), *folder.glob("*/.incoming"))]
     count(record_property, PROMISE.format("fleet"), max(1, TIMES // 2), len(tried.wrong))
     assert tried.wrong == []

@@ -1,4 +1,4 @@
-"""Two of every command at the same moment, and a clock that is moved while one measures.
+"""Two of a command at the same moment do not harm each other, and a clock that is moved changes no experiment.
 
 INTERLOCK_TORTURE_ENDS is how often each is tried.
 """

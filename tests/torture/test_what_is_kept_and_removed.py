@@ -1,8 +1,7 @@
-"""Wheels and archives in which anything may have changed, and processes that are killed at any moment."""
+"""What is kept is taken only if nothing in it changed; `clean` leaves the living and removes the dead."""
 
 from __future__ import annotations
 
-import hashlib
 import random
 import signal
 import subprocess
@@ -10,16 +9,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from interlock.engine import ownership
 from interlock.engine.packages.kept_wheels import KeptWheels
-from interlock.engine.registry import archives
-from interlock.errors import EngineError
 from tests.engine.packages.test_kept_wheels import DATA, NAME, Container
-from tests.engine.registry.test_archives import TAG, Engine, members, own, write
 from tests.engine.test_ownership import FOLDER
 
 CHANGES, PROCESSES = 3000, 40
@@ -47,25 +42,6 @@ def test_a_kept_wheel_in_which_anything_changed_is_not_taken(
         found = kept.take("key", into)
         lost += found is not None and found[0].read_bytes() != DATA
     counted(record_property, "a kept wheel is what was built", CHANGES, lost)
-
-
-def test_an_archive_in_which_anything_changed_is_not_loaded(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    chance, path, lost = random.Random(17), tmp_path / "images.tar", 0
-    found = write(path, members(TAG), own(TAG))
-    whole = path.read_bytes()
-    for number in range(CHANGES):
-        path.write_bytes(changed(whole, chance))
-        named = found if number % 2 else hashlib.sha256(path.read_bytes()).hexdigest()
-        engine: Any = Engine()
-        try:
-            tags = archives.load(engine, path, named)
-        except EngineError:
-            tags = []
-        lost += named == found and bool(engine.loaded)
-        lost += bool(set(tags) - {TAG})
-    counted(record_property, "what an archive brings is what its sum and its list name", CHANGES, lost)
 
 
 def test_clean_tells_the_living_from_the_dead_at_any_moment(

@@ -15,7 +15,7 @@ from interlock.results.profiles import Instructions
 # What tests of sameness, of the best and of an order may err in.
 SIGNIFICANT = 0.05
 # Of the ratios of a family that are called different, at most this share is not, in the mean: less than usual, because
-# rows of a table differ in noise, which few rounds show badly (docs/decisions/0040-four-rounds-first.md).
+# rows of a table differ in noise, which few rounds show badly (docs/decisions/0005-verdicts.md).
 DIFFERENT = 0.03
 # Two that differ by less than this are the same to most people; a workload may declare another margin.
 MARGIN = 0.05
@@ -205,7 +205,7 @@ def looks_of_sameness(rounds: int, end: RoundsEnd) -> dict[int, float]:
     """Return the same for tests of sameness, of which the last look may spend what the others have left.
 
     Not if whoever had seen the rounds ended them, nor in fewer rounds than the first look has. Tests of a difference
-    err too often with that (docs/decisions/0046-sameness-spends-all.md).
+    err too often with that (docs/decisions/0005-verdicts.md).
     """
     looks = looks_of(rounds, end)
     if end is RoundsEnd.REACHED and rounds >= min(LOOKS):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -26,29 +24,24 @@ from interlock.cli.options import (
     AsRoot,
     Engine,
     Installers,
-    Key,
     Profile,
     Release,
-    SigningKeyFile,
     Variants,
+    VerifyKey,
     console,
     open_project,
     profile_name,
 )
 from interlock.engine import protocol
-from interlock.engine.build import contract, sbom
+from interlock.engine import registry as registries
+from interlock.engine.build import contract
 from interlock.engine.build.builds import BuildRun, build_command, write_record
 from interlock.engine.build.contract import examine
 from interlock.engine.build.image import ImagePlan, id_of_tag
-from interlock.engine.build.sbom import read_contents
 from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.names import Registry, parse_registry
 from interlock.engine.packages.uv_and_poetry import ask_installers
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.registry import names as registries
-from interlock.engine.registry import transfer
-from interlock.engine.registry.keys import SigningKey, read_public_key, read_signing_key
-from interlock.engine.registry.names import Registry, parse_registry
-from interlock.engine.registry.provenance import statement
 from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError
 from interlock.report import variants_page
 from interlock.results import generated, store
@@ -112,7 +105,6 @@ def build(
         str | None,
         typer.Option(metavar="HOST/NAMESPACE", help="Pull images from this registry instead of building them."),
     ] = None,
-    key: Key = None,
     engine: Engine = None,
     as_root: AsRoot = False,
     record: Annotated[
@@ -127,10 +119,7 @@ def build(
     paths, known = open_project()
     names = project.select_names(known.variants, None if everything else variants, "variant")
     everything = len(names) == len(known.variants)
-    if key is not None and not cache_from:
-        raise UsageError(key="--key", found="is given without --cache-from", todo="Leave out --key.")
-    signer = read_public_key(key) if key else None
-    registry = registries.parse_registry(cache_from, "--cache-from", signer) if cache_from else None
+    registry = parse_registry(cache_from, "--cache-from") if cache_from else None
     builder = choose_engine(paths, engine, as_root=as_root)
     options = replace(build_options(paths, release, force, registry), verifies=verify)
     run = BuildRun(build_command(names, everything, options.profile, force), options.profile)
@@ -197,15 +186,16 @@ def sbom_command(
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="File (default: standard output).")] = None,
     release: Release = False,
 ) -> None:
-    """Write an image's bill of materials (SPDX, JSON)."""
+    """Write an image's bill of materials (CycloneDX, JSON)."""
+    from interlock.engine.build import sbom  # noqa: PLC0415 - its extra is not always there
+
     paths, known = open_project()
     project.select_names(known.variants, [variant], "variant")
     containers = connect()
     (image,) = containers.look_up(known, [variant], build_options(paths, release))
     if image.outcome.state is not State.OK:
         raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
-    contents = read_contents(containers.client, image.tag)
-    text = json.dumps(sbom.document(known.variants[variant], project.read_texts(paths.root), contents), indent=1) + "\n"
+    text = sbom.document(known.variants[variant], sbom.read_contents(containers.client, image.tag))
     if output is None:
         sys.stdout.write(text)
     else:
@@ -298,60 +288,46 @@ def push_command(
     force: Annotated[
         bool, typer.Option("--force", help="Push even if someone else moved the tag or pushed the same content.")
     ] = False,
-    key: SigningKeyFile = None,
 ) -> None:
     """Push built variants to a registry.
 
-    Images of a variant for several platforms share one tag. With --key each image gets a signature and a signed
-    statement of its provenance.
+    The engine pushes, with its logins.
     """
     team = parse_registry(registry, "--registry")
-    signer = read_signing_key(key) if key else None
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
     found = [
-        pair
+        image
         for one, mine in by_profile(known, names, profile)
-        for pair in containers.look_up_with_plans(known, mine, build_options(paths, one == "release"))
+        for image in containers.look_up(known, mine, build_options(paths, one == "release"))
     ]
-    ready = _require_built([image for image, _ in found], named=bool(variants))
-    stating = signer and _signing(signer, containers, [plan for _, plan in found if plan is not None], paths)
+    ready = _require_built(found, named=bool(variants))
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "push", len(ready))
         with_own_base = {one.base.reference: one for one in ready if one.base}.values()
-        notes = {transfer.push_base(containers.client, one, team, transfers, signer) for one in with_own_base}
+        bases = [registries.push_base(containers.client, one, team, transfers) for one in with_own_base]
 
         def move(one: Built) -> Row:
-            how = transfer.PushOptions(force, stating(one) if stating else None)
-            pushed = transfer.push(containers.client, one, team, transfers, how)
+            pushed = registries.push(containers.client, one, team, transfers, force=force)
             return pushed.built, pushed.state, pushed.note
 
         rows, failed = _move_each(ready, move, transfers)
-    for note in sorted(notes - {""}):
-        console.print(Text(f"note    {note}"), soft_wrap=True)
+    for said in filter(None, bases):
+        console.print(Text(said), soft_wrap=True)
     _show_moved(rows, failed)
 
 
-def _signing(
-    key: SigningKey, containers: DockerEngine, plans: Sequence[ImagePlan], paths: ProjectPaths
-) -> Callable[[Built], transfer.Signing]:
-    """Return what gives the signing of a built image: its plan says what it was made of."""
-    by_hash = {plan.content_hash: plan for plan in plans}
-
-    def signing(one: Built) -> transfer.Signing:
-        labels = containers.client.images.get(one.tag).labels
-        return transfer.Signing(key, partial(statement, by_hash[one.content_hash], labels, paths.root))
-
-    return signing
-
-
-def pull_command(registry: RegistryOption, variants: Variants = None, profile: Profile = None, key: Key = None) -> None:
+def pull_command(
+    registry: RegistryOption, variants: Variants = None, profile: Profile = None, verify: VerifyKey = None
+) -> None:
     """Pull variants from a registry.
 
     Only images that match this project's files are taken, and each is tested as if it had been built here.
     """
-    team = parse_registry(registry, "--registry", read_public_key(key) if key else None)
+    team = parse_registry(registry, "--registry", verify)
+    if verify is not None:
+        registries.require_cosign()
     paths, known = open_project()
     names = project.select_names(known.variants, variants, "variant")
     containers = connect()
@@ -392,10 +368,10 @@ def _pull(containers: DockerEngine, plan: ImagePlan, team: Registry, on_step: On
     TagError if it was named.
     """
     before = id_of_tag(containers.client, plan.tag)
-    pulled = transfer.pull(containers.client, plan, team, on_step)
+    pulled = registries.pull(containers.client, plan, team, on_step)
     if pulled is not None:
         return pulled, "unchanged" if pulled.image_id == before else "pulled", ""
-    other = transfer.why_missing(containers.client, plan, team)
+    other = registries.why_missing(containers.client, plan, team)
     if other is not None:
         raise other
     if named:

@@ -104,13 +104,9 @@ OneExperiment = Annotated[
         help="Name or folder of an experiment (default: your latest, else a shipped one).",
     ),
 ]
-Key = Annotated[
-    Path | None,
-    typer.Option("--key", metavar="FILE", help="Public key (PEM): what it has not signed is refused.", dir_okay=False),
-]
-SigningKeyFile = Annotated[
-    Path | None,
-    typer.Option("--key", metavar="FILE", help="Private key (PEM, ECDSA P-256) to sign with.", dir_okay=False),
+VerifyKey = Annotated[
+    str | None,
+    typer.Option("--verify", metavar="KEY", help="Cosign's public key: refuse images that it has not signed."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show everything (default: what fits forty lines).")]
 

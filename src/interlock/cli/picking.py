@@ -39,10 +39,10 @@ from interlock.cli.images import build_options
 from interlock.cli.options import ProfileName, console, open_project, split_names
 from interlock.engine import machine
 from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.names import find_tagged
 from interlock.engine.packages import requirements
 from interlock.engine.packages.audit import audit
 from interlock.engine.packages.requirements import Requirements
-from interlock.engine.registry.names import find_tagged
 from interlock.errors import EngineError, PickError, UsageError, nearest
 from interlock.report import pick
 from interlock.results import store

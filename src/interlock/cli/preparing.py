@@ -138,7 +138,9 @@ class _Preparation:
         names = self._packages("tools", "tools_common", "tools_containers") if "base image" in wrong else []
         if wrong and self._does(self._plan(containers.name, names)):
             checks = examined()
-        _fail_on_blocking(checks, f" `interlock matrix --yes` does it, by {PLAYBOOK}.")
+        _fail_on_blocking(
+            checks, "" if finding.why_no_packages() else f" `interlock matrix --yes` does it, by {PLAYBOOK}."
+        )
         return containers
 
     def ready_here(self, *, as_root: bool) -> protocol.Engine:
@@ -147,10 +149,9 @@ class _Preparation:
         EngineError if it cannot measure, or for root of a machine who has not said --as-root.
         """
         here = this_machine(self.paths, as_root=as_root)
-        if not finding.why_no_packages():
-            traces = self.profiled and profiler.could_trace()
-            names = self._packages("tools", "tools_common", "tools_host", *(["tools_tracing"] if traces else []))
-            self._does(self._plan(EngineName.HOST, names, traces=traces))
+        traces = self.profiled and profiler.could_trace()
+        names = self._packages("tools", "tools_common", "tools_host", *(["tools_tracing"] if traces else []))
+        self._does(self._plan(EngineName.HOST, names, traces=traces))
         _fail_on_blocking(_shown(doctor.examine_host(self.paths.results, profiled=self.profiled)))
         return here
 
@@ -177,11 +178,11 @@ class _Preparation:
         return [*self._packages("engine", "engine_packages"), *known]
 
     def _does(self, plan: Plan) -> bool:
-        """Do what is planned if anything is and the user agrees, and return whether it was tried.
+        """Do what is planned if anything is, this user may and agrees, and return whether it was tried.
 
         If the playbook fails, say what it has changed and how that is taken back, and go on without the rest.
         """
-        if not plan.changes or not _user_agrees(plan, self.agreed):
+        if not plan.changes or finding.why_no_packages() or not _user_agrees(plan, self.agreed):
             return False
         before = system_packages.installed()
         if plan.tunes:

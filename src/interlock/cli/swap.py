@@ -13,13 +13,11 @@ import typer
 from rich.text import Text
 
 from interlock.catalog.project import ProjectPaths
-from interlock.cli.options import Json, Key, PlainConsole, Profile
+from interlock.cli.options import Json, PlainConsole, Profile, VerifyKey
 from interlock.cli.swap_target import resolve, target_of
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.registry.api import Api, registry_digest
-from interlock.engine.registry.keys import PublicKey, read_public_key
-from interlock.engine.registry.names import HUB, Registry, find_tagged
-from interlock.engine.registry.signatures import ImageByDigest, require_signed
+from interlock.engine.names import find_tagged
+from interlock.engine.registry import registry_digest, require_cosign, require_signed
 from interlock.errors import (
     EngineError,
     RegistryError,
@@ -81,16 +79,16 @@ def swap_command(
         bool, typer.Option("--local", help="Allow an image that only this machine has, if no registry has it.")
     ] = False,
     profile: Profile = None,
-    key: Key = None,
+    verify: VerifyKey = None,
     as_json: Json = False,
 ) -> None:
     """Change the Python image in a Dockerfile or manifest, and back.
 
-    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI (with --key each image
-    must be signed).
+    Shows the change as a diff; --write applies it, --revert takes it back, --check is for CI (with --verify each
+    image must be signed).
     """
-    if key is not None and not check_only:
-        raise UsageError(key="--key", found="is given without --check", todo="Add --check, or leave it out.")
+    if verify is not None and not check_only:
+        raise UsageError(key="--verify", found="is given without --check", todo="Add --check, or leave it out.")
     _check_options(to, write, revert, check_only, paths, try_it)
     notes.quiet = as_json  # then standard error has errors alone
     place = _place(file)
@@ -101,7 +99,7 @@ def swap_command(
     if revert:
         _revert(place, stage, write)
     elif check_only:
-        _check(place, to, stage, profile, read_public_key(key) if key else None)
+        _check(place, to, stage, profile, verify)
     else:
         image, caveats = resolve(str(to), profile)
 
@@ -291,8 +289,10 @@ def _print_caveat(one: Caveat, where: str) -> None:
     notes.print(said, soft_wrap=not notes.is_terminal)
 
 
-def _check(place: Path, to: str | None, stage: str | None, profile: str | None, key: PublicKey | None) -> None:
+def _check(place: Path, to: str | None, stage: str | None, profile: str | None, key: str | None) -> None:
     """Print every line whose image is not the expected one, or not signed by the key; SwapError if there is one."""
+    if key is not None:
+        require_cosign()
     expected = target_of(to, profile).tag if to else None
     found: dict[Path, Sequence[ImageLine]] = {}
     swapped: dict[Path, set[int]] = {}
@@ -334,7 +334,7 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
         raise SwapError(
             file=printable_name(place),
             found=f"{unsigned} of {len(lines)} image lines have an image that is not signed by this key",
-            todo="Sign them where they are built: `interlock push --key FILE`.",
+            todo="Sign them: `cosign sign --key FILE IMAGE`.",
         )
 
 
@@ -352,21 +352,20 @@ def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[S
 
 
 def _signatures_checked(
-    checked: Sequence[CheckedLine], digests: Mapping[str, str | None], key: PublicKey
+    checked: Sequence[CheckedLine], digests: Mapping[str, str | None], key: str
 ) -> list[CheckedLine]:
     """Return the lines, those whose image this key has not signed with that problem."""
-    client = connect().client
     found = []
     for one in checked:
         name = parse_name(one.image)
-        digest = name.digest or digests.get(files.name_with_tag(one.image))
+        tagged = files.name_with_tag(one.image)
+        digest = name.digest or digests.get(tagged)
         problem = ""
         if is_local(name) or not digest:
             problem = f"{one.image} is in no registry, where its signature would be"
         else:
-            registry = Registry(name.registry or HUB[0], "")
             try:
-                require_signed(ImageByDigest(Api(client, registry), registry.host, name.repository, digest), key)
+                require_signed(f"{tagged.rpartition(':')[0]}@{digest}", key)
             except SignatureError as error:
                 problem = str(error)
         found.append(one.model_copy(update={"problem": problem}))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog, ProjectPaths
@@ -12,12 +11,12 @@ from interlock.catalog.types import MOUNT, split_label
 from interlock.catalog.variants import Mode
 from interlock.cli.images import build_line, build_options
 from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.registry.api import Api, platform_of, platform_text, read_tag, registry_digest
-from interlock.engine.registry.names import HUB, Registry, find_tagged
+from interlock.engine.names import find_tagged
+from interlock.engine.registry import platform_name, registry_digest, registry_platforms
 from interlock.errors import BuildError, EngineError, RegistryError, UsageError, nearest
 from interlock.results.experiments import Built, Outcome, State
 from interlock.swap.caveats import Caveat, Weight
-from interlock.swap.image_names import NewImage, new_image, parse_name
+from interlock.swap.image_names import NewImage, new_image
 
 
 @dataclass(frozen=True)
@@ -67,18 +66,10 @@ def resolve(to: str, profile: str | None) -> tuple[NewImage, list[Caveat]]:
 def _platforms(built: Built) -> list[str]:
     """Return what the image is for, as linux/arm64: all of a registry's index, or what this engine has."""
     client = connect().client
-    if not built.digest:
-        return [_platform_name(client.images.get(built.tag).attrs)]
-    name = parse_name(built.digest)
-    try:
-        found = read_tag(Api(client, Registry(name.registry or HUB[0], "")), name.repository, name.digest)
-    except RegistryError:  # said elsewhere
-        return []
-    return [_platform_name(one["platform"]) for one in found.entries if one.get("platform")] if found else []
-
-
-def _platform_name(attributes: Mapping[str, Any]) -> str:
-    return platform_text(platform_of(attributes)).removesuffix("/v8")
+    with suppress(RegistryError):  # said elsewhere
+        if built.digest and (listed := registry_platforms(client, built.digest)):
+            return listed
+    return [platform_name(client.images.get(built.tag).attrs)]
 
 
 def _of_mode(mode: Mode | None) -> list[str]:

@@ -77,12 +77,6 @@ class DockerEngine:
     def look_up(self, known: Catalog, names: Sequence[str], options: BuildOptions) -> list[Built]:
         return builds.look_up(self._builder(known, options, lambda *_: None), names)
 
-    def look_up_with_plans(
-        self, known: Catalog, names: Sequence[str], options: BuildOptions
-    ) -> list[tuple[Built, ImagePlan | None]]:
-        """Return what the variants have now, each with its plan if it has one."""
-        return builds.look_up_with_plans(self._builder(known, options, lambda *_: None), names)
-
     def plans(
         self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep
     ) -> list[ImagePlan | Built]:

@@ -20,8 +20,8 @@ from interlock.errors import EngineError, NoEngineError
 from interlock.results.engines import EngineName
 
 PROC = Path("/proc")
-# What a container engine's daemon cannot do without.
-NEEDED = ("CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_ADMIN")
+# What a container engine's daemon cannot do without; what starts it as a service raises its limit of open files.
+NEEDED = ("CAP_NET_ADMIN", "CAP_SYS_CHROOT", "CAP_SYS_ADMIN", "CAP_SYS_RESOURCE")
 EVERY_ID = "4294967295"
 SYSTEMD = Path("/run/systemd/system")
 ASK_S = 10

@@ -1,11 +1,7 @@
-"""What this machine is: read from /proc and /sys, recorded with every experiment and shown by doctor.
-
-It needs nothing but Python: a fleet runs this file on its hosts before anything of Interlock is there.
-"""
+"""What this machine is: read from /proc and /sys, recorded with every experiment and shown by doctor."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -15,7 +11,7 @@ from typing import Any
 SYS_CPU = Path("/sys/devices/system/cpu")
 PROC = Path("/proc")
 # By its bit (linux/capability.h).
-CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21}
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24}
 
 
 def facts() -> dict[str, Any]:
@@ -74,7 +70,3 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip()
     except OSError:
         return None
-
-
-if __name__ == "__main__":
-    print(json.dumps(facts()))

@@ -22,7 +22,7 @@ from interlock.results.experiments import Built, EngineName, PackageSet
 from interlock.results.profiles import Method
 
 if TYPE_CHECKING:
-    from interlock.engine.registry.names import Registry  # it loads docker, which not every engine needs
+    from interlock.engine.names import Registry  # it loads docker, which not every engine needs
 
 # What a sandbox has at most, swap included. What it writes to a tmpfs counts.
 MEMORY_BYTES = 2**30

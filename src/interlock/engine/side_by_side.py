@@ -17,9 +17,9 @@ Result = TypeVar("Result")
 def worker_count(tasks: int) -> int:
     """Return how many tasks run at the same time.
 
-    Configure, install and pip use one core, so two of them fill two cores better than one.
+    Configure, install and pip use one core each: one task more than there are cores keeps all of them at work.
     """
-    return max(1, min(tasks, os.cpu_count() or 1, 4))
+    return max(1, min(tasks, (os.cpu_count() or 1) + 1, 4))
 
 
 def side_by_side(work: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Generator[Result, None, None]:

@@ -191,7 +191,7 @@ def run_slices(
     """Run a block of a program: yield how each process ended, a process per cell and several of the baseline.
 
     No two processes of a block are in one sandbox: those that share one are faster or slower than equal ones that do
-    not (docs/decisions/0045-a-container-for-each-process.md).
+    not (docs/decisions/0003-equal-rows.md).
     """
     rng = _order(session, benchmark, number)
     groups = groups_of(cells, session.resources.settings.baseline, rng)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 from interlock.errors import Interrupted
-from interlock.results.experiments import BUDGET_WORDS, duration_text
+from interlock.results.experiments import BUDGET_WORDS, Times, duration_text
 from interlock.untrusted import forget_terminal
 
 # Of a workload's share of the budget the rounds may take this much where a profile follows them, and the profile that.
@@ -54,14 +54,14 @@ class Ending:
             self._left_s = max(0.0, self._left_s - (time.monotonic() - self._started_s))
         self._started_s, self._ends_s = None, float("inf")
 
-    def share(self, workloads: int, *, profiled: bool) -> None:
-        """Give the next workload an equal share of what is left for this many; with a profile some of it is for that.
+    def share(self, part: float, *, profiled: bool) -> None:
+        """Give the next workload this part of what is left, 1 to the last one; with a profile some of it is for that.
 
         What a workload does not need is the next ones'.
         """
         self._has_cut = False
         now = time.monotonic()
-        self._share_s = (self._ends_s - now) / workloads
+        self._share_s = (self._ends_s - now) * part
         self._share_ends_s = now + self._share_s
         self._rounds_end_s = now + self._share_s * (ROUNDS_SHARE if profiled else 1)
 
@@ -144,3 +144,12 @@ class Ending:
             yield
         finally:
             self._is_shielded = False
+
+
+def part_of_budget(names: Sequence[str], took: Mapping[str, Times]) -> float:
+    """Return which part of the rest of a budget the first of these workloads gets.
+
+    In proportion to what each took in the first look, where that is known of all: a server's takes longer than a start.
+    """
+    weights = [took[name].total_s for name in names if name in took]
+    return weights[0] / sum(weights) if len(weights) == len(names) and all(weights) else 1 / len(names)

@@ -21,7 +21,7 @@ from interlock.engine.protocol import Engine, Needs
 from interlock.errors import EngineError, InterlockError, StoreError, UsageError, nearest
 from interlock.measure import disturbances, lock
 from interlock.measure.cells import Cell, Look, ProgressUpdate, Resources, install_required, open_sandbox, open_session
-from interlock.measure.ending import Ending
+from interlock.measure.ending import Ending, part_of_budget
 from interlock.measure.profiling import best_probe, lock_sites_in
 from interlock.measure.resumable import EarlierMeasurements, joined, remaining, silent_in
 from interlock.measure.workload import WorkloadResult, measure_workload
@@ -281,6 +281,7 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, re
     """Measure workload by workload until something ends it; the record is written before the first and after each."""
     resources, ending = None, watching.ending
     names, is_first = assignment.to_measure, assignment.first_look_alone
+    took = assignment.resumes.times if assignment.resumes else {}
     if ending.stops():
         return
     with ending.kept():
@@ -294,7 +295,7 @@ def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, re
     for index, name in enumerate(names):
         if ending.stops():
             return
-        ending.share(len(names) - index, profiled=assignment.settings.profiled and not is_first)
+        ending.share(part_of_budget(names[index:], took), profiled=assignment.settings.profiled and not is_first)
         record.measured[name] = measure_workload(resources, assignment.workloads[name], subjects(assignment))
         record.unfinished += [name] if ending.has_cut or is_first else []
         _write_record(engine, assignment, record)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     pyperf = LazyModule("pyperf", "measure")
 
-# pyperf's own reader gives the same values (a test holds it) and takes four times as long: docs/decisions/0016.
+# pyperf's own reader gives the same values (a test holds it) and takes four times as long.
 PYPERF_VERSION = "1.0"
 # Prefix of our own keys in metadata.
 OWN = "interlock_"

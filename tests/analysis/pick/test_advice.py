@@ -148,6 +148,13 @@ def test_what_was_not_measured_is_no_reason_to_stay() -> None:
     assert pick.next == ["interlock matrix --workloads locks --variants base,x --baseline base"]
 
 
+def test_an_experiment_of_one_row_is_no_reason_to_stay() -> None:
+    """It was 'stay: nothing else meets the constraints', although nothing else was there to meet them."""
+    pick = advice_on(make_evidence({"base": {"locks/queue": SIX}}))
+    assert (pick.decision, pick.not_measured, pick.excluded) == (Decision.MEASURE, [], [])
+    assert pick.next == ["interlock matrix --workloads locks"]
+
+
 def test_an_answer_beside_what_was_not_measured_says_so() -> None:
     figures: Figures = {
         "base": {"locks/queue": SIX, "startup/pass": SIX},

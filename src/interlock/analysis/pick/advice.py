@@ -142,16 +142,16 @@ def decide(evidence: Evidence) -> Ranking:
     lacking = {label for label in fit if unmeasured(evidence, label)}
     rows = rank(evidence, [label for label in fit if label not in lacking])
     not_measured = [*(label for label in fit if label in lacking), *elsewhere_unmeasured(evidence)]
-    return Ranking(rows, excluded, not_measured, *_decision(evidence, rows, not_measured))
+    return Ranking(rows, excluded, not_measured, *_decision(evidence, rows, not_measured, excluded))
 
 
 def _decision(
-    evidence: Evidence, rows: Sequence[RankedVariant], not_measured: Sequence[str]
+    evidence: Evidence, rows: Sequence[RankedVariant], not_measured: Sequence[str], excluded: Sequence[Exclusion]
 ) -> tuple[Decision, RankedVariant | None]:
     others = [row for row in rows if row.label != evidence.baseline]
     if not rows and not set(not_measured) & set(evidence.labels):
         return Decision.NOTHING, None
-    if not others and not_measured:
+    if not others and (not_measured or not excluded):
         return Decision.MEASURE, None
     alike = [row for row in rows if not evidence.built_otherwise(row.label)]
     faster = next((row for row in alike if row.standing is Standing.FASTER), None)
@@ -392,12 +392,16 @@ def _notes_on_cpus(evidence: Evidence) -> Iterator[str]:
 
 
 def _best(evidence: Evidence, ranked: Ranking) -> Sequence[str]:
-    """Return the baseline and the best contenders that are not shown to be slower, to be measured again."""
+    """Return the baseline and the best contenders that are not shown to be slower, to be measured again.
+
+    Nothing where nothing was measured beside the baseline: then the core set is to be measured.
+    """
     rows = [row for row in ranked.rows if row.standing not in {Standing.SLOWER, Standing.BASELINE}]
     chosen = [ranked.chosen.label] if ranked.chosen else []
     best = list(dict.fromkeys([*chosen, *(row.label for row in rows or ranked.rows)]))[:MEASURE_AGAIN]
     missing = ranked.not_measured if ranked.decision is Decision.MEASURE else []
-    return [evidence.baseline, *best, *missing]
+    labels = [evidence.baseline, *best, *missing]
+    return labels if len(set(labels)) > 1 else []
 
 
 def _next_commands(evidence: Evidence, ranked: Ranking, local: LocalImage, here: ThisMachine) -> list[str]:

@@ -26,6 +26,8 @@ def recommendation(pick: Pick) -> str:
     if pick.decision is Decision.NOTHING:
         return f"NOTHING FITS: none of {len(pick.excluded)} variants and modes meets the constraints."
     if pick.decision is Decision.MEASURE:
+        if not pick.not_measured:
+            return f"MEASURE first: nothing was measured beside {pick.baseline}."
         return f"MEASURE first: only {pick.baseline} has figures for all that you asked for."
     chosen = pick.recommended
     if chosen is None:

@@ -47,11 +47,11 @@ from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import engine_words
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
-from interlock.engine.registry.transfer import pull as pull_built
-from interlock.engine.registry.transfer import pull_base
+from interlock.engine.registry import pull as pull_built
+from interlock.engine.registry import pull_base
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
-from interlock.errors import BuildError, InterlockError, SignatureError, SourceUnavailableError
+from interlock.errors import BuildError, InterlockError, SourceUnavailableError
 from interlock.results import store
 from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome, State
 
@@ -135,23 +135,18 @@ def _plan_or_found(builder: Builder[Planned], variant: Variant) -> Planned | Bui
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     """Return what the variants have now; of the others why there is nothing. Nothing is built."""
-    return [found for found, _ in look_up_with_plans(builder, names)]
-
-
-def look_up_with_plans(builder: Builder[Planned], names: Sequence[str]) -> list[tuple[Built, Planned | None]]:
-    """Return what the variants have now, each with its plan if it has one."""
     return [_look_up(builder, builder.known.variants[name]) for name in names]
 
 
-def _look_up(builder: Builder[Planned], variant: Variant) -> tuple[Built, Planned | None]:
+def _look_up(builder: Builder[Planned], variant: Variant) -> Built:
     plan = plan_or_end(builder, variant)
     if isinstance(plan, Built):
-        return plan, None
+        return plan
     try:
         found = builder.find(plan)
     except BuildError as error:
-        return ended(variant, builder.options.profile, State.UNAVAILABLE, error.found), plan
-    return found or ended(variant, builder.options.profile, State.UNAVAILABLE, NOT_BUILT), plan
+        return ended(variant, builder.options.profile, State.UNAVAILABLE, error.found)
+    return found or ended(variant, builder.options.profile, State.UNAVAILABLE, NOT_BUILT)
 
 
 def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
@@ -269,7 +264,7 @@ class ImageBuilder:
             return None
         try:
             return pull_built(self.client, plan, registry, self.on_step)
-        except (BuildError, SignatureError) as error:
+        except BuildError as error:
             self.on_step(plan.variant.name, f"not taken from {registry.name}: {error.found}")
             return None
 

@@ -27,8 +27,8 @@ from interlock.engine import symbols
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
 from interlock.engine.build.steps import in_few_steps, remaining
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space, put_tag, require_answer
+from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.registry.names import image_by_tag, known_digest
 from interlock.engine.run import proofs
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject

@@ -44,7 +44,7 @@ from interlock.results.experiments import Built, Facts, Outcome, PackageSet, Sta
 DONE = "interlock-facts.json"
 LOCALE = "C.UTF-8"
 ANSWER_S = 60
-# Marks `interlock build` and all that it starts as an experiment's, by whose name `interlock clean` ends them.
+# Marks a command and all that it starts as an experiment's, by whose name `interlock clean` ends them.
 EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
 # Below a home.

@@ -1,0 +1,313 @@
+"""Push built images to a registry, and pull what a team built: with the engine's own push and pull, and its logins.
+
+An image is pushed by the hash of its content first and by its tag last. A pulled image is proved as if it had been
+built here. What checks signatures is cosign.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.images import Image
+from requests.exceptions import RequestException
+
+from interlock.catalog.variants import Base
+from interlock.engine.build.base import LABEL, find_base, local_tag
+from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
+from interlock.engine.client import HASH_LABEL, engine_words, put_tag
+from interlock.engine.names import Registry, known_digests
+from interlock.engine.protocol import OnStep
+from interlock.errors import BuildError, RegistryError, SignatureError, TagError, UsageError, last_line
+from interlock.results.experiments import BaseImage, Built
+
+# Steps of the engine that transfer bytes, and how they are shown.
+MOVES = {"Pushing": "pushing", "Downloading": "pulling"}
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+NO_LOGIN = re.compile(r"no basic auth|unauthorized|denied|authentication required|credential", re.IGNORECASE)
+# Names of processors in an engine's facts, and in images.
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The result of pushing one image: the image with its digest in the registry, a state, and a note."""
+
+    built: Built
+    state: str
+    note: str = ""
+
+
+def push(client: DockerClient, built: Built, registry: Registry, on_step: OnStep, *, force: bool = False) -> Pushed:
+    """Push a built variant's image; `force` pushes what is there, and over a tag that is not this engine's.
+
+    RegistryError if the engine or the registry refuses; TagError if the tag is another image than this engine knows.
+    """
+    name, hashed = registry.name_of(built.tag), registry.hashed(built.tag, built.content_hash)
+    image = client.images.get(built.tag)
+    there = None if force else registry_digest(client, name)
+    if there in _digests(client, built.tag, name):
+        return Pushed(_with_digest(built, name, str(there)), "unchanged")
+    if there is not None and there == registry_digest(client, hashed):
+        note = f"built from the same files elsewhere: `interlock pull {built.variant}` takes that image"
+        return Pushed(built, "there already", note)
+    if there is not None and there not in _digests(client, name, name):
+        raise TagError(
+            key=name,
+            found=f"the registry has {there} by this name, which this engine neither pushed nor pulled",
+            todo="Find out who pushed it; --force pushes over it.",
+        )
+    digest = _push(client, image, [hashed, name], registry, lambda step: on_step(built.variant, step))
+    _untag(client, hashed)
+    return Pushed(_with_digest(built, name, digest), "pushed")
+
+
+def push_base(client: DockerClient, built: Built, registry: Registry, on_step: OnStep) -> str:
+    """Push a base that mmdebstrap made, because other machines would make another one; return what to tell of it.
+
+    Empty for a base that its own registry has.
+    """
+    if built.base is None or built.base.origin != "mmdebstrap":
+        return ""
+    image = client.images.get(built.base.reference)
+    name = registry.name_of(_base_tag(built.base.reference, image.attrs["Architecture"]))
+    digest = registry_digest(client, name)
+    if digest is None:
+        digest = _push(client, image, [name], registry, lambda step: on_step("base", step))
+    elif digest not in _digests(client, built.base.reference, name):
+        return f"note    {name} is another machine's base: with `--cache-from` these images are not found elsewhere"
+    return f"base    {name.rpartition(':')[0]}@{digest}"
+
+
+def _base_tag(reference: str, architecture: str) -> str:
+    """Return the tag for one architecture: mmdebstrap makes another base for each."""
+    return f"{reference}-{architecture}"
+
+
+def _with_digest(built: Built, name: str, digest: str) -> Built:
+    return built.model_copy(update={"digest": f"{name.rpartition(':')[0]}@{digest}"})
+
+
+def _untag(client: DockerClient, name: str) -> None:
+    with suppress(ImageNotFound):  # another push or pull of it was quicker
+        client.images.remove(name)
+
+
+def _digests(client: DockerClient, tag: str, name: str) -> list[str]:
+    """Return the digests in the repository of `name` by which this engine knows the image with a tag."""
+    if id_of_tag(client, tag) is None:
+        return []
+    return [one.partition("@")[2] for one in known_digests(client.images.get(tag), name.rpartition(":")[0])]
+
+
+def _push(
+    client: DockerClient, image: Image, names: Sequence[str], registry: Registry, on_step: Callable[[str], None]
+) -> str:
+    """Push an image by each name in turn and return its digest. It keeps the names, unless a push fails."""
+    before = {name: id_of_tag(client, name) for name in names}
+    digest = ""
+    try:
+        for name in names:
+            put_tag(image, name)
+            repository, _, tag = name.rpartition(":")
+            with registry_errors(registry.host):
+                events = client.api.push(repository, tag, stream=True, decode=True)
+                digest = _follow(events, registry.host, on_step)
+        if not digest:
+            raise RegistryError(key=names[-1], found="the engine names no digest of what it pushed", todo="Push again.")
+    except BaseException:
+        for name, had in before.items():
+            if had is not None:
+                put_tag(client.images.get(had), name)
+            else:
+                _untag(client, name)
+        raise
+    for replaced in {*before.values()} - {None, image.id}:
+        with suppress(APIError):  # a container still uses it
+            if not client.images.get(replaced).tags:
+                client.images.remove(replaced)
+    return digest
+
+
+def _follow(events: Iterable[Mapping[str, Any]], host: str, on_step: Callable[[str], None]) -> str:
+    """Follow the engine's events to their end and return the digest that it names; empty if it names none.
+
+    `on_step` is called with the megabytes so far. Raises RegistryError for an error among the events.
+    """
+    digest = ""
+    moved: dict[str, tuple[float, float]] = {}
+    for event in events:
+        if "error" in event:
+            raise _refused(host, last_line(str(event["error"])))
+        status, detail = str(event.get("status", "")), event.get("progressDetail") or {}
+        if status in MOVES and detail.get("total"):
+            moved[str(event.get("id"))] = (detail.get("current", 0) / 1e6, detail["total"] / 1e6)
+            done, total = map(sum, zip(*moved.values(), strict=True))
+            on_step(f"{MOVES[status]} {done:.0f} of {total:.0f} MB")
+        said = str((event.get("aux") or {}).get("Digest", "")) or (status if status.startswith("Digest: ") else "")
+        digest = next(iter(DIGEST.findall(said)), digest)
+    return digest
+
+
+@contextmanager
+def registry_errors(host: str) -> Iterator[None]:
+    """Raise RegistryError for every failure of the engine or the registry within the block."""
+    try:
+        yield
+    except DockerException as error:
+        raise _refused(host, engine_words(error)) from None
+    except RequestException as error:
+        raise _refused(host, str(error)) from None
+
+
+def _refused(host: str, words: str) -> RegistryError:
+    """Return the error for what the engine says of a registry."""
+    todo = "Check its name, that it runs, and its log."
+    if NO_LOGIN.search(words):
+        todo = f"Log in (`docker login {host}`), or ask its owner for the right to do this."
+    return RegistryError(key=host, found=f"the engine says of the registry: {words}", todo=todo)
+
+
+def registry_digest(client: DockerClient, name: str) -> str | None:
+    """Return the digest that its registry has for a name with a tag or a digest; None if it has none.
+
+    The engine asks, with its logins. Raises RegistryError if the registry does not answer or refuses.
+    """
+    with registry_errors(name.partition("/")[0]):
+        try:
+            return str(client.images.get_registry_data(name).id)
+        except NotFound:
+            return None
+
+
+def registry_platforms(client: DockerClient, name: str) -> list[str]:
+    """Return the platforms of an image in a registry, as linux/arm64; none if the registry does not say."""
+    with registry_errors(name.partition("/")[0]):
+        listed = client.images.get_registry_data(name).attrs.get("Platforms") or []
+    return [platform_name(one) for one in listed]
+
+
+def platform_name(attributes: Mapping[str, Any]) -> str:
+    """Return the platform that an engine's attributes of an image name, as linux/arm64."""
+    lower = {key.lower(): value for key, value in attributes.items()}
+    return "/".join(filter(None, map(lower.get, ("os", "architecture", "variant")))).removesuffix("/v8")
+
+
+def pull(client: DockerClient, plan: ImagePlan, registry: Registry, on_step: OnStep) -> Built | None:
+    """Pull the image of a plan and tag it as if it had been built here; return None if the registry has none.
+
+    Raises RegistryError if the registry does not answer or refuses, SignatureError if the registry's key has not
+    signed the image, and BuildError if it is not what its name promises; then nothing of it stays.
+    """
+    started = time.monotonic()
+    hashed = registry.hashed(plan.tag, plan.content_hash)
+    image = _fetch(client, hashed, registry, plan.variant.name, on_step)
+    if image is None:
+        return None
+    try:
+        _require_content(plan, image, hashed)
+        on_step(plan.variant.name, "proving")
+        require_proof(plan.variant, ask_facts(client, image.id))
+        # The engine keeps a digest as long as it has a tag of the same repository.
+        take_tag(client, image.id, registry.name_of(plan.tag))
+        image = take_tag(client, image.id, plan.tag)
+    finally:
+        _untag(client, hashed)
+    return describe_image(plan, image, time.monotonic() - started, reused=True, pulled_from=registry.name)
+
+
+def pull_base(client: DockerClient, base: Base, registry: Registry, on_step: OnStep) -> BaseImage | None:
+    """Return this engine's base, or pull the team's; None if neither exists."""
+    found = find_base(client, base)
+    if found is not None:
+        return found
+    machine = client.info()["Architecture"]
+    name = registry.name_of(_base_tag(local_tag(base), ARCHITECTURES.get(machine, machine)))
+    image = _fetch(client, name, registry, "base", on_step)
+    if image is None:
+        return None
+    if image.labels.get(LABEL) != base.reference:
+        _untag(client, name)
+        return None
+    put_tag(image, local_tag(base))
+    return find_base(client, base)
+
+
+def why_missing(client: DockerClient, plan: ImagePlan, registry: Registry) -> TagError | None:
+    """Return the error for a tag that has other content than the plan; None if the registry has no such tag."""
+    name = registry.name_of(plan.tag)
+    now = registry_digest(client, name)
+    if now is None:
+        return None
+    return TagError(
+        key=plan.variant.name,
+        found=f"{name} is {now}, built from other files or on another base than here",
+        todo=f"Check out the commit that its labels name, or build it: `interlock build {plan.variant.name}`.",
+    )
+
+
+def _fetch(client: DockerClient, name: str, registry: Registry, subject: str, on_step: OnStep) -> Image | None:
+    """Pull an image by this name; None if the registry has none. With a key it must be signed, else it is removed."""
+    repository, _, tag = name.rpartition(":")
+    with registry_errors(registry.host):
+        try:
+            events = client.api.pull(repository, tag, stream=True, decode=True)
+            digest = _follow(events, registry.host, lambda step: on_step(subject, step))
+        except NotFound as error:
+            if NO_LOGIN.search(engine_words(error)):
+                raise
+            return None
+        image = client.images.get(name)
+    if registry.key is not None:
+        on_step(subject, "checking the signature")
+        try:
+            require_signed(f"{repository}@{digest or next(iter(_digests(client, name, name)), '')}", registry.key)
+        except SignatureError:
+            _untag(client, name)
+            raise
+    return image
+
+
+def require_cosign() -> None:
+    """Raise UsageError if --verify is given and cosign is not there."""
+    if shutil.which("cosign") is None:
+        found = "cosign, which checks signatures, is not installed"
+        raise UsageError(key="--verify", found=found, todo="Install cosign, or leave out --verify.")
+
+
+def require_signed(reference: str, key: str) -> None:
+    """Raise SignatureError unless cosign finds that this key has signed the image with this name and digest."""
+    done = subprocess.run(
+        ["cosign", "verify", "--key", key, reference], capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode != 0:
+        raise SignatureError(
+            key=reference,
+            found=f"cosign does not find it signed by {key}: {last_line(done.stderr)}",
+            todo=f"Do not use it before you know who pushed it; its owner signs it: cosign sign --key FILE {reference}",
+        )
+
+
+def _require_content(plan: ImagePlan, image: Image, hashed: str) -> None:
+    """Raise BuildError unless the image's labels have the plan's content hash, variant and profile."""
+    expected = {
+        HASH_LABEL: plan.content_hash,
+        "interlock.variant": plan.variant.name,
+        "interlock.profile": plan.profile,
+    }
+    for label, value in expected.items():
+        found = image.labels.get(label, "")
+        if found != value:
+            raise BuildError(
+                key=hashed,
+                found=f"the registry's image has label {label} '{found}', expected '{value}': the tag has moved",
+                todo="Push the image again with --force from the machine that built it.",
+            )

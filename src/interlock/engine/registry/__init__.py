@@ -1,1 +1,0 @@
-"""Images in registries and archives: names, tags, digests, and their transfer."""

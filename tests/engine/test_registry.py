@@ -1,0 +1,67 @@
+"""What an engine says of a registry, and what cosign says of a signature, as an error that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interlock.engine.registry import _follow, _refused, platform_name, require_cosign, require_signed
+from interlock.errors import RegistryError, SignatureError, UsageError
+from tests.cosign import Cosign
+
+REFERENCE = f"registry.example:5000/team/python@sha256:{'d' * 64}"
+
+
+def test_cosign_is_asked_for_the_key_and_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cosign = Cosign(tmp_path / "bin", monkeypatch)
+    require_cosign()
+    with pytest.raises(SignatureError) as found:
+        require_signed(REFERENCE, "team.pub")
+    assert "no matching signatures" in found.value.found
+    cosign.accept()
+    require_signed(REFERENCE, "team.pub")
+    assert cosign.asked == [["verify", "--key", "team.pub", REFERENCE]] * 2
+
+
+def test_without_cosign_verify_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError) as found:
+        require_cosign()
+    assert (found.value.key, "cosign" in found.value.found) == ("--verify", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "logs_in"),
+    [
+        ("no basic auth credentials", True),
+        ("unauthorized: authentication required", True),
+        ("denied: requested access to the resource is denied", True),
+        ("dial tcp 127.0.0.1:5000: connect: connection refused", False),
+        ("received unexpected HTTP status: 500 Internal Server Error", False),
+    ],
+)
+def test_what_an_engine_says_is_quoted_and_a_login_is_named_where_one_is_missing(words: str, logs_in: bool) -> None:
+    error = _refused("registry.example:5000", words)
+    assert words in error.found
+    assert ("docker login registry.example:5000" in error.todo) == logs_in
+
+
+def test_the_digest_is_what_the_engine_says_it_pushed_or_pulled() -> None:
+    digest, steps = f"sha256:{'d' * 64}", list[str]()
+    events = [
+        {"status": "Pushing", "id": "a", "progressDetail": {"current": 1_000_000, "total": 4_000_000}},
+        {"status": "Pushing", "id": "b", "progressDetail": {"current": 2_000_000, "total": 2_000_000}},
+    ]
+    assert _follow([*events, {"aux": {"Tag": "x", "Digest": digest}}], "x", steps.append) == digest
+    assert steps == ["pushing 1 of 4 MB", "pushing 3 of 6 MB"]
+    assert _follow([{"status": f"Digest: {digest}"}, {"status": "Status: done"}], "x", steps.append) == digest
+    assert _follow([{"status": "The push refers to repository"}], "x", steps.append) == ""
+    with pytest.raises(RegistryError, match="manifest invalid"):
+        _follow([{"error": "manifest invalid"}], "x", steps.append)
+
+
+def test_a_platform_has_the_same_name_in_a_registry_and_in_an_engine() -> None:
+    assert platform_name({"os": "linux", "architecture": "arm64", "variant": "v8"}) == "linux/arm64"
+    assert platform_name({"Os": "linux", "Architecture": "arm", "Variant": "v7"}) == "linux/arm/v7"
+    assert platform_name({"Os": "linux", "Architecture": "amd64", "Variant": ""}) == "linux/amd64"
