@@ -26,6 +26,7 @@ ANSWERS = {
     "thread_flavour": "pthread",
     "gil": "on",
     "loaded_libraries": "libc.so.6",
+    "prefix": "/usr/local",
     "optimisation": "-O3",
 }
 # What build.sh expects of any CPython: a compileall in its library, and a library folder once it is installed.

@@ -15,7 +15,10 @@ from interlock.engine.host.core import core_here
 from interlock.engine.protocol import CoreSet
 from tests.builders import FROM_IMAGE, FROM_PACKAGES, ROOT, make_variant
 
-ANSWERS = "version={} implementation=cpython thread_flavour=pthread gil=on loaded_libraries=libc.so.6 optimisation=-O3"
+ANSWERS = (
+    "version={} implementation=cpython thread_flavour=pthread gil=on loaded_libraries=libc.so.6 prefix=/usr "
+    "optimisation=-O3"
+)
 
 
 def interpreter(folder: Path, version: str) -> Path:
