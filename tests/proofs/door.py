@@ -105,12 +105,13 @@ ENGINES = {
     "refused": Engine(prepare=f'python3 -c "{LISTENS_NOT}"'),
     "broken-podman": Engine(packages=("podman", "catatonit")),
 }
-# Who may not bring Docker, or start it as a service, has one that the administrator runs.
+# Who may not bring Docker, or start it as a service, has one that the administrator runs. Debian's service makes folders
+# among the control groups of the machine below, and may not go on where it may not raise limits.
+STARTS = "service docker start" if may_raise_limits() else "(setsid dockerd > /var/log/dockerd.log 2>&1 &)"
 LENT = Engine(
     ENGINES["docker"].options,
     ("docker.io", "docker-cli", "iptables", "mmdebstrap"),  # where no registry answers
-    "service docker start || (setsid dockerd > /var/log/dockerd.log 2>&1 &);"
-    f" usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
+    f"{STARTS}; usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
 )
 
 
