@@ -105,8 +105,8 @@ ENGINES = {
     "refused": Engine(prepare=f'python3 -c "{LISTENS_NOT}"'),
     "broken-podman": Engine(packages=("podman", "catatonit")),
 }
-# Who may not bring Docker, or start it as a service, has one that the administrator runs. Debian's service makes folders
-# among the control groups of the machine below, and may not go on where it may not raise limits.
+# Who may not bring Docker, or start it as a service, has one that the administrator runs. Debian's service makes
+# folders among the control groups of the machine below, and may not go on where it may not raise limits.
 STARTS = "service docker start" if may_raise_limits() else "(setsid dockerd > /var/log/dockerd.log 2>&1 &)"
 LENT = Engine(
     ENGINES["docker"].options,
