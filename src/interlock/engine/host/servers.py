@@ -236,6 +236,8 @@ def _start(
 def _settings(cache: Path, server: Server, folder: Path, address: str) -> dict[str, str]:
     unpacked = folder_of(cache)
     path = f"{toolchain.SYSTEM_PROGRAMS}:/usr/local/bin:/usr/bin:/bin"
+    there = toolchain.find(server.name)  # wherever this user has it
+    path += f":{Path(there).parent}" if there else ""
     own = {"OPENSSL_CONF": str(unpacked / "etc/ssl/openssl.cnf")} if (unpacked / "usr/bin/openssl").is_file() else {}
     return {
         **own,
