@@ -46,7 +46,7 @@ MEASURING = {
     ),
     TRIALS: tuple(
         f"tests/integration/test_{name}.py"
-        for name in ("archives", "misfortune", "package", "packages", "stages", "trial")
+        for name in ("misfortune", "package", "packages", "stages", "trial")
     ),
 }
 BROWSER = "tests/browser/"  # one browser for all of them
