@@ -45,8 +45,7 @@ MEASURING = {
         "tests/proofs/",
     ),
     TRIALS: tuple(
-        f"tests/integration/test_{name}.py"
-        for name in ("misfortune", "package", "packages", "stages", "trial")
+        f"tests/integration/test_{name}.py" for name in ("misfortune", "package", "packages", "stages", "trial")
     ),
 }
 BROWSER = "tests/browser/"  # one browser for all of them

@@ -21,6 +21,9 @@ from tests.integration.toys import make_toy_base
 # what any interpreter shows.
 QUICK = "debian-3.13"
 PIP_AND_HEADERS = ("python3-pip", "libpython3.13-dev")
+# Differences of its contract that it no longer has with these, and the one that it has instead.
+MENDED = ("headers", "pip")
+STATIC = 'no-static-libraries = "Debian has libpython3.13.a beside the headers"'
 # Compiled, each for what it alone can show: an interpreter of 2010 below /usr/local, without threads and pip,
 NO_THREADS = "cpython-2.7-nothreads"
 # and threads without a GIL, for tests with the marker `compiled`: that takes minutes.
@@ -69,6 +72,8 @@ def make_quick(project: Path) -> None:
     path = project / f"variants/{QUICK}.toml"
     more = "".join(f'"{name}", ' for name in PIP_AND_HEADERS)
     text = path.read_text(encoding="utf-8").replace("names = [", f"names = [{more}")
+    text = re.sub(rf"^({'|'.join(MENDED)}) = .*\n", "", text, flags=re.MULTILINE)
+    text = text.replace("[differences]\n", f"[differences]\n{STATIC}\n")
     path.write_text(re.sub(r'^(tag = ".*)"$', r'\1-pip"', text, flags=re.MULTILINE), encoding="utf-8")
 
 

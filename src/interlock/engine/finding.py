@@ -53,7 +53,8 @@ class Found:
         said = f"{where}: {self.refusal.found}" if where else self.refusal.found
         if not self.no_start:
             return said
-        return f"no container engine can run here ({self.no_start}{f'; {said}' if _user_chose() else ''})"
+        more = f"; {said}" if _user_chose() and said != self.no_start else ""
+        return f"no container engine can run here ({self.no_start}{more})"
 
 
 def _user_chose() -> bool:
@@ -65,10 +66,14 @@ def find_containers(named: EngineName | None = None) -> Found:
     """Return the container engine that answers and starts a container, or what is in the way of one."""
     try:
         containers = connect(named)
-        require_containers(containers)
-        return Found(containers)
     except NoEngineError as error:
         return Found(None, error, why_no_start(), why_no_packages())
+    try:
+        require_containers(containers)
+    except NoEngineError as error:
+        # To install another one would not help, and its own words say more than what this machine lacks.
+        return Found(None, error, f"{error.file}: {error.found}", why_no_packages())
+    return Found(containers)
 
 
 def require_containers(engine: DockerEngine) -> None:
