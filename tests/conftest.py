@@ -58,8 +58,8 @@ RUNNING = tuple(
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
 LONGEST = (
     *(EXPERIMENTS, TRIALS, ENGINE, BROWSER),
-    *(f"tests/{name}.py" for name in ("cli/test_fleet", "fleet/test_playbooks", "test_playbooks")),
-    "tests/workloads/test_download.py",
+    *(f"tests/{name}.py" for name in ("integration/test_audit", "cli/test_fleet", "fleet/test_playbooks")),
+    *(f"tests/{name}.py" for name in ("test_playbooks", "workloads/test_download")),
 )
 
 
@@ -78,9 +78,9 @@ def group_of(nodeid: str) -> str:
 def place_of(nodeid: str) -> int:
     """Where the group of a test stands in the order in which workers take groups."""
     group = group_of(nodeid)
-    if group in RUNNING:
-        return len(LONGEST) + 1
-    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
+    if group in LONGEST:
+        return LONGEST.index(group)
+    return len(LONGEST) + (group in RUNNING)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -54,7 +54,7 @@ def test_experiments_begin_first_then_what_needs_an_engine_then_pages_then_files
         f"{BROWSER}test_x.py",
         "tests/x.py",
     ]
-    names.append(RUNNING[0])
+    names.append(RUNNING[-1])
     places = [place_of(f"{name}::test_x[1]") for name in names]
     assert places == sorted(set(places))
     assert [group_of(f"{name}::test") for name in names] == [EXPERIMENTS, TRIALS, ENGINE, BROWSER, *names[4:]]
