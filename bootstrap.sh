@@ -39,22 +39,20 @@ install_debian_packages() {
     as_root rm -f $enabled
 }
 
-# Installed, a service starts whenever the machine does: of its package the program alone is brought, into this clone.
-unpack_debian_packages() {
-    for package in "$@"; do
-        ls .nox/programs/usr/*bin/"$package" > /dev/null 2>&1 && continue
-        mkdir -p .nox/programs/fetched
-        (cd .nox/programs/fetched && apt-get download -q "$package" && dpkg-deb -x "$package"_*.deb ..) \
-            || say "$package could not be fetched; what needs it is left out"
-        rm -r .nox/programs/fetched
-    done
+# Brings the files of a package into this clone, which needs no rights.
+unpack_debian_package() {
+    mkdir -p .nox/programs/fetched
+    (cd .nox/programs/fetched && apt-get download -q "$1" && dpkg-deb -x "$1"_*.deb ..) && unpacked=0 || unpacked=1
+    rm -r .nox/programs/fetched
+    return $unpacked
 }
 
-# Says where the wheel of Debian's pip is, fetched into this clone.
-fetched_pip() {
-    mkdir -p .nox/programs/pip
-    (cd .nox/programs/pip && apt-get download -q python3-pip-whl && dpkg-deb -x python3-pip-whl_*.deb .) > /dev/null 2>&1
-    ls .nox/programs/pip/usr/share/python-wheels/pip-*.whl 2> /dev/null
+# Installed, a service starts whenever the machine does: of its package the program alone is brought.
+bring_programs() {
+    for package in "$@"; do
+        ls .nox/programs/usr/*bin/"$package" > /dev/null 2>&1 || unpack_debian_package "$package" \
+            || say "$package could not be fetched; what needs it is left out"
+    done
 }
 
 # Where Python's own way is missing, as in Debian without python3-venv, pip or uv makes an environment, or the pip of
@@ -69,7 +67,8 @@ make_environment() {
         python3 -m venv --without-pip .venv && python3 -m pip --python .venv/bin/python install -q $asked
     elif command -v uv > /dev/null; then
         uv venv -q .venv && uv pip install -q --python .venv/bin/python $asked
-    elif pip=$(fetched_pip); then
+    elif unpack_debian_package python3-pip-whl > /dev/null 2>&1; then
+        pip=$(echo .nox/programs/usr/share/python-wheels/pip-*.whl)
         python3 -m venv --without-pip .venv && .venv/bin/python "$pip/pip" install -q $asked
     else
         say "no way to make a Python environment: as root, apt-get install python3-venv (or install pip or uv)"
@@ -89,7 +88,7 @@ if command -v dpkg-query > /dev/null; then
         ls /var/lib/apt/lists/*_Packages* > /dev/null 2>&1 || ! may_install || as_root apt-get update -q
         install_debian_packages binutils ca-certificates curl debian-archive-keyring gcc gpg gpg-agent gpgv libc6-dev make \
             mmdebstrap openssh-client openssl patch perl pkg-config uidmap util-linux xz-utils
-        unpack_debian_packages docker-registry nginx
+        bring_programs docker-registry nginx
         for browser in chromium-headless-shell chromium; do
             apt-cache show "$browser" > /dev/null 2>&1 || continue
             install_debian_packages "$browser" fonts-dejavu-core
