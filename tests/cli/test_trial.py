@@ -15,9 +15,9 @@ from interlock.cli.trial import DockerfileOptions, RoundOptions, ServiceOptions,
 from interlock.errors import UsageError
 from interlock.results import store
 from interlock.results.experiments import Outcome, State
-from interlock.results.trials import OWN, OWN_TWIN
+from interlock.results.trials import OWN
 from tests.cli.conftest import Run
-from tests.trials import make_tried, write_tried
+from tests.trials import OWN_TWIN, make_tried, write_tried
 
 FAST, DEAD = "cpython-3.14", "cpython-3.13t"
 SECONDS = {OWN: 0.001, OWN_TWIN: 0.00101, FAST: 0.0005}

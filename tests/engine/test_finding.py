@@ -83,6 +83,7 @@ def test_who_may_install_packages_is_known_without_installing_one(
         (Found(None, SILENT), True),
         (Found(None, SILENT, no_start="read-only cgroups"), False),
         (Found(None, SILENT, no_packages="no sudo"), False),
+        (Found(None, SILENT, answers=True), False),
         (Found(cast(DockerEngine, object())), False),
     ],
 )

@@ -115,7 +115,7 @@ class _Preparation:
         if found.containers is None and found.could_install(engine):
             wanted = engine or EngineName.DOCKER
             names = [*self._packages("tools", "tools_common", "tools_containers"), *self._engine_packages(wanted)]
-            if self._does(self._plan(wanted, names, starts=wanted is EngineName.DOCKER)):
+            if self._does(wanted, names, starts=wanted is EngineName.DOCKER):
                 found = finding.find_containers(engine)
                 _restart_in_new_group(found)
         could = found.could_install(engine)
@@ -136,7 +136,7 @@ class _Preparation:
         checks = examined()
         wrong = {check.subject for check in checks if check.by_playbook}
         names = self._packages("tools", "tools_common", "tools_containers") if "base image" in wrong else []
-        if wrong and self._does(self._plan(containers.name, names)):
+        if wrong and self._does(containers.name, names):
             checks = examined()
         _fail_on_blocking(
             checks, "" if finding.why_no_packages() else f" `interlock matrix --yes` does it, by {PLAYBOOK}."
@@ -151,11 +151,11 @@ class _Preparation:
         here = this_machine(self.paths, as_root=as_root)
         traces = self.profiled and profiler.could_trace()
         names = self._packages("tools", "tools_common", "tools_host", *(["tools_tracing"] if traces else []))
-        self._does(self._plan(EngineName.HOST, names, traces=traces))
+        self._does(EngineName.HOST, names, traces=traces)
         _fail_on_blocking(_shown(doctor.examine_host(self.paths.results, profiled=self.profiled)))
         return here
 
-    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool = False, traces: bool = False) -> Plan:
+    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool, traces: bool) -> Plan:
         """Return what has to be done to this machine for an engine that needs these packages."""
         tunes = any(check.by_playbook for check in doctor.examine_machine(self.paths.results))
         more = self._packages("tools", "tools_tuning") if tunes else []
@@ -177,12 +177,15 @@ class _Preparation:
         known = system_packages.known(self._packages("engine", "engine_packages_where_known"))
         return [*self._packages("engine", "engine_packages"), *known]
 
-    def _does(self, plan: Plan) -> bool:
-        """Do what is planned if anything is, this user may and agrees, and return whether it was tried.
+    def _does(self, engine: EngineName, names: Sequence[str], *, starts: bool = False, traces: bool = False) -> bool:
+        """Prepare this machine if it lacks anything and the user may and agrees, and return whether it was tried.
 
         If the playbook fails, say what it has changed and how that is taken back, and go on without the rest.
         """
-        if not plan.changes or finding.why_no_packages() or not _user_agrees(plan, self.agreed):
+        if finding.why_no_packages():
+            return False
+        plan = self._plan(engine, names, starts=starts, traces=traces)
+        if not plan.changes or not _user_agrees(plan, self.agreed):
             return False
         before = system_packages.installed()
         if plan.tunes:

@@ -35,6 +35,7 @@ class Found:
     refusal: NoEngineError | None = None  # why none answers
     no_start: str = ""  # why none can run here, whoever installs it
     no_packages: str = ""  # why this user cannot install packages
+    answers: bool = False  # one does, but starts no container: to install another one would not help
 
     def could_install(self, named: EngineName | None = None) -> bool:
         """Return whether the named engine, or Docker, can be installed and would run.
@@ -42,7 +43,7 @@ class Found:
         Without a name the user's choice, by DOCKER_HOST or by installing Podman, is not replaced by Docker.
         """
         chosen = "DOCKER_HOST" in os.environ if named else _user_chose()
-        return not (self.containers or self.no_start or self.no_packages or chosen)
+        return not (self.containers or self.answers or self.no_start or self.no_packages or chosen)
 
     @property
     def why_none(self) -> str:
@@ -53,8 +54,7 @@ class Found:
         said = f"{where}: {self.refusal.found}" if where else self.refusal.found
         if not self.no_start:
             return said
-        more = f"; {said}" if _user_chose() and said != self.no_start else ""
-        return f"no container engine can run here ({self.no_start}{more})"
+        return f"no container engine can run here ({self.no_start}{f'; {said}' if _user_chose() else ''})"
 
 
 def _user_chose() -> bool:
@@ -71,8 +71,7 @@ def find_containers(named: EngineName | None = None) -> Found:
     try:
         require_containers(containers)
     except NoEngineError as error:
-        # To install another one would not help, and its own words say more than what this machine lacks.
-        return Found(None, error, f"{error.file}: {error.found}", why_no_packages())
+        return Found(None, error, no_packages=why_no_packages(), answers=True)
     return Found(containers)
 
 
@@ -123,7 +122,12 @@ def why_no_packages() -> str:
         return ""
     if shutil.which("sudo") is None:
         return "this user is not root, and there is no sudo"
-    asked = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False, timeout=ASK_S)
-    if asked.returncode == 0 or sys.stdin.isatty():
+    if sys.stdin.isatty() or not sudo_asks():
         return ""
     return "sudo asks this user for a password, and there is no terminal to give it at"
+
+
+def sudo_asks() -> bool:
+    """Return whether sudo asks this user for a password; root needs none."""
+    asked = ["sudo", "-n", "true"]
+    return os.geteuid() != 0 and subprocess.run(asked, capture_output=True, check=False, timeout=ASK_S).returncode != 0

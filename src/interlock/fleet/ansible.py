@@ -20,6 +20,7 @@ from typing import Any
 
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import docker_address
+from interlock.engine.finding import sudo_asks
 from interlock.errors import FleetError, InventoryError, last_line
 from interlock.results import store
 from interlock.untrusted import parse_json, printable
@@ -111,8 +112,7 @@ def play_here(root: Path, playbook: str, variables: Mapping[str, object]) -> Non
     """Run a playbook on this machine; FleetError if it fails. At a terminal Ansible asks for sudo's password."""
     path = str(root / PLAYBOOKS / playbook)
     command = [program("ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), path]
-    asked = ["sudo", "-n", "true"]
-    if os.geteuid() and sys.stdin.isatty() and subprocess.run(asked, capture_output=True, check=False).returncode:
+    if sys.stdin.isatty() and sudo_asks():
         command.append("--ask-become-pass")
     done = subprocess.run(command, env=environment(root) | docker_address().environment, check=False)
     if done.returncode != 0:
