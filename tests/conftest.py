@@ -58,8 +58,8 @@ RUNNING = tuple(
 # What takes longest begins first: a long file that begins last keeps one worker waiting for the other.
 LONGEST = (
     *(EXPERIMENTS, TRIALS, ENGINE, BROWSER),
-    *(f"tests/{name}.py" for name in ("integration/test_audit", "cli/test_fleet", "fleet/test_playbooks")),
-    *(f"tests/{name}.py" for name in ("test_playbooks", "workloads/test_download")),
+    *("tests/integration/test_audit.py", "tests/cli/test_fleet.py", "tests/fleet/test_playbooks.py"),
+    *("tests/test_playbooks.py", "tests/workloads/test_download.py"),
 )
 
 

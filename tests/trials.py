@@ -8,16 +8,17 @@ from typing import Any
 
 from interlock.analysis.comparison import Table, tables
 from interlock.catalog.services import ServiceAddress
-from interlock.catalog.types import split_label
+from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.engine.protocol import CpuUsed
 from interlock.measure.processes import in_block, service_run
 from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, Loaded, UserServiceRun
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Estimator, Experiment, Outcome
-from interlock.results.trials import OWN, OWN_TWIN, Trial
+from interlock.results.trials import OWN, Trial
 from interlock.trial.workloads import Checks, workload_of
 from tests.builders import OK, make_built, make_cell, make_experiment, make_settings
 
+OWN_TWIN = label_of(OWN, TWIN)
 LOAD = ["wrk", "--latency", "{url}/"]
 CHECKS = Checks(address=ServiceAddress(port=8000), load=LOAD)
 # Of eight rounds, no two alike, so that there is noise.

@@ -8,8 +8,8 @@ from interlock.analysis.trials import JudgedRow, TrialVerdict, best_of, gil_prob
 from interlock.analysis.verdicts import Verdict
 from interlock.catalog.variants import Gil
 from interlock.results.experiments import Outcome, State
-from interlock.results.trials import OWN, OWN_TWIN, GilStates, TriedImage
-from tests.trials import NOISE, around, make_trial, make_tried
+from interlock.results.trials import OWN, GilStates, TriedImage
+from tests.trials import NOISE, OWN_TWIN, around, make_trial, make_tried
 
 BACK = GilStates(processes=1, off_at_start=1, came_back=1, modules=["lxml.etree"])
 NEW = "cpython-3.14"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from interlock.catalog.types import TWIN, Data, FileLabel, label_of
+from interlock.catalog.types import Data, FileLabel
 from interlock.catalog.variants import Gil
 
 # The user's Dockerfile with its own FROM: the trial's baseline. No variant's name has a capital letter.
 OWN = "OWN"
-OWN_TWIN = label_of(OWN, TWIN)
 
 
 class GilStates(Data):
