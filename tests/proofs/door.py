@@ -2,7 +2,7 @@
 
     python tests/proofs/door.py --list
     python tests/proofs/door.py --root trixie --engine none --account root --order first-second --limit 60
-    python tests/proofs/door.py --short
+    python tests/proofs/door.py --less ready --seed FOLDER
 
 A machine is a container of a root that mmdebstrap makes, with the mirror and the settings that apt and pip have here.
 A row that is in the folder is not made again: a run that was ended goes on where it was.
@@ -36,7 +36,7 @@ ADA = "ada"
 CAP_SYS_RESOURCE = 24
 # These are volumes: what an engine stores elsewhere may be much slower than the disk.
 ON_DISK = ("/home", "/root", "/srv", "/tmp", "/usr", "/var")
-CLONE = "/srv/interlock"
+CLONE, SEED = "/srv/interlock", "/seed"
 ENVIRONMENTS = (".venv", ".nox/matrix", ".nox/tests")
 
 SUITES = {"bookworm": "Debian", "trixie": "Debian", "noble": "Ubuntu"}
@@ -59,9 +59,12 @@ ACCOUNTS = {
     "user": ("build-essential", "curl", "libssl-dev", "openssl", "patch", "pkg-config", "zlib1g-dev", *LIBRARIES),
     "bare": (),
 }
-SHORT = (
-    "--variants cpython-2.7,cpython-2.7-nothreads --baseline cpython-2.7 --workloads startup --rounds 2 --no-profile",
-    "-- tests/test_errors.py tests/test_readme.py tests/cli/test_machine.py tests/integration/test_base.py",
+# What makes a row one of minutes: what is measured beside the interpreter that the system or its packages bring.
+LESS = {"ready": "", "one": "cpython-2.7-nothreads"}
+SYSTEMS = {"bookworm": "system-3.11", "trixie": "system-3.13", "noble": "system-3.12"}
+FEW_TESTS = (
+    *("tests/test_errors.py", "tests/test_readme.py", "tests/cli/test_machine.py"),
+    *(f"tests/integration/test_{name}.py" for name in ("base", "first_container", "local")),
 )
 
 
@@ -136,6 +139,13 @@ class Cell:
     def home(self) -> str:
         return "/root" if self.account == "root" else f"/home/{ADA}"
 
+    def shorter(self, lines: list[str], less: str) -> list[str]:
+        """Return README's lines with options that leave most out; the first one compiles what `less` names."""
+        # An engine has one of the first two, and can compare it with what follows.
+        variants = ",".join(filter(None, ("debian-3.13", SYSTEMS[self.root], LESS[less])))
+        few = f"--variants {variants} --workloads startup --budget 1m --no-profile"
+        return [f"{lines[0]} {few}", f"{lines[1]} -- {' '.join(FEW_TESTS)}"]
+
     @property
     def before(self) -> Engine:
         lent = self.engine == "docker" and (self.account in {"user", "bare"} or not may_raise_limits())
@@ -206,6 +216,13 @@ class Machine:
                 options.append(f"--env={name}={value}")
         return ["docker", "exec", *options, self.container, "sh", "-c", script]
 
+    def copy(self, source: str, target: str) -> None:
+        """Copy the environments that nox makes, where they are and are not there yet."""
+        for name in ENVIRONMENTS:
+            here, there = f"{source}/{name}", f"{target}/{name}"
+            made = f"mkdir -p $(dirname {there}) && cp -a {here} {there}.part && mv {there}.part {there}"
+            self.ask(f"if [ -e {here} ] && ! [ -e {there} ]; then rm -rf {there}.part; {made}; fi")
+
     def run(self, line: str, limit_s: float, log: Path) -> tuple[int, float]:
         """Run one of README's lines with the time before all that it says; return its exit code and its seconds."""
         command = self.as_account(f"exec timeout --kill-after=60 {limit_s:.0f} {line} < /dev/null 2>&1")
@@ -241,7 +258,10 @@ def machine(cell: Cell, commit: str, options: argparse.Namespace) -> Iterator[Ma
     container = f"door.{cell.name}"
     given = [f"--name={container}", f"--hostname={cell.root}", *(f"--volume={folder}" for folder in ON_DISK)]
     given += [*cell.before.options, *options.docker]
-    seed = options.seed and options.seed / cell.root
+    if options.seed:
+        seed = options.seed / cell.root
+        seed.mkdir(parents=True, exist_ok=True)
+        given.append(f"--volume={seed.resolve()}:{SEED}")
     # A shell takes in what has lost its parent, and is no init.
     waits = ["bash", "-c", "sleep infinity & wait"]
     try:
@@ -253,28 +273,14 @@ def machine(cell: Cell, commit: str, options: argparse.Namespace) -> Iterator[Ma
             said("git", "clone", "--quiet", "--no-checkout", PROJECT, clone)
             said("git", "-C", clone, "checkout", "--quiet", "--detach", commit)
             said("docker", "cp", clone, f"{container}:{CLONE}")
-        if seed:
-            lend(container, seed)
+        if options.seed:
+            one.copy(SEED, CLONE)
         one.ask(f"chown -R {cell.user}: {CLONE} {cell.home}")
         yield one
-        if seed:
-            keep(container, seed)
+        if options.seed:
+            one.copy(CLONE, SEED)
     finally:
         subprocess.run(["docker", "rm", "--force", "--volumes", container], check=False, stdout=subprocess.DEVNULL)
-
-
-def lend(container: str, seed: Path) -> None:
-    """Give a machine the environments that an earlier one of its root has made."""
-    said("docker", "exec", container, "mkdir", f"{CLONE}/.nox")
-    for name in filter(lambda name: (seed / name).exists(), ENVIRONMENTS):
-        said("docker", "cp", "--quiet", seed / name, f"{container}:{CLONE}/{name}")
-
-
-def keep(container: str, seed: Path) -> None:
-    """Keep what this one has made, where nothing is kept yet; it may have made none."""
-    (seed / ".nox").mkdir(parents=True, exist_ok=True)
-    for name in filter(lambda name: not (seed / name).exists(), ENVIRONMENTS):
-        subprocess.run(["docker", "cp", "--quiet", f"{container}:{CLONE}/{name}", seed / name], check=False)
 
 
 def prepare(one: Machine, packages: list[str]) -> None:
@@ -303,7 +309,7 @@ def row_of(one: Machine, lines: list[str], limit_s: float, log: Path) -> dict[st
 
 
 def measured(one: Machine, log: Path) -> dict[str, Any]:
-    """Return which engine the experiment had, and how many of its rows are decided; `said` is what was said of it."""
+    """Return the experiment's engine and its rows measured and decided; `said` is what was said of the engine."""
     known = {"said": first(r"no container engine.*|.*without containers.*", log)}
     newest = 'one=$(ls -t results/*/experiment.json | head -1) && [ "$one" ] &&'
     try:
@@ -313,7 +319,8 @@ def measured(one: Machine, log: Path) -> dict[str, Any]:
         return known
     verdicts = [row["to_baseline"]["verdict"] for row in report["rows"] if row["to_baseline"]]
     decided = sum(verdict != "undecided" for verdict in verdicts)
-    return known | {"used": report["host"]["engine"]["name"], "decided": decided, "rows": len(verdicts)}
+    ok = sum(row["state"] == "ok" for row in report["rows"])
+    return known | {"used": report["host"]["engine"]["name"], "decided": decided, "rows": len(verdicts), "ok": ok}
 
 
 def tested(log: Path) -> dict[str, Any]:
@@ -328,14 +335,14 @@ def first(pattern: str, log: Path) -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as Markdown, a line for each command."""
-    head = ("machine", "commit", "command", "exit", "minutes", "packages, MB", "decided", "what was said")
+    head = ("machine", "commit", "command", "exit", "minutes", "packages, MB", "measured, decided", "what was said")
     lines: list[tuple[object, ...]] = [head, ("---",) * len(head)]
     for row in rows:
         for one in row["ran"]:
-            decided = f"{one['decided']} of {one['rows']} ({one['used']})" if "rows" in one else ""
+            judged = f"{one['ok']}, {one['decided']} of {one['rows']} ({one['used']})" if "rows" in one else ""
             installed = f"{len(one['packages'])}, {one['mb']}"
             named = (row["cell"], row["commit"], f"`{one['line']}`")
-            lines.append((*named, one["exit"], one["minutes"], installed, decided, one["said"]))
+            lines.append((*named, one["exit"], one["minutes"], installed, judged, one["said"]))
         since = ", ".join(row["enabled"] + row["listens"])
         lines.append((row["cell"], row["commit"], "starts and listens since", *[""] * 4, since or "nothing"))
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
@@ -350,7 +357,8 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--commit", default="HEAD", help="what the machines get a clone of")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "door"), help="of rows and logs")
     parser.add_argument("--limit", type=float, default=60, help="minutes for each command")
-    parser.add_argument("--short", action="store_true", help="add options that leave most of it out: minutes for a row")
+    less = "minutes for a row: a few tests, one workload, what is ready to be measured, or one more that is compiled"
+    parser.add_argument("--less", choices=LESS, help=less)
     parser.add_argument("--seed", type=Path, help="where the environments that nox makes are kept for the next rows")
     parser.add_argument("--docker", action="append", default=[], help="an option of `docker run` for each machine")
     parser.add_argument("--again", action="store_true", help="make rows anew that are there")
@@ -365,9 +373,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     commit = said("git", "-C", PROJECT, "rev-parse", "--short", options.commit).strip()
     lines = commands(commit)
-    if options.short:
-        lines = [f"{line} {more}" for line, more in zip(lines, SHORT, strict=True)]
-    kind = ".".join([commit, *["short"] * options.short, *["seeded"] * bool(options.seed)])
+    kind = ".".join([commit, *filter(None, (options.less,)), *["seeded"] * bool(options.seed)])
     for cell in cells:
         file = options.folder / f"{cell.name}.{kind}.json"
         if not sources(cell.root):
@@ -376,7 +382,8 @@ def main() -> None:
             print(f"{cell.name}: {'is there' if file.is_file() else 'is not there'}")
         else:
             with machine(cell, commit, options) as one:
-                row = row_of(one, lines, 60 * options.limit, file.with_suffix(".log"))
+                mine = cell.shorter(lines, options.less) if options.less else lines
+                row = row_of(one, mine, 60 * options.limit, file.with_suffix(".log"))
             started = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "commit": commit, "cell": cell.name}
             file.write_text(json.dumps(started | row, indent=1), encoding="utf-8")
             print(table([started | row]), flush=True)
