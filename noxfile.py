@@ -1,6 +1,7 @@
 """`matrix` is the main job, `tests` everything that CI checks. Sessions call the command line and hold no logic."""
 
 import json
+import logging
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import nox
 nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = True
+# pip installs all that is needed: that uv is not there is no news.
+logging.getLogger("nox").addFilter(lambda record: record.msg != "uv binary not found.")
 
 # Where pytest writes the names of the tests that failed.
 FAILED = Path(".pytest_cache/v/cache/lastfailed")

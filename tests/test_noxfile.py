@@ -17,7 +17,7 @@ import pytest
 
 from tests.builders import ROOT
 
-pytest.importorskip("nox")
+nox = pytest.importorskip("nox")
 GOOD = {"name": "a", "version": "1", "vulns": []}
 BAD = {"name": "b", "version": "1", "vulns": [{"id": "PYSEC-1"}]}
 # Of pip-audit 2.9 where nothing answers: it says 'No known vulnerabilities found' and ends with 0.
@@ -46,6 +46,14 @@ def test_a_dependency_of_which_nothing_is_known_is_a_problem_as_a_known_vulnerab
 
 def test_dependencies_without_a_known_vulnerability_are_none() -> None:
     assert noxfile().problem_of([GOOD, GOOD]) == ""
+
+
+def test_a_machine_without_uv_is_told_nothing_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    noxfile()
+    with caplog.at_level("INFO", logger="nox"):
+        nox.virtualenv.uv_version("no-such-uv")
+        nox.virtualenv.logger.info("other news")
+    assert caplog.messages == ["other news"]
 
 
 def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
