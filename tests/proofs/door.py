@@ -101,7 +101,7 @@ ENGINES = {
     "docker": Engine(all_rights()),
     "podman": Engine(
         all_rights(),
-        ("podman", "catatonit", "runc", "uidmap", "slirp4netns", "iptables"),
+        ("podman", "catatonit", "runc", "uidmap", "slirp4netns", "passt", "iptables", "nftables"),
         f"mkdir -p /etc/containers; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
     ),
     "dead": Engine(environment=("DOCKER_HOST=tcp://127.0.0.1:9",)),
