@@ -102,7 +102,8 @@ ENGINES = {
     "podman": Engine(
         all_rights(),
         ("podman", "catatonit", "runc", "uidmap", "slirp4netns", "passt", "iptables", "nftables"),
-        f"mkdir -p /etc/containers; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
+        # Devices have the rights of a machine's, not those that the machine below gives them.
+        f"chmod 666 /dev/fuse /dev/net/tun; printf '{CONTAINERS_CONF}' > /etc/containers/containers.conf",
     ),
     "dead": Engine(environment=("DOCKER_HOST=tcp://127.0.0.1:9",)),
     "refused": Engine(prepare=f'python3 -c "{LISTENS_NOT}"'),
