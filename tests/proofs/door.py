@@ -37,7 +37,7 @@ CAP_SYS_RESOURCE = 24
 # These are volumes: what an engine stores elsewhere may be much slower than the disk.
 ON_DISK = ("/home", "/root", "/srv", "/tmp", "/usr", "/var")
 CLONE, SEED = "/srv/interlock", "/seed"
-ENVIRONMENTS = (".venv", ".nox/matrix", ".nox/tests")
+KEPT = (".venv", ".nox/matrix", ".nox/tests", ".mypy_cache")
 
 SUITES = {"bookworm": "Debian", "trixie": "Debian", "noble": "Ubuntu"}
 ORDERS = {"first-second": (0, 1), "second-first": (1, 0), "first": (0,), "second": (1,)}
@@ -218,8 +218,8 @@ class Machine:
         return ["docker", "exec", *options, self.container, "sh", "-c", script]
 
     def copy(self, source: str, target: str) -> None:
-        """Copy the environments that nox makes, where they are and are not there yet."""
-        for name in ENVIRONMENTS:
+        """Copy what nox and mypy make and find again, where they are and are not there yet."""
+        for name in KEPT:
             here, there = f"{source}/{name}", f"{target}/{name}"
             made = f"mkdir -p $(dirname {there}) && cp -a {here} {there}.part && mv {there}.part {there}"
             self.ask(f"if [ -e {here} ] && ! [ -e {there} ]; then rm -rf {there}.part; {made}; fi")
@@ -360,7 +360,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60, help="minutes for each command")
     less = "minutes for a row: a few tests, one workload, what is ready to be measured, or one more that is compiled"
     parser.add_argument("--less", choices=LESS, help=less)
-    parser.add_argument("--seed", type=Path, help="where the environments that nox makes are kept for the next rows")
+    parser.add_argument("--seed", type=Path, help="where what nox and mypy make is kept for the next rows")
     parser.add_argument("--docker", action="append", default=[], help="an option of `docker run` for each machine")
     parser.add_argument("--again", action="store_true", help="make rows anew that are there")
     parser.add_argument("--list", action="store_true", help="say which rows there are, and make none")
