@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -29,14 +30,14 @@ MOST_TRIED_AGAIN = 5
 def matrix(session: nox.Session) -> None:
     """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick --yes`."""
     install(session, "all")
-    session.run("interlock", "matrix", *session.posargs)
+    become(session, "interlock", "matrix", *session.posargs)
 
 
 @nox.session
 def fleet(session: nox.Session) -> None:
     """The same on many hosts: `nox -s fleet -- -i inventory.yml --quick`."""
     install(session, "all")
-    session.run("interlock", "fleet", *session.posargs)
+    become(session, "interlock", "fleet", *session.posargs)
 
 
 @nox.session
@@ -154,6 +155,20 @@ def lock(session: nox.Session) -> None:
             "--no-annotate", "--quiet", "--custom-compile-command", "nox -s lock", "--output-file", file,
             *session.posargs,
         )  # fmt: skip
+
+
+def become(session: nox.Session, *command: str) -> None:
+    """Be this command from here on: signals reach it, its exit code is that of all, and it has the time that it needs.
+
+    nox kills a command half a second after Ctrl-C, and dies of SIGTERM without it: the report of what is known is lost.
+    """
+    if session.run("true", external=True, silent=True, log=False) is None:  # with --install-only nothing is run
+        return
+    session.log(" ".join(command))
+    path = os.pathsep.join((session.bin, os.environ["PATH"]))
+    variables = {**os.environ, **session.env, "PATH": path}
+    program = Path(session.bin, command[0])
+    os.execve(program, command, {name: value for name, value in variables.items() if value is not None})  # noqa: S606
 
 
 def install(session: nox.Session, use: str) -> None:

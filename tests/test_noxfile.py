@@ -56,6 +56,41 @@ def test_a_machine_without_uv_is_told_nothing_of_it(caplog: pytest.LogCaptureFix
     assert caplog.messages == ["other news"]
 
 
+REPORTS_LATE = """#!/bin/sh
+trap 'sleep 1; echo the report of "$@"; exit 143' TERM
+echo begun
+while :; do sleep 0.05; done
+"""
+BECOMES = """
+from types import SimpleNamespace
+from tests.test_noxfile import noxfile
+session = SimpleNamespace(bin={bin!r}, env={{"UV_PYTHON": None}}, log=print, run=lambda *_, **__: {ran!r})
+noxfile().become(session, "interlock", "matrix", "--quick")
+print("install only")
+"""
+
+
+def becomes(folder: Path, ran: str | None) -> list[str | Path]:
+    program = folder / "interlock"
+    program.write_text(REPORTS_LATE, encoding="utf-8")
+    program.chmod(0o755)
+    return [sys.executable, "-c", BECOMES.format(bin=str(folder), ran=ran)]
+
+
+def test_a_command_that_is_ended_has_the_time_for_its_report_and_its_own_exit_code(tmp_path: Path) -> None:
+    with subprocess.Popen(becomes(tmp_path, ""), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert any(line == "begun\n" for line in process.stdout)
+        process.terminate()
+        assert process.stdout.read() == "the report of matrix --quick\n"
+    assert process.returncode == 143
+
+
+def test_nothing_is_run_where_nox_only_installs(tmp_path: Path) -> None:
+    said = subprocess.run(becomes(tmp_path, None), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said == "install only\n"
+
+
 def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     files = noxfile().files_to_audit()
