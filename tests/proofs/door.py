@@ -65,7 +65,7 @@ SYSTEMS = {"bookworm": "system-3.11", "trixie": "system-3.13", "noble": "system-
 FEW_TESTS = (
     *("tests/test_errors.py", "tests/cli/test_machine.py"),
     "tests/test_readme.py::test_the_pick_of_the_readme_answers_what_it_shows",
-    *(f"tests/integration/test_{name}.py" for name in ("base", "first_container", "local")),
+    *(f"tests/integration/test_{name}.py" for name in ("first_container", "local")),
 )
 
 
