@@ -20,7 +20,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 from interlock.measure import processes
 
 ROOT = Path(__file__).parents[2]
@@ -69,9 +69,9 @@ def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
     programs |= {f"pyperf/{path.relative_to(package)}": path.read_bytes() for path in package.rglob("*.py")}
     try:
         image_id = ensure_helper(client, ROOT, "instruments", built.base)
-        volume = cells.create_instruments_volume(client, OWNER, image_id, programs)
-        options = cells.CellOptions(OWNER, volume, None)
-        yield client, cells.start_cell(client, built.image_id, options)
+        volume = containers.create_instruments_volume(client, OWNER, image_id, programs)
+        options = containers.CellOptions(OWNER, volume, None)
+        yield client, containers.start_cell(client, built.image_id, options)
     finally:
         leftovers.clean_up(client, OWNER)
 
@@ -79,7 +79,7 @@ def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
 def run(cell: tuple[Any, Any], *argv: str) -> str:
     client, container = cell
     environment = {"PYTHONPATH": "/interlock/workloads"}
-    ended = cells.run_process(client, container, list(argv), 120, environment)
+    ended = containers.run_process(client, container, list(argv), 120, environment)
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout
 

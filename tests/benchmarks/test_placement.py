@@ -25,7 +25,7 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import QUESTION, parse_facts
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 from interlock.results.experiments import Built
 
 ROOT = Path(__file__).parents[2]
@@ -84,13 +84,15 @@ def test_pages_stay_in_their_places_until_they_are_dropped(
     client: DockerClient, image: Built, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert image.base is not None
-    volume = cells.create_instruments_volume(client, OWNER, ensure_helper(client, ROOT, "instruments", image.base), {})
+    volume = containers.create_instruments_volume(
+        client, OWNER, ensure_helper(client, ROOT, "instruments", image.base), {}
+    )
     with capsys.disabled():
         print(f"\n{PROCESSES} processes of {VARIANT} one after the other: pages of the interpreter's code that stay")
         for _ in range(CONTAINERS):
-            container = cells.start_cell(client, image.image_id, cells.CellOptions(OWNER, volume, None))
-            facts = parse_facts(cells.run_process(client, container, ["python", "-c", QUESTION], LIMIT_S).stdout)
-            agent = cells.start_agent(client, container)
+            container = containers.start_cell(client, image.image_id, containers.CellOptions(OWNER, volume, None))
+            facts = parse_facts(containers.run_process(client, container, ["python", "-c", QUESTION], LIMIT_S).stdout)
+            agent = containers.start_agent(client, container)
             for what, files in (("as they are", []), ("dropped before each", facts.mapped_files)):
                 found = []
                 for _ in range(PROCESSES):

@@ -20,7 +20,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 from interlock.engine.run.workspace import counting
 from interlock.measure import processes
 from interlock.results.profiles import Method
@@ -64,12 +64,12 @@ class Bench:
         subprocess.run(["gcc", *flags, "-o", str(folder / "loop"), str(folder / "loop.c")], check=True)
         programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
         programs["loop"] = (folder / "loop").read_bytes()
-        volume = cells.create_instruments_volume(client, OWNER, self.instruments_id, programs)
-        options = cells.CellOptions(OWNER, volume, None)
-        self.watched, self.neighbour = (cells.start_cell(client, built.image_id, options) for _ in range(2))
+        volume = containers.create_instruments_volume(client, OWNER, self.instruments_id, programs)
+        options = containers.CellOptions(OWNER, volume, None)
+        self.watched, self.neighbour = (containers.start_cell(client, built.image_id, options) for _ in range(2))
 
     def wall_s(self, cell: Any, argv: list[str], tracer: list[str]) -> float:
-        ended = cells.run_process(self.client, cell, [processes.LAUNCH, "--", *tracer, *argv], 300)
+        ended = containers.run_process(self.client, cell, [processes.LAUNCH, "--", *tracer, *argv], 300)
         assert ended.exit_code == 0, ended.stderr
         return processes.parse_costs(ended.stdout)[-1].wall_s
 

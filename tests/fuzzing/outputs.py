@@ -13,8 +13,8 @@ from interlock.catalog.workloads import Benchmark
 from interlock.engine.build import base, image
 from interlock.engine.packages import audit, pip_output
 from interlock.engine.protocol import Ended
-from interlock.engine.run import trials
-from interlock.engine.run.cells import parse_cpu_used, parse_memory_bytes
+from interlock.engine.run import user_images
+from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import InterlockError
 from interlock.measure import adapters, disturbances, processes, profiling, services, stacks
 from interlock.measure.instructions import parse_cachegrind
@@ -200,10 +200,10 @@ def _logs(text: str) -> None:
     image.STEP.findall(text)
     image.TRIED.findall(text)
     image.no_answer(text, "/x")
-    trials.last_words(text)
-    trials.MADE.findall(text)
+    user_images.last_words(text)
+    user_images.MADE.findall(text)
     for line in text.splitlines():
-        trials.STEP.match(trials.COLOUR.sub("", line).rstrip())
+        user_images.STEP.match(user_images.COLOUR.sub("", line).rstrip())
     base._failed(text, "nothing can be pulled")
 
 

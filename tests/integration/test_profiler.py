@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.workloads import Workload
-from interlock.engine.run import cells, workspace
+from interlock.engine.run import containers, workspace
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import processes, profiling
@@ -67,12 +67,12 @@ def programs(root: Path, truth: bytes) -> dict[str, bytes]:
 
 
 def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> Any:
-    options = cells.CellOptions(OWNER, volume, None)
-    return cells.start_cell(client, built[variant].image_id, options)
+    options = containers.CellOptions(OWNER, volume, None)
+    return containers.start_cell(client, built[variant].image_id, options)
 
 
 def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
-    ended = cells.run_process(client, cell, [processes.LAUNCH, "--", *argv], 60, environment)
+    ended = containers.run_process(client, cell, [processes.LAUNCH, "--", *argv], 60, environment)
     assert ended.exit_code == 0, ended.stderr
 
 
@@ -247,7 +247,7 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     cell = open_cell(client, built, volume)
     with workspace.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
         argv = [processes.LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
-        assert cells.run_process(client, cell, argv, 60).exit_code == 0
+        assert containers.run_process(client, cell, argv, 60).exit_code == 0
         counting.stop()
     startup = profiling.parse_bpf(counting.text)["startup"]
     assert startup.syscalls["exit_group"].calls == 3
@@ -260,7 +260,7 @@ def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volum
     errors = "for _ in range(56):\n try: os.close(999)\n except OSError: pass"
     program = f"import os\n{calls}\n{errors}"
     cell = open_cell(client, built, volume)
-    ended = cells.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
+    ended = containers.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     counts = profiling.parse_strace(ended.stderr)
     assert counts.syscalls["getppid"].calls == 1234
     assert counts.syscalls["close"].errors["any"] >= 56

@@ -13,7 +13,7 @@ from interlock.catalog.variants import Base
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import account, memory, profiler, servers, toolchain
 from interlock.engine.host.account import Account
-from interlock.engine.host.servers import Server
+from interlock.engine.host.servers import HostServer
 from interlock.measure import doctor
 from interlock.measure.doctor import Check, CheckState
 from interlock.results.profiles import Method, Probe
@@ -111,7 +111,7 @@ def host_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: Sequen
     monkeypatch.setattr(toolchain.Need, "is_here", property(lambda need: need.what not in lacking))
     monkeypatch.setattr(memory, "choose", lambda _: tmp_path)
     monkeypatch.setattr(memory, "file_system", lambda _: "overlay")
-    monkeypatch.setattr(servers, "choose", lambda _: Server("caddy", "caddy by pip", ("caddy",)))
+    monkeypatch.setattr(servers, "choose", lambda _: HostServer("caddy", "caddy by pip", ("caddy",)))
     monkeypatch.setattr(account, "expected", lambda: Account("interlock"))
     return {one.subject: one for one in doctor.examine_host(tmp_path)}
 

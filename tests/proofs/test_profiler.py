@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
-from interlock.engine.run import cells, workspace
+from interlock.engine.run import containers, workspace
 from interlock.engine.run.workspace import CGROUPS, HOST_CGROUPS, PROFILER, ContainerWorkspace, profiler_rights
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace
@@ -60,7 +60,7 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     futex = []
     for environment in ({}, mode.environment):
         argv = processes.traced_argv(processes.STRACE, ["python", "-c", RELEASES], environment)
-        ended = cells.run_process(client, cell, argv, deadline_s=60)
+        ended = containers.run_process(client, cell, argv, deadline_s=60)
         assert ended.exit_code == 0, ended.stderr
         futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
     plain, waking = futex

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
+from interlock.engine.ended import Ended as Ended  # noqa: PLC0414  others take it from here
 from interlock.engine.ownership import Life
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import BaseImage, Built, EngineName, PackageSet
@@ -63,22 +64,6 @@ class CoreSet:
 
     labels: list[str]
     left_out: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a process in a sandbox ended. One that had to be killed, or had no memory left, took its sandbox with it."""
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-    timed_out: bool
-    out_of_memory: bool = False
-    flooded: bool = False  # it printed more than is read
-
-    @property
-    def took_sandbox(self) -> bool:
-        return self.timed_out or self.out_of_memory or self.flooded
 
 
 @dataclass(frozen=True)

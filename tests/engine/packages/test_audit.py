@@ -28,7 +28,7 @@ from interlock.engine.packages.audit import (
 )
 from interlock.engine.packages.pip_output import Resolved
 from interlock.engine.packages.requirements import Line
-from interlock.engine.packages.resolving import Failure, Resolution, Wheel
+from interlock.engine.packages.resolving import Resolution, Unmet, Wheel
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 
@@ -105,7 +105,7 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
             (resolved("six"), None),
             (resolved("yaml", is_wheel=False), None),
         ],
-        [Failure("mysqlclient", "no pkg-config", needed_by=["app"])],
+        [Unmet("mysqlclient", "no pkg-config", needed_by=["app"])],
     )
     wheels = [wheel("lxml"), wheel("six"), wheel("yaml", build_s=2.5)]
     lxml, mysqlclient, six, yaml = package_rows(resolution, wheels, {}, {"six": [ModuleImport(module="six")]})
@@ -126,7 +126,7 @@ def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_impor
 
 
 def test_paths_of_this_machine_are_shown_as_people_wrote_them() -> None:
-    failed = Failure("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
+    failed = Unmet("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
     (row,) = package_rows(Resolution([], [failed]), [], {}, {})
     assert row.requirement == "r.txt:1 lib[x]"
 

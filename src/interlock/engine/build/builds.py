@@ -30,8 +30,8 @@ from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
+    BuildPlan,
     ImagePlan,
-    Plan,
     ask_facts,
     build_aside,
     build_image,
@@ -59,7 +59,7 @@ from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome
 BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
 AGAIN = "building it again from nothing"
-Planned = TypeVar("Planned", bound=Plan)
+Planned = TypeVar("Planned", bound=BuildPlan)
 
 
 class Builder(Protocol[Planned]):

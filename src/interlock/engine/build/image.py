@@ -29,7 +29,7 @@ from interlock.engine.build.steps import in_few_steps, remaining
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space, put_tag, require_answer
 from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.run import proofs
+from interlock.engine.run import one_shot
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
 from interlock.untrusted import printable
@@ -54,7 +54,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BuildPlan:
     """What to build: every file that the build reads except the sources, and the hash that identifies the result."""
 
     variant: Variant
@@ -64,7 +64,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagePlan(Plan):
+class ImagePlan(BuildPlan):
     """An image to build, and what it is built from."""
 
     base: BaseImage
@@ -194,7 +194,7 @@ def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, doc
 def ask_facts(client: DockerClient, image_id: str) -> Facts:
     """Return what the interpreter in the image says of itself; BuildError if it does not start."""
     try:
-        said = proofs.ask(client, image_id, ["python", "-c", QUESTION], PROOF_S)
+        said = one_shot.ask(client, image_id, ["python", "-c", QUESTION], PROOF_S)
         if said.exit_code is None:
             raise no_answer(f"it did not end within {PROOF_S} s", image_id)
         if said.exit_code != 0:

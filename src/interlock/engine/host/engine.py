@@ -22,7 +22,7 @@ import psutil
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
-from interlock.engine.host import cells, memory, profiler, servers, toolchain
+from interlock.engine.host import memory, profiler, sandbox, servers, toolchain
 from interlock.engine.host.account import MYSELF, Account, find_account, reading_it
 from interlock.engine.host.core import core_here
 from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
@@ -108,7 +108,7 @@ class HostEngine:
         """Remove the folder that names the owner last: while it is there, something is left."""
         folders = memory.folders_of(owner)
         for folder in folders:
-            cells.end_all_in(folder)
+            sandbox.end_all_in(folder)
         profiler.remove_cgroups(f"{memory.name_of(owner)}.")
         for folder in (*folders, runs(self.cache) / owner):
             shutil.rmtree(folder, ignore_errors=True)
@@ -134,22 +134,22 @@ class HostWorkspace:
     @contextmanager
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[HostNetwork]:
         if load:
-            raise cells.unsupported("the load on a service needs a container engine")
+            raise sandbox.unsupported("the load on a service needs a container engine")
         if server is None:
             yield HostNetwork(self, None)
             return
-        ground = servers.Ground(self.root, self.cache, self.memory, self.account)
-        with servers.serving(ground, server) as url:
+        place = servers.ServerPlace(self.root, self.cache, self.memory, self.account)
+        with servers.serving(place, server) as url:
             yield HostNetwork(self, url)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> cells.HostSandbox:
+    def open_tools_sandbox(self, *, unconfined: bool = False) -> sandbox.HostSandbox:
         if unconfined:
-            raise cells.unsupported("they are counted only in containers")
+            raise sandbox.unsupported("they are counted only in containers")
         return self.open(None)
 
-    def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
-        ground = cells.Ground(self.folder / "tools", self.folder / "disk", self.memory, self.account)
-        return cells.open_sandbox(prefix, surroundings, ground)
+    def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> sandbox.HostSandbox:
+        place = sandbox.SandboxPlace(self.folder / "tools", self.folder / "disk", self.memory, self.account)
+        return sandbox.open_sandbox(prefix, surroundings, place)
 
 
 @dataclass(frozen=True)
@@ -163,24 +163,24 @@ class HostNetwork:
 
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
-    ) -> cells.HostSandbox:
+    ) -> sandbox.HostSandbox:
         """Open a sandbox; a prefix is on a file system of this machine already, as if it were on a volume."""
         if surroundings.interpreter == "volume":
             surroundings = surroundings.model_copy(update={"interpreter": None})
         # What it may do here is what the user may do.
         return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": ()}))
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> sandbox.HostSandbox:
         return self.workspace.open(None)
 
     def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:
-        raise cells.unsupported("a user's image needs a container engine")
+        raise sandbox.unsupported("a user's image needs a container engine")
 
     def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
-        raise cells.unsupported("services run in containers")
+        raise sandbox.unsupported("services run in containers")
 
     def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
-        raise cells.unsupported("the load on a service needs a container engine")
+        raise sandbox.unsupported("the load on a service needs a container engine")
 
 
 END_S = 60.0

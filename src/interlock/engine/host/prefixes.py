@@ -23,7 +23,7 @@ from interlock.engine.build.image import (
     EXIT_CODE,
     QUESTION,
     STEP,
-    Plan,
+    BuildPlan,
     build_failure,
     content_hash,
     keep_log,
@@ -71,7 +71,7 @@ def _symbols(prefix: Path) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixPlan(Plan):
+class PrefixPlan(BuildPlan):
     """A prefix to build, or one of this machine to use as it is; the path of what is built names all that went in."""
 
     prefix: Path

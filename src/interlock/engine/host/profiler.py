@@ -80,7 +80,7 @@ def remove_cgroups(beginning: str) -> None:
             folder.rmdir()
 
 
-class Counting:
+class HostProfiler:
     """A profiler at work; `text` is what it printed after `stop`."""
 
     def __init__(self, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
@@ -119,7 +119,7 @@ class Counting:
 
 
 @contextmanager
-def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) -> Iterator[Counting]:
+def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) -> Iterator[HostProfiler]:
     """Count what processes of the cgroup do from the first line of the block on, until `stop`; run in the folder.
 
     TracerError names another tracer; EngineError says why it does not work here.
@@ -144,7 +144,7 @@ def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) ->
         ) as process,
     ):
         try:
-            found = Counting(process, said_to)
+            found = HostProfiler(process, said_to)
             found.wait_until_ready()
             yield found
         finally:

@@ -22,7 +22,7 @@ from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
 from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
 from interlock.engine.packages.requirements import Requirements, display_text
-from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
+from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
@@ -281,7 +281,7 @@ def _row(
     )
 
 
-def _failed(failure: Failure) -> PackageAudit:
+def _failed(failure: Unmet) -> PackageAudit:
     return PackageAudit(
         name=failure.name,
         requirement=display_text(failure.line),

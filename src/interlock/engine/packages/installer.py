@@ -32,7 +32,7 @@ from interlock.engine.packages.pip_container import AUDIT, WHEELS, CommandResult
 from interlock.engine.packages.pip_output import last_words, pip_version
 from interlock.engine.packages.resolving import requirements_file
 from interlock.engine.protocol import Installed, OnStep
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import Built, Outcome, PackageSet, State
@@ -66,7 +66,7 @@ for folder, _, names in os.walk(sys.argv[1]):
 
 
 @dataclass(frozen=True)
-class Installer:
+class ImageInstaller:
     """Installs packages for the variants of a project; `on_step(variant, step)` is called for each step."""
 
     client: DockerClient
@@ -144,7 +144,7 @@ class Installer:
             inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(names_of(lines))}")
             wheels = _fetch_wheels(inside, lines, pip)
-            cells.remove(inside.container)
+            containers.remove(inside.container)
             self.on_step(image.variant, f"installing {len(wheels)} packages")
             return _install_offline(own, wheels, packages, owner)
         finally:
@@ -203,7 +203,7 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
     except (NotFound, tarfile.TarError, OSError, ValueError, IndexError):  # what is installed runs, and may write there
         return None
     finally:
-        cells.remove(container)
+        containers.remove(container)
     is_list = isinstance(found, dict) and all(isinstance(version, str) for version in found.values())
     return found if is_list else None
 

@@ -32,7 +32,7 @@ from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
-from interlock.engine.run import cells
+from interlock.engine.run import containers
 from interlock.engine.run.rights import of_installation
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
@@ -211,7 +211,7 @@ class PipContainer:
         """
         command = ["sh", "-c", f"exec 2>&1; {UNTIL}", "sh", f"{deadline_s:g}", *argv]
         started = time.monotonic()
-        ended = cells.run_process(
+        ended = containers.run_process(
             self.client, self.container, command, deadline_s + GRACE_S, {**self.environment, **environment}
         )
         if ended.exit_code is None:

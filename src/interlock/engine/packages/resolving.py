@@ -18,7 +18,7 @@ from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_o
 from interlock.engine.packages.pip_container import AUDIT, WHEELS, CommandResult, PipContainer
 from interlock.engine.packages.pip_output import Resolved, last_words, needed_by, not_fetched, parse_report
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
-from interlock.engine.run import cells
+from interlock.engine.run import containers
 from interlock.errors import EngineError
 
 # Once pip has not ended in time, whatever hangs there is looked for with a shorter deadline.
@@ -30,7 +30,7 @@ NO_VERSIONS = "(from versions: none)"
 
 
 @dataclass(frozen=True)
-class Failure:
+class Unmet:
     """A requirement that pip cannot meet, by its package's name or, of a project whose name is not known, its line."""
 
     name: str
@@ -44,7 +44,7 @@ class Resolution:
     """The packages that pip would install, each with the line that asks for it or None, and the failures."""
 
     packages: list[tuple[Resolved, Line | None]]
-    failures: list[Failure]
+    failures: list[Unmet]
 
     def line(self, key: str) -> Line | None:
         return next(line for one, line in self.packages if one.key == key)
@@ -61,7 +61,7 @@ class Resolver:
         self._places = local_places(wanted, LOCAL)
         self._deadline_s = DEADLINE_S
         self._alone: dict[str, Resolved] = {}  # packages of which another that they need cannot be installed
-        self._failures: dict[str, Failure] = {}
+        self._failures: dict[str, Unmet] = {}
 
     def resolve(self) -> Resolution:
         """Return everything that can be installed together.
@@ -132,7 +132,7 @@ class Resolver:
         words = f"did not end within {self._deadline_s:g} s" if said.late else last_words(said.output)
         if NO_VERSIONS in said.output:
             words += self._refusal(line)
-        self._failures.setdefault(name, Failure(name, words, line if line.file else self._line(name, "")))
+        self._failures.setdefault(name, Unmet(name, words, line if line.file else self._line(name, "")))
         return []
 
     def _refusal(self, line: Line) -> str:
@@ -208,7 +208,7 @@ class WheelBuilder:
         sources = [package for package in packages if not package.is_wheel]
         wheels = self._download(ready)
         # Nothing that resolving has started lives any longer.
-        cells.remove(self.inside.container)
+        containers.remove(self.inside.container)
         for number, package in enumerate(sources, 1):
             self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")
             with temporary_folder("wheel") as folder:
@@ -241,7 +241,7 @@ class WheelBuilder:
         except WheelError as error:
             return Wheel(package, build_s=build_s, reason=str(error))
         finally:
-            cells.remove(inside.container)
+            containers.remove(inside.container)
         if package.lasting:
             self.kept.keep(self._key(package), wheel, build_s)
         return Wheel(package, self._brought(package, wheel), build_s)

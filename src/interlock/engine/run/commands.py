@@ -10,7 +10,7 @@ from docker.models.containers import Container
 
 from interlock.engine.agent import Agent, ProcessTimeoutError, text_of
 from interlock.engine.protocol import NOTHING, Ended
-from interlock.engine.run import cells
+from interlock.engine.run import containers
 from interlock.errors import EngineError, FloodError, WorkloadError
 
 # What reads a file or sends a signal takes milliseconds; what asks a service takes a second, or as long as one answer.
@@ -29,7 +29,7 @@ class Commands:
         """Run argv to its end or the deadline, where it is left alone; WorkloadError if the container is gone."""
         try:
             if self.agent is None:
-                self.agent = cells.start_agent(self.client, self.container)
+                self.agent = containers.start_agent(self.client, self.container)
             process = self.agent.start([], argv, NOTHING)
             process.wait(deadline_s)
             return Ended(process.exit_code, text_of(process.stdout), text_of(process.stderr), False)

@@ -12,7 +12,7 @@ from docker.models.networks import Network
 from docker.models.volumes import Volume
 
 from interlock.engine.ownership import OWNER_LABEL, Life, lives_of
-from interlock.engine.run.cells import remove
+from interlock.engine.run.containers import remove
 from interlock.errors import EngineError
 
 

@@ -20,10 +20,10 @@ from requests.exceptions import RequestException
 from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.engine.client import disk_full, engine_errors, engine_words, no_space
+from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import OwnStart, UserSurroundings
-from interlock.engine.run import cells
-from interlock.engine.run.cells import last_lines
+from interlock.engine.run import containers
 from interlock.engine.run.rights import PROCESSES
 from interlock.errors import UsageError, WorkloadError
 
@@ -63,7 +63,7 @@ def require_memory(text: str) -> None:
 
 def start_idle(place: Place, image_id: str) -> Container:
     """Start a container in which the launcher idles, and the tests are started."""
-    return _start(place, OwnStart(image_id, command=cells.IDLE))
+    return _start(place, OwnStart(image_id, command=containers.IDLE))
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def started(place: Place, start: OwnStart) -> Iterator[Container]:
     try:
         yield container
     finally:
-        cells.remove(container)
+        containers.remove(container)
 
 
 def _start(place: Place, start: OwnStart) -> Container:
@@ -85,7 +85,7 @@ def _start(place: Place, start: OwnStart) -> Container:
         container.start()
     except DockerException as error:
         if container is not None:
-            cells.remove(container)
+            containers.remove(container)
         if no_space(str(error)):
             raise disk_full("starting the service") from None
         raise WorkloadError(
@@ -144,7 +144,7 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
     except RequestException:
         return f"runs after {watched_s:g} s"
     finally:
-        cells.remove(container)
+        containers.remove(container)
     if code:
         raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
     return f"ended with 0: {said}"

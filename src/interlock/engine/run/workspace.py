@@ -26,6 +26,7 @@ from interlock.engine.protocol import (
     LEAVE_OUT,
     NOTHING,
     Answer,
+    Counting,
     CpuUsed,
     Ended,
     LoadRun,
@@ -33,9 +34,9 @@ from interlock.engine.protocol import (
     StackOptions,
     UserSurroundings,
 )
-from interlock.engine.run import cells, user_containers
-from interlock.engine.run.cells import ProcessResult, remove, run_in_workload
+from interlock.engine.run import containers, user_containers
 from interlock.engine.run.commands import Commands
+from interlock.engine.run.containers import ProcessResult, remove, run_in_workload
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
 from interlock.engine.run.user_containers import Place
 from interlock.engine.symbols import symbols_of
@@ -76,13 +77,13 @@ class ContainerSandbox:
         return str(self.container.id)
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
-        return cells.run_process(self.client, self.container, argv, deadline_s, environment)
+        return containers.run_process(self.client, self.container, argv, deadline_s, environment)
 
     def start_agent(self, launcher: str) -> Agent:
-        return cells.start_agent(self.client, self.container, launcher)
+        return containers.start_agent(self.client, self.container, launcher)
 
     def has_no_memory_left(self) -> bool:
-        return cells.ran_out_of_memory(self.container)
+        return containers.ran_out_of_memory(self.container)
 
     def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:
@@ -94,10 +95,10 @@ class ContainerSandbox:
 
     def cpu_used(self) -> CpuUsed:
         """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
-        return cells.parse_cpu_used(self._printed(["cat", *cells.CPU_FILES]))
+        return containers.parse_cpu_used(self._printed(["cat", *containers.CPU_FILES]))
 
     def address(self) -> str:
-        return cells.address_of(self.client, self.container, self.network or "")
+        return containers.address_of(self.client, self.container, self.network or "")
 
     def stop_service(self, folder: str) -> None:
         command = f"kill -TERM $(cat {folder}/service.pid) && rm {folder}/service.pid"
@@ -110,7 +111,7 @@ class ContainerSandbox:
         return ran.stdout
 
     def close(self) -> None:
-        cells.remove(self.container)
+        containers.remove(self.container)
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class OwnContainer(ContainerSandbox):
 
     def memory_bytes(self) -> int:
         """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
-        return cells.parse_memory_bytes(self._printed(["cat", *cells.MEMORY_FILES]))
+        return containers.parse_memory_bytes(self._printed(["cat", *containers.MEMORY_FILES]))
 
 
 @dataclass(frozen=True)
@@ -156,29 +157,29 @@ class ContainerWorkspace:
             yield ContainerNetwork(self, None, None)
             return
         client, named = self.client, self.users and self.users.network
-        name = named or cells.create_network(client, self.owner, internal=self.users is None)
+        name = named or containers.create_network(client, self.owner, internal=self.users is None)
         helpers: list[Container] = []
         try:
             url, loader = None, None
             if server is not None:
-                helpers.append(cells.start_server(client, self.owner, self._helper("server"), name, dict(server)))
-                url = cells.server_url(client, helpers[-1], name)
+                helpers.append(containers.start_server(client, self.owner, self._helper("server"), name, dict(server)))
+                url = containers.server_url(client, helpers[-1], name)
             if load:
                 helpers.append(start_loader(client, self.owner, self._helper("load"), name, self.volume))
                 loader = Commands(client, helpers[-1])
                 # To a service the database is the server.
-                url = f"{cells.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
+                url = f"{containers.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
             yield ContainerNetwork(self, name, url, loader, [str(one.id) for one in helpers])
         finally:
             for one in helpers:
-                cells.remove(one)
+                containers.remove(one)
             if not named:
-                cells.remove_network(client, name)
+                containers.remove_network(client, name)
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        idle = cells.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
+        idle = containers.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
         return self.sandbox(idle)
 
     def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
@@ -196,8 +197,8 @@ class ContainerWorkspace:
         if self.users is not None and network is not None:
             container = user_containers.start_idle(self.place_in(network), image_id)
         else:
-            options = cells.CellOptions(self.owner, self.volume, network, surroundings, packages)
-            container = cells.start_cell(self.client, image_id, options)
+            options = containers.CellOptions(self.owner, self.volume, network, surroundings, packages)
+            container = containers.start_cell(self.client, image_id, options)
         sandbox = self.sandbox(container, network)
         return replace(sandbox, commands=Commands(self.client, sandbox.container)) if self.volume else sandbox
 
@@ -285,7 +286,7 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str, 
             network=network,
             cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
             labels=labels_of(owner),
-            **cells.memory_limits(),
+            **containers.memory_limits(),
             **without_rights(),
             user=USER,
             read_only=True,
@@ -305,7 +306,7 @@ SIGNAL_STOP = "SIGTERM"
 END_S = 10  # seconds for the process that marks the work to start, and to end
 
 
-class Counting:
+class ContainerProfiler:
     """A profiler at work; `text` is what it printed after `stop`."""
 
     def __init__(self, container: Container, limit_s: float) -> None:
@@ -333,7 +334,7 @@ def counting(  # noqa: PLR0913  each is another thing
     method: Method,
     *,
     stacks: StackOptions | None = None,
-) -> Iterator[Counting]:
+) -> Iterator[ContainerProfiler]:
     """Count what happens in the cell's container from the first line of the block on, until `stop`.
 
     The profiler sees the host's processes, because it looks for other tracers, and may use BPF and perf; the cell needs
@@ -352,7 +353,7 @@ def counting(  # noqa: PLR0913  each is another thing
                 profiler.put_archive(SYMBOLS, symbols)
             profiler.start()
             _wait_until_ready(profiler, limit_s)
-        yield Counting(profiler, limit_s)
+        yield ContainerProfiler(profiler, limit_s)
     finally:
         # perf's events take longer to close than the engine waits for a container that it removes.
         with suppress(DockerException, RequestException):

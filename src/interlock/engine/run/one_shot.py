@@ -16,7 +16,7 @@ from requests.exceptions import RequestException
 
 from interlock import untrusted
 from interlock.engine.ownership import labels_of
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 from interlock.engine.run.rights import of_installation
 
 TOKEN = secrets.token_hex(4)
@@ -50,7 +50,7 @@ def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float
         stdout, stderr = map(untrusted.joined, logs)
         return ProofOutput(code, stdout, stderr)
     finally:
-        cells.remove(container)
+        containers.remove(container)
 
 
 def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Mapping[str, Any]) -> Container:
@@ -63,7 +63,7 @@ def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Ma
     try:
         container.start()
     except BaseException:
-        cells.remove(container)
+        containers.remove(container)
         raise
     return container
 

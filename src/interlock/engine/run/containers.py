@@ -47,7 +47,6 @@ REMOVAL_S = 30
 HEADER = struct.Struct(">BxxxL")
 STDOUT = 1
 RECEIVE_BYTES = 1 << 16
-LAST_LINES = 3
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_user",
@@ -450,12 +449,6 @@ def start_agent(client: DockerClient, container: Container, launcher: str = LAUN
     with engine_errors("the engine cannot start a cell's agent"):
         execution = client.api.exec_create(container.id, [launcher, "--agent"], stdin=True)["Id"]
         return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
-
-
-def last_lines(text: str) -> str:
-    """Return the last lines of an output, in words."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"its last lines: {' / '.join(lines[-LAST_LINES:])}" if lines else "it printed nothing"
 
 
 # As a kernel prints it: what answers in a container is the image's own `cat`.

@@ -133,7 +133,7 @@ def unsupported(why: str) -> UnsupportedHereError:
 
 
 @dataclass(frozen=True)
-class Ground:
+class SandboxPlace:
     """Where an experiment's cells are: the instruments, a folder on a disk and one in memory; and whose they are."""
 
     tools: Path
@@ -142,7 +142,7 @@ class Ground:
     account: Account = MYSELF
 
 
-def open_sandbox(prefix: Path | None, surroundings: Surroundings, ground: Ground) -> HostSandbox:
+def open_sandbox(prefix: Path | None, surroundings: Surroundings, place: SandboxPlace) -> HostSandbox:
     """Open a sandbox; UnsupportedHereError for surroundings that only a container has.
 
     EngineError if its folders cannot be made, and then none of them is left.
@@ -150,21 +150,21 @@ def open_sandbox(prefix: Path | None, surroundings: Surroundings, ground: Ground
     if surroundings != PRODUCTION:
         raise unsupported("a condition needs a container engine")
     name = f"cell-{secrets.token_hex(4)}"
-    folder, on_disk = ground.memory / name, ground.disk / name
+    folder, on_disk = place.memory / name, place.disk / name
     try:
         folder.mkdir(mode=0o700)
         (folder / "scratch").mkdir()
         on_disk.mkdir(parents=True)
-        ground.account.give(folder, folder / "scratch", on_disk)
+        place.account.give(folder, folder / "scratch", on_disk)
     except OSError as error:
         for made in (folder, on_disk):
             shutil.rmtree(made, ignore_errors=True)
         raise EngineError(
             found=f"the folder of a cell cannot be created: {error}",
-            todo=f"Free space there, or give this user write permission: `df -h {ground.memory} {ground.disk}`.",
+            todo=f"Free space there, or give this user write permission: `df -h {place.memory} {place.disk}`.",
         ) from None
-    places = {MOUNT: str(ground.tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
-    return HostSandbox(prefix, folder, places, ground.account)
+    places = {MOUNT: str(place.tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
+    return HostSandbox(prefix, folder, places, place.account)
 
 
 def translated(word: str, places: Mapping[str, str]) -> str:
