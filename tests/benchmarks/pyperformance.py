@@ -21,7 +21,7 @@ import pytest
 
 from interlock.catalog.types import MOUNT
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run import containers
+from interlock.engine.run import containers, execution
 
 PROGRAMS_AT = f"{MOUNT}/workloads"
 # By this name in every image: the byte code of pyperf is shared.
@@ -125,7 +125,7 @@ def run(client: Any, container: Any, task: Task, seed: int) -> float:
 
 def _run(client: Any, container: Any, argv: Sequence[str], seed: int) -> pyperf.Benchmark:
     environment = {"PYTHONPATH": PROGRAMS_AT, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": ""}
-    ended = containers.run_process(client, container, [*ASIDE, *argv], DEADLINE_S, environment)
+    ended = execution.run_process(client, container, [*ASIDE, *argv], DEADLINE_S, environment)
     assert ended.exit_code == 0, f"{' '.join(argv)}\n{ended.stderr}"
     (line,) = _json_lines(ended.stdout)
     return pyperf.Benchmark.loads(line)

@@ -20,7 +20,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import containers, leftovers
+from interlock.engine.run import containers, execution, leftovers
 from interlock.measure import processes
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
 def run(cell: tuple[Any, Any], *argv: str) -> str:
     client, container = cell
     environment = {"PYTHONPATH": "/interlock/workloads"}
-    ended = containers.run_process(client, container, list(argv), 120, environment)
+    ended = execution.run_process(client, container, list(argv), 120, environment)
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout
 

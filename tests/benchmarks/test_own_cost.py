@@ -21,7 +21,7 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import run_build
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import containers, leftovers
+from interlock.engine.run import containers, execution, leftovers
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import State
@@ -87,7 +87,7 @@ def test_a_container_until_a_process_runs_in_it(benchmark: Any) -> None:
 
     def ready() -> int | None:
         cell = containers.start_cell(client, built.image_id, containers.CellOptions(OWNER, volume, None))
-        return containers.run_process(client, cell, [processes.LAUNCH, "--", "true"], 30).exit_code
+        return execution.run_process(client, cell, [processes.LAUNCH, "--", "true"], 30).exit_code
 
     try:
         assert benchmark.pedantic(ready, rounds=5) == 0
@@ -140,6 +140,6 @@ def _plain_build_s(client: Any, catalog: Any, options: BuildOptions) -> float:
         output = container.logs(stdout=True, stderr=False)
     finally:
         # With the volume that holds the build tree, which `remove=True` would leave behind.
-        containers.remove(container)
+        leftovers.remove(container)
     start, end = output.decode().split()[-2:]
     return float(end) - float(start)

@@ -25,7 +25,7 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import QUESTION, parse_facts
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import containers, leftovers
+from interlock.engine.run import containers, execution, leftovers
 from interlock.results.experiments import Built
 
 ROOT = Path(__file__).parents[2]
@@ -91,8 +91,8 @@ def test_pages_stay_in_their_places_until_they_are_dropped(
         print(f"\n{PROCESSES} processes of {VARIANT} one after the other: pages of the interpreter's code that stay")
         for _ in range(CONTAINERS):
             container = containers.start_cell(client, image.image_id, containers.CellOptions(OWNER, volume, None))
-            facts = parse_facts(containers.run_process(client, container, ["python", "-c", QUESTION], LIMIT_S).stdout)
-            agent = containers.start_agent(client, container)
+            facts = parse_facts(execution.run_process(client, container, ["python", "-c", QUESTION], LIMIT_S).stdout)
+            agent = execution.start_agent(client, container)
             for what, files in (("as they are", []), ("dropped before each", facts.mapped_files)):
                 found = []
                 for _ in range(PROCESSES):

@@ -20,8 +20,8 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import containers, leftovers
-from interlock.engine.run.workspace import counting
+from interlock.engine.run import containers, execution, leftovers
+from interlock.engine.run.profiler import counting
 from interlock.measure import processes
 from interlock.results.profiles import Method
 
@@ -69,7 +69,7 @@ class Bench:
         self.watched, self.neighbour = (containers.start_cell(client, built.image_id, options) for _ in range(2))
 
     def wall_s(self, cell: Any, argv: list[str], tracer: list[str]) -> float:
-        ended = containers.run_process(self.client, cell, [processes.LAUNCH, "--", *tracer, *argv], 300)
+        ended = execution.run_process(self.client, cell, [processes.LAUNCH, "--", *tracer, *argv], 300)
         assert ended.exit_code == 0, ended.stderr
         return processes.parse_costs(ended.stdout)[-1].wall_s
 

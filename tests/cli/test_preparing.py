@@ -16,6 +16,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.cli import choosing, preparing
 from interlock.cli.options import PlainConsole
 from interlock.engine import finding, system_packages
+from interlock.engine.checks import Check, CheckState
 from interlock.engine.client import Address
 from interlock.engine.docker import DockerEngine
 from interlock.engine.finding import Found
@@ -25,7 +26,6 @@ from interlock.engine.system_packages import Installation
 from interlock.errors import EngineError, FleetError, NoEngineError
 from interlock.fleet import ansible
 from interlock.measure import doctor
-from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
 from tests.builders import ROOT
 

@@ -19,7 +19,7 @@ from interlock.catalog.project import Catalog
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages import installer as packages
 from interlock.engine.protocol import Ended
-from interlock.engine.run import containers, leftovers
+from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
 from tests.integration.images import NO_THREADS, QUICK, Images
@@ -111,7 +111,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
                 labels={OWNER_LABEL: OWNER},
             )
         )
-        return containers.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
+        return execution.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
 
     yield run
     leftovers.clean_up(client, OWNER)

@@ -22,14 +22,13 @@ def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bo
     EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
     not say so.
     """
-    if engine is EngineName.HOST:
-        return this_machine(paths, as_root=as_root)
     found = finding.find_containers(engine)
     if found.containers is not None:
         return found.containers
-    if found.refusal is not None and engine is not None:
-        raise found.refusal
-    say_without_containers(found)
+    if found.refusal is not None:
+        if engine is not None:
+            raise found.refusal
+        say_without_containers(found)
     return this_machine(paths, as_root=as_root)
 
 

@@ -14,8 +14,10 @@ from interlock.cli.images import build_options, build_variants, fail_on_failed_b
 from interlock.cli.matrix import MatrixRequest, read_request, resumed_place, resumed_request
 from interlock.cli.options import MatrixOptions, Results, console, open_project, takes
 from interlock.cli.report import show_hosts
+from interlock.engine import finding
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
+from interlock.engine.protocol import Feature
 from interlock.errors import FleetError, UsageError
 from interlock.fleet.ansible import read_inventory
 from interlock.fleet.record import FLEET_FILE, FleetRecord
@@ -79,7 +81,7 @@ def _builds(
 ) -> tuple[EngineName, list[Built]]:
     """Build what the hosts measure; with the engine `host` nothing here, because each host builds for itself."""
     how = build_options(paths, request.release)
-    if engine is EngineName.HOST:
+    if engine and finding.cannot(engine, Feature.IMAGES):
         return engine, prefixes.expect(known, request.variants, how)
     containers = connect(engine)
     built = build_variants(containers, known, request.variants, how)

@@ -24,7 +24,7 @@ from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
 from interlock.engine.packages.installer import COMPILE, ImageInstaller
-from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Needs, OnStep
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Feature, Needs, OnStep
 from interlock.engine.run import containers, first_container, leftovers, one_shot, user_containers
 from interlock.engine.run.rights import without_rights
 from interlock.engine.run.workspace import ContainerWorkspace
@@ -53,6 +53,9 @@ class DockerEngine:
     @property
     def name(self) -> EngineName:
         return connection.name_of(self.client)
+
+    def cannot(self, _: Feature) -> None:
+        """Return nothing: what the machine itself lacks for a probe is known when it is tried."""
 
     def facts(self) -> dict[str, Any]:
         return connection.engine_facts(self.client)

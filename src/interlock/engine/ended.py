@@ -72,6 +72,11 @@ def run_here(
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
+def linked_by(program: str) -> list[Path]:
+    """Return the loader and the libraries of a program of this machine."""
+    return [Path(word) for word in run_here(["ldd", program]).stdout.split() if word.startswith("/")]
+
+
 def last_lines(text: str) -> str:
     """Return the last lines of an output, in words."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

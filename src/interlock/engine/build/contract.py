@@ -328,7 +328,7 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
 def _answer(client: DockerClient, image_id: str, run: Invocation) -> str:
     """Return what the program printed; less than all of it if the interpreter broke down or was too slow."""
     try:
-        said = one_shot.ask(client, image_id, ["sh", "-c", START, PROGRAM], DEADLINE_S, entrypoint=[], **run.options)
-        return said.stdout.decode(errors="replace")
+        argv = ["sh", "-c", START, PROGRAM]
+        return one_shot.ask(client, image_id, argv, DEADLINE_S, entrypoint=[], **run.options).stdout
     except DockerException as error:
         raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo=SEE_LOG) from None

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.engine import system_packages
+from interlock.engine.ended import run_here
 from interlock.engine.host import fetching, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.run.containers import SERVER_FILES, SERVER_PORT, SERVER_READY_S
@@ -91,10 +92,9 @@ def _bytes_of_packages(names: tuple[str, ...]) -> float:
     """Return how much apt-get would fetch for packages; nothing where it does not know them."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return 0
-    words = ["apt-get", "download", "--print-uris", *names]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=fetching.FETCH_S)
-    sizes = system_packages.sizes_of(ended.stdout)
-    return sum(sizes.values()) if ended.returncode == 0 and len(sizes) == len(names) else 0
+    done = run_here(["apt-get", "download", "--print-uris", *names], limit_s=fetching.FETCH_S)
+    sizes = system_packages.sizes_of(done.stdout)
+    return sum(sizes.values()) if done.ok and len(sizes) == len(names) else 0
 
 
 def ensure(root: Path, cache: Path) -> HostServer:
