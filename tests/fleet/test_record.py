@@ -17,17 +17,17 @@ from interlock.errors import StoreError, UsageError
 from interlock.fleet.record import FleetRecord, take_in_results, unpack
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment
+from interlock.results.settings import Where
 from interlock.results.sums import read_sums
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 
 VARIANTS = ("cpython-3.13", "cpython-3.14t")
-SETTINGS = make_settings(VARIANTS)
+SETTINGS = make_settings(VARIANTS).model_copy(update={"where": Where(engine=EngineName.DOCKER)})
 RECORD = FleetRecord(
     name="2026-11-21-a",
     token="abc",  # noqa: S106
     command="interlock fleet -i inventory.yml --quick",
     settings=SETTINGS,
-    engine=EngineName.DOCKER,
     builds={"cpython-3.13": "a"},
 )
 SENT = f"{RECORD.name}-{RECORD.token}.bench1"
@@ -84,6 +84,11 @@ def test_what_a_host_sent_is_an_experiment_with_the_fleets_name_command_and_the_
     taken = take_in(archive(tmp_path), tmp_path / "fleet")
     assert (taken.name, taken.command, taken.host["name"]) == (RECORD.name, RECORD.command, "bench1")
     assert store.read_experiment(tmp_path / "fleet/bench1") == taken
+
+
+def test_where_to_go_on_is_not_a_hosts_to_say(tmp_path: Path) -> None:
+    own = SETTINGS.model_copy(update={"where": Where(engine=EngineName.HOST, as_root=True, results="/etc")})
+    assert take_in(archive(tmp_path, measured(settings=own)), tmp_path / "fleet").settings == SETTINGS
 
 
 def test_nothing_but_record_sums_and_the_cells_files_is_taken(tmp_path: Path) -> None:
