@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from interlock.errors import StoreError, UsageError
-from interlock.fleet.record import FleetRecord, take_in_results, unpack
+from interlock.errors import FleetError, StoreError, UsageError
+from interlock.fleet.record import FleetRecord, HostRecord, take_in_results, unpack
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment
 from interlock.results.settings import Where
@@ -260,6 +260,27 @@ def test_an_archive_that_unpacks_to_very_much_is_refused_soon(tmp_path: Path) ->
     start_s = time.monotonic()
     refused(path, tmp_path)
     assert time.monotonic() - start_s < 20
+
+
+@pytest.mark.parametrize(
+    ("host", "resumes"),
+    [
+        (HostRecord(complete=True), None),
+        (HostRecord(complete=True, reason="a / locks: it crashed"), False),
+        (HostRecord(complete=True, not_restored="no answer"), True),
+        (HostRecord(reason="no answer"), True),
+    ],
+)
+def test_a_fleet_is_resumed_for_what_is_not_measured_or_not_restored_alone(
+    host: HostRecord, resumes: bool | None, tmp_path: Path
+) -> None:
+    record = RECORD.model_copy(update={"hosts": {"ash": host, "birch": HostRecord(complete=True)}})
+    if resumes is None:
+        record.require_well(tmp_path)
+        return
+    with pytest.raises(FleetError) as caught:
+        record.require_well(tmp_path)
+    assert (caught.value.key, "--resume" in caught.value.todo) == ("ash", resumes)
 
 
 # Named, because gzip writes the second into its header, and two workers must collect the same names.

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog
-from interlock.measure import stages
-from interlock.results.experiments import Outcome, State
+from interlock.cli.report import write_report
+from interlock.engine.protocol import BuildOptions, Engine
+from interlock.measure import resumable, stages
+from interlock.measure.ending import Ending
+from interlock.measure.experiment import Observers
+from interlock.results.experiments import Built, EngineName, Outcome, State
 from tests.builders import ROOT, make_built
+from tests.measure.assigned import assigned
 
 FIRST = {"cpython-3.13", "cpython-3.14", "cpython-3.14t", "debian-3.13", "official-3.13"}
 
@@ -56,3 +68,46 @@ def test_there_is_something_to_look_at_if_the_baseline_and_another_are_there() -
     assert stages.are_enough([base, other, make_built("cpython-3.14t", failed)], "")
     assert not stages.are_enough([base, make_built("cpython-3.14", failed)], "")
     assert not stages.are_enough([base, other], "cpython-2.7")
+
+
+class Unbuilt:
+    """An engine that has nothing yet."""
+
+    name, is_elsewhere = EngineName.HOST, False
+
+    def facts(self) -> dict[str, str]:
+        return {"name": "host", "version": "1", "storage_driver": "none"}
+
+    def look_up(self, _known: Catalog, names: Sequence[str], _how: BuildOptions) -> list[Built]:
+        return [make_built(name, Outcome(state=State.UNAVAILABLE, reason="it is not built")) for name in names]
+
+    def clean_up(self, _owner: str) -> None: ...
+
+
+@pytest.mark.parametrize("first", [[], ["cpython-3.13", "cpython-3.14"]])
+def test_what_ends_the_first_build_is_reported_and_can_go_on(tmp_path: Path, first: list[str]) -> None:
+    """It was a line, and nothing that says what was to be measured."""
+    names, ending = ["cpython-3.13", "cpython-3.14", "cpython-3.9"], Ending()
+
+    def build(_names: list[str]) -> list[Built]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return []
+
+    asked = assigned([], "", names)
+    how = BuildOptions(ROOT, tmp_path)
+    run = stages.StagedRun(
+        cast(Engine, Unbuilt()),
+        dataclasses.replace(asked, results=tmp_path),
+        how,
+        ending,
+        build,
+        lambda _: nullcontext(Observers(lambda _: None, ending=ending)),
+    )
+    folder, built = run.run(first)
+    described = write_report(folder)
+    assert {image.variant for image in built} == set(names)
+    assert (described.ended_by, described.settings.baseline) == ("SIGTERM", "cpython-3.13")
+    assert {cell.outcome.state for cell in described.cells} == {State.NOT_MEASURED}
+    assert [cell.label for cell in described.cells] == names
+    assert resumable.remaining(described) == ["locks"]
+    assert "cpython-3.9" in (folder / "report.md").read_text()

@@ -84,8 +84,8 @@ def matrix(
     print_known(paths, settings)
     # An experiment that is resumed has ended in time once.
     ending = Ending(asked.budget_s or (None if began else usual_budget_s(asked)))
-    estimate = Estimate(paths, settings, store.readable_experiments(store.experiments_below(paths.results)), ending)
-    rest = estimate.of_all(settings.to_build)
+    forecast = Forecast(paths, settings, store.readable_experiments(store.experiments_below(paths.results)), ending)
+    rest = forecast.of_all(settings.to_build)
     with ready_machine(
         paths, known, settings.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
     ) as machine:
@@ -95,11 +95,11 @@ def matrix(
             placed = where.model_copy(update={"results": asked.where.results})
             settings = settings.model_copy(update={"budget_s": ending.budget_s, "where": placed})
             settings, left_out = what_can_be(machine, known, settings)
-        estimate = replace(estimate, settings=settings)
+        forecast = replace(forecast, settings=settings)
         helpers = [INSTRUMENTS, *helpers_of(known.workloads[each] for each in settings.workloads)]
         how = BuildOptions(paths.root, paths.cache, settings.profile, helpers=helpers)
-        first = estimate.print_all(machine, known, how, is_new=began is None)
-        order = durations.shortest_first(settings.workloads, estimate.earlier, **estimate.alike)
+        first = forecast.print_all(machine, known, how, is_new=began is None)
+        order = durations.shortest_first(settings.workloads, forecast.earlier, **forecast.alike)
         whole = began.settings if began else settings
         assignment = Assignment(known, paths.root, into, left_out, whole, name=name, resumes=began, order=order)
         watch = ExperimentDisplay(ending, refresh_report).watching
@@ -167,7 +167,7 @@ def with_probe(settings: Settings) -> Settings:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Forecast:
     """How long an experiment will take, as far as earlier builds and experiments tell."""
 
     paths: ProjectPaths

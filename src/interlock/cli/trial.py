@@ -218,9 +218,8 @@ def trial_command(
     users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
     ending = Ending(settings.budget_s)
     with progress.open_display(as_json) as display:
-        built = choice.build(labels, progress.BuildProgress(display, len(copies), {}))
-        planned = [choice.planned(label, built, copies) for label in labels]
-        request = TrialRequest(assignment, paths.cache, recipe, planned, checks, users, dockerfile.keep)
+        candidates = choice.candidates(labels, copies, progress.BuildProgress(display, len(copies), {}))
+        request = TrialRequest(assignment, paths.cache, recipe, candidates, checks, users, dockerfile.keep)
         rows = DecidedRows(display, OWN)
         on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})
@@ -233,7 +232,7 @@ def trial_command(
         if cell.label == OWN and cell.outcome.state is State.FAILED:
             found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
-    fail_on_failed_builds(list(built.values()))
+    fail_on_failed_builds([candidate.built for candidate in candidates])
 
 
 def _asked(

@@ -21,7 +21,7 @@ from interlock.measure.assignment import Assignment, UsersImages
 from interlock.measure.experiment import Observers
 from interlock.measure.resumable import BEGIN_ANEW
 from interlock.results.experiments import BaseImage, Built, Experiment, State
-from interlock.trial.builds import Builds, PlannedCandidate, TriedRow
+from interlock.trial.builds import Builds, Candidate, TriedRow
 from interlock.trial.options import exposed_address
 from interlock.trial.proofs import Proofs
 from interlock.trial.workloads import Checks, workload_of
@@ -34,7 +34,7 @@ class TrialRequest:
     assignment: Assignment
     cache: Path
     recipe: Recipe
-    planned: Sequence[PlannedCandidate]
+    candidates: Sequence[Candidate]
     checks: Checks
     users: UsersImages
     keep: bool
@@ -78,7 +78,7 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
     with workspace.network(None, load=workload.is_users_service) as network:
         proofs = Proofs(network, workload, checks, watching.on_progress, engine.require_answer)
         proofs.prove([own])
-        rows = [own, *(builds.row(candidate) for candidate in request.planned)]
+        rows = [own, *(builds.row(candidate) for candidate in request.candidates)]
         proofs.prove(rows[1:])
     if request.keep:
         _keep(engine, recipe, rows)
@@ -116,7 +116,7 @@ def require_the_same(began: Experiment, workload: Workload, built: Sequence[Buil
 
 def _base(engine: DockerEngine, request: TrialRequest, watching: Observers) -> BaseImage:
     """Return the base of the helper images: that of a variant that was built, or the catalog's."""
-    built = next((candidate.built.base for candidate in request.planned if candidate.built.base), None)
+    built = next((candidate.built.base for candidate in request.candidates if candidate.built.base), None)
     usual = next(iter(request.assignment.catalog.bases.values()))
     return built or engine.ensure_base(usual, request.cache, lambda _, text: watching.on_step(text))
 
