@@ -24,7 +24,7 @@ class CheckState(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """A check of the machine. `fix` is a command or an edit; empty when there is nothing to fix."""
 
     subject: str

@@ -84,6 +84,11 @@ def find_containers(named: EngineName | None = None) -> Found:
     return Found(containers)
 
 
+def is_led_by_environment(used: EngineName) -> bool:
+    """Return whether DOCKER_HOST leads to this engine, which its name alone need not do."""
+    return "DOCKER_HOST" in os.environ and used is not EngineName.HOST
+
+
 def cannot(named: EngineName | None, feature: Feature) -> UnsupportedHereError | None:
     """Return the error of what the named engine cannot do, before it is there; None if it can or none is named."""
     return features.cannot(feature) if named is EngineName.HOST else None

@@ -10,7 +10,7 @@ from typing import Any
 from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
-from interlock.engine.checks import PROBES, Check, CheckState
+from interlock.engine.checks import PROBES, CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import checks
 from interlock.errors import InterlockError, TracerError
@@ -23,7 +23,9 @@ WANTED_DISK_BYTES = 10 * 10**9
 SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
 
 
-def examine(containers: DockerEngine, root: Path, base: Base, results: Path, *, profiled: bool = True) -> list[Check]:
+def examine(
+    containers: DockerEngine, root: Path, base: Base, results: Path, *, profiled: bool = True
+) -> list[MachineCheck]:
     """Return all checks of a machine whose container engine answers; none of the probe if `profiled` is false."""
     probes = _probes(containers, root, base) if profiled else ()
     found = containers.facts()
@@ -36,22 +38,22 @@ def examine(containers: DockerEngine, root: Path, base: Base, results: Path, *, 
     ]
 
 
-def examine_host(results: Path, *, profiled: bool = True) -> list[Check]:
+def examine_host(results: Path, *, profiled: bool = True) -> list[MachineCheck]:
     """Return all checks of a machine that measures without containers; one names all packages that are missing."""
     probe = [checks.of_probe()] if profiled else []
     return [*checks.of_engine(), *examine_machine(results), *probe, *checks.of_packages()]
 
 
-def blocking(checks: list[Check]) -> list[Check]:
+def blocking(checks: list[MachineCheck]) -> list[MachineCheck]:
     """Return the checks that stop measuring."""
     return [check for check in checks if check.state is CheckState.PROBLEM]
 
 
-def examine_machine(results: Path) -> Iterator[Check]:
+def examine_machine(results: Path) -> Iterator[MachineCheck]:
     """Yield the checks of what measures, whatever the engine."""
     facts = machine.facts()
     cores = facts["cores"]
-    yield Check(
+    yield MachineCheck(
         "cores",
         CheckState.OK if cores > 1 else CheckState.WARNING,
         f"{cores} x {facts['cpu']}",
@@ -61,21 +63,21 @@ def examine_machine(results: Path) -> Iterator[Check]:
     yield _disk("disk for results", results)
 
 
-def _tuning(facts: dict[str, Any]) -> Iterator[Check]:
+def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
     governor = facts.get("governor")
     if governor is None:
         found = "the processor's frequency is not visible (a virtual machine): other guests may change it"
-        yield Check(
+        yield MachineCheck(
             "tuning", CheckState.WARNING, found, "Compare within one experiment only, or measure on real hardware."
         )
     elif governor != "performance" or facts.get("no_turbo") == "0":
         found = f"governor {governor}, turbo {'on' if facts.get('no_turbo') == '0' else 'off or unknown'}"
-        yield Check("tuning", CheckState.WARNING, found, "sudo python -m pyperf system tune", by_playbook=True)
+        yield MachineCheck("tuning", CheckState.WARNING, found, "sudo python -m pyperf system tune", by_playbook=True)
     else:
-        yield Check("tuning", CheckState.OK, f"governor {governor}")
+        yield MachineCheck("tuning", CheckState.OK, f"governor {governor}")
     load = facts["load_1min"]
     busy = load > facts["cores"] / 2
-    yield Check(
+    yield MachineCheck(
         "load",
         CheckState.WARNING if busy else CheckState.OK,
         f"{load} over the last minute on {facts['cores']} cores",
@@ -83,24 +85,26 @@ def _tuning(facts: dict[str, Any]) -> Iterator[Check]:
     )
 
 
-def _disk(subject: str, folder: Path) -> Check:
+def _disk(subject: str, folder: Path) -> MachineCheck:
     free = machine.free_bytes(folder)
     if free is None:
-        fix = f"Check on the engine's machine: df -h {folder}"
-        return Check(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
+        fix = f"MachineCheck on the engine's machine: df -h {folder}"
+        return MachineCheck(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
     found = f"{free / 1e9:.0f} GB free at {folder}"
     if free >= WANTED_DISK_BYTES:
-        return Check(subject, CheckState.OK, found)
+        return MachineCheck(subject, CheckState.OK, found)
     fix = f"Free {WANTED_DISK_BYTES / 1e9:.0f} GB: `docker system df` shows what images take."
-    return Check(subject, CheckState.WARNING, found, fix)
+    return MachineCheck(subject, CheckState.WARNING, found, fix)
 
 
-def _engine(engine: dict[str, Any]) -> Iterator[Check]:
+def _engine(engine: dict[str, Any]) -> Iterator[MachineCheck]:
     product = PRODUCTS[EngineName(engine["name"])]
-    yield Check("engine", CheckState.OK, f"{product}, version {engine['version']}, cgroup v{engine['cgroup_version']}")
+    yield MachineCheck(
+        "engine", CheckState.OK, f"{product}, version {engine['version']}, cgroup v{engine['cgroup_version']}"
+    )
     driver = engine["storage_driver"]
     slow = driver in SLOW_DRIVERS
-    yield Check(
+    yield MachineCheck(
         "storage driver",
         CheckState.WARNING if slow else CheckState.OK,
         driver,
@@ -110,48 +114,50 @@ def _engine(engine: dict[str, Any]) -> Iterator[Check]:
     )
 
 
-def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[Check]:
+def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[MachineCheck]:
     if engine["data_root"] and not is_elsewhere:
         yield _disk("disk for images", Path(engine["data_root"]))
 
 
-def _base(engine: DockerEngine, base: Base) -> Check:
+def _base(engine: DockerEngine, base: Base) -> MachineCheck:
     there = engine.find_base(base)
     if there is not None:
-        return Check("base image", CheckState.OK, f"{there.reference} is here (from {there.origin})")
+        return MachineCheck("base image", CheckState.OK, f"{there.reference} is here (from {there.origin})")
     if engine.registry_has(base.reference):
-        return Check("base image", CheckState.OK, f"the registry has {base.reference}")
+        return MachineCheck("base image", CheckState.OK, f"the registry has {base.reference}")
     try:
         require_mmdebstrap()
         mirror, _ = debian_mirrors()
     except InterlockError as error:
         found = f"no registry answers, and {error.found}"
-        return Check("base image", CheckState.PROBLEM, found, error.todo, by_playbook=True)
-    return Check("base image", CheckState.OK, f"no registry answers; mmdebstrap will make {base.suite} from {mirror}")
+        return MachineCheck("base image", CheckState.PROBLEM, found, error.todo, by_playbook=True)
+    return MachineCheck(
+        "base image", CheckState.OK, f"no registry answers; mmdebstrap will make {base.suite} from {mirror}"
+    )
 
 
-def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[Check]:
+def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[MachineCheck]:
     # An owner of its own, so that what an interrupted doctor leaves can be told from an experiment's and removed.
     owner = f"doctor-{uuid.uuid4().hex[:12]}"
     workspace = engine.find_workspace(owner, root, base)
     if workspace is None:
-        yield Check("probe", CheckState.OK, "is tried once `interlock matrix` has built the instruments")
+        yield MachineCheck("probe", CheckState.OK, "is tried once `interlock matrix` has built the instruments")
         return
     who = lock.holder()
     if who:  # two probes exclude each other, and a probe here would disturb its timing
-        yield Check("probe", CheckState.OK, f"is tried once {who} releases the lock")
+        yield MachineCheck("probe", CheckState.OK, f"is tried once {who} releases the lock")
         return
     try:
         yield from probe_checks(best_probe(workspace))
     except TracerError as error:
-        yield Check("probe", CheckState.PROBLEM, error.found, error.todo)
+        yield MachineCheck("probe", CheckState.PROBLEM, error.found, error.todo)
     except InterlockError as error:
-        yield Check("probe", CheckState.WARNING, error.found, error.todo)
+        yield MachineCheck("probe", CheckState.WARNING, error.found, error.todo)
     finally:
         engine.clean_up(owner)
 
 
-def probe_checks(probe: Probe) -> Iterator[Check]:
+def probe_checks(probe: Probe) -> Iterator[MachineCheck]:
     """Yield the checks of how system calls are counted, and why not better, and whether instructions can be."""
     found = PROBES[probe.method]
     for method, reason in probe.refused.items():
@@ -161,13 +167,13 @@ def probe_checks(probe: Probe) -> Iterator[Check]:
         if not probe.refused
         else "Let the engine start a container with BPF, PERFMON, SYS_PTRACE and the host's PIDs."
     )
-    yield Check("probe", CheckState.WARNING if probe.refused else CheckState.OK, found, fix)
+    yield MachineCheck("probe", CheckState.WARNING if probe.refused else CheckState.OK, found, fix)
     if probe.no_instructions:
         fix = (
             "sudo sysctl kernel.perf_event_paranoid=2"
             if "sysctl" in probe.no_instructions
             else "Measure on real hardware, if you need instructions."
         )
-        yield Check("counters", CheckState.WARNING, probe.no_instructions, fix)
+        yield MachineCheck("counters", CheckState.WARNING, probe.no_instructions, fix)
     else:
-        yield Check("counters", CheckState.OK, "instructions in user mode can be counted")
+        yield MachineCheck("counters", CheckState.OK, "instructions in user mode can be counted")

@@ -28,14 +28,18 @@ from interlock.swap.image_names import new_image
 
 
 @dataclass(frozen=True)
-class PlannedCandidate:
+class Candidate:
     """A variant (in a mode) to try: what was built of it, and the Dockerfile on its image."""
 
     label: str
     variant: Variant
     mode: Mode | None
     built: Built
-    copy: Copy | None  # None if the variant has no image
+    copy: Copy
+
+    @property
+    def has_image(self) -> bool:
+        return self.built.outcome.state is State.OK
 
 
 @dataclass
@@ -76,26 +80,27 @@ class Builds:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
 
-    def row(self, one: PlannedCandidate) -> TriedRow:
+    def row(self, candidate: Candidate) -> TriedRow:
         """Build a variant's copy; if that fails its rows have failed."""
-        name = one.variant.name
+        name, mode, copy = candidate.variant.name, candidate.mode, candidate.copy
         if name not in self.made:
-            self.made[name] = self._built(one)
-        copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
-        gil = (one.mode.gil if one.mode else None) or one.variant.proof.gil
-        return TriedRow(one.label, self.made[name], TriedImage(declared_gil=gil, **(copied or {})), one.mode)
+            self.made[name] = self._built(candidate)
+        about = TriedImage(declared_gil=(mode and mode.gil) or candidate.variant.proof.gil)
+        if candidate.has_image:
+            about = about.model_copy(update={"changes": list(copy.changes), "warnings": list(copy.warnings)})
+        return TriedRow(candidate.label, self.made[name], about, mode)
 
-    def _built(self, one: PlannedCandidate) -> Built:
+    def _built(self, candidate: Candidate) -> Built:
         # What its Dockerfile names is in the record, in place of a tag of its own.
-        parent = Built(
-            variant=one.variant.name, profile=one.built.profile, outcome=one.built.outcome, tag=one.built.tag
-        )
-        if one.copy is None:
-            return parent
-        try:
-            return self._build(parent, one.copy)
-        except BuildError as error:
-            return parent.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
+        image = candidate.built
+        parent = Built(variant=image.variant, profile=image.profile, outcome=image.outcome, tag=image.tag)
+        state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
+        if candidate.has_image:
+            try:
+                return self._build(parent, candidate.copy)
+            except BuildError as error:
+                state, reason = State.FAILED, error.found
+        return parent.model_copy(update={"outcome": Outcome(state=state, reason=reason)})
 
     def _build(self, known: Built, copy: Copy | None) -> Built:
         label = known.variant

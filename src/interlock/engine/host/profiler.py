@@ -42,15 +42,6 @@ def require_bpf() -> None:
         )
 
 
-def counts_calls() -> bool:
-    """Return whether this machine can count system calls at all: by strace, or by BPF."""
-    try:
-        require_bpf()
-    except UnsupportedHereError:
-        return not toolchain.missing(toolchain.PROBE)
-    return True
-
-
 def could_trace() -> bool:
     """Return whether BPF programs could be loaded here if their compiler were installed."""
     return "CAP_SYS_ADMIN" in machine.capabilities("CapEff") and _own_cgroup() is not None
