@@ -165,9 +165,9 @@ def become(session: nox.Session, *command: str) -> None:
     if session.run("true", external=True, silent=True, log=False) is None:  # with --install-only nothing is run
         return
     session.log(" ".join(command))
-    path = os.pathsep.join((session.bin, os.environ["PATH"]))
+    path = os.pathsep.join((*(session.bin_paths or ()), os.environ["PATH"]))
     variables = {**os.environ, **session.env, "PATH": path}
-    program = Path(session.bin, command[0])
+    program = shutil.which(command[0], path=path) or command[0]
     os.execve(program, command, {name: value for name, value in variables.items() if value is not None})  # noqa: S606
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -54,41 +55,6 @@ def test_a_machine_without_uv_is_told_nothing_of_it(caplog: pytest.LogCaptureFix
         nox.virtualenv.uv_version("no-such-uv")
         nox.virtualenv.logger.info("other news")
     assert caplog.messages == ["other news"]
-
-
-REPORTS_LATE = """#!/bin/sh
-trap 'sleep 1; echo the report of "$@"; exit 143' TERM
-echo begun
-while :; do sleep 0.05; done
-"""
-BECOMES = """
-from types import SimpleNamespace
-from tests.test_noxfile import noxfile
-session = SimpleNamespace(bin={bin!r}, env={{"UV_PYTHON": None}}, log=print, run=lambda *_, **__: {ran!r})
-noxfile().become(session, "interlock", "matrix", "--quick")
-print("install only")
-"""
-
-
-def becomes(folder: Path, ran: str | None) -> list[str | Path]:
-    program = folder / "interlock"
-    program.write_text(REPORTS_LATE, encoding="utf-8")
-    program.chmod(0o755)
-    return [sys.executable, "-c", BECOMES.format(bin=str(folder), ran=ran)]
-
-
-def test_a_command_that_is_ended_has_the_time_for_its_report_and_its_own_exit_code(tmp_path: Path) -> None:
-    with subprocess.Popen(becomes(tmp_path, ""), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        assert any(line == "begun\n" for line in process.stdout)
-        process.terminate()
-        assert process.stdout.read() == "the report of matrix --quick\n"
-    assert process.returncode == 143
-
-
-def test_nothing_is_run_where_nox_only_installs(tmp_path: Path) -> None:
-    said = subprocess.run(becomes(tmp_path, None), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert said == "install only\n"
 
 
 def test_advisories_are_asked_for_of_all_that_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,3 +149,50 @@ def test_what_failed_in_an_earlier_run_is_not_tried(tmp_path: Path, monkeypatch:
 def test_what_the_change_is_to_blame_for_fails(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoppedError):
         tried_in(tmp_path, text, monkeypatch)
+
+
+JOB = f"""#!{sys.executable}
+import signal, sys, time
+def report(number, _):
+    signal.signal(number, lambda *_: sys.exit('a second signal'))
+    time.sleep(1)
+    print('report')
+    sys.exit(128 + number)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, report)
+print('measuring', flush=True)
+time.sleep(30)
+"""
+
+
+def main_job(folder: Path, *options: str) -> subprocess.Popen[str]:
+    """Start the main job by the real nox, with a program in Interlock's place."""
+    program = folder / "interlock"
+    program.write_text(JOB, encoding="utf-8")
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "--no-venv", "-s", "matrix", *options]
+    environment = os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.Popen(
+        command, env=environment, cwd=folder, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("send", [os.kill, os.killpg])
+def test_what_ends_the_main_job_ends_it_with_its_report_and_exit_code(
+    number: signal.Signals, send: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    """A terminal and `timeout` send a signal to all of a group, others to the process that they have started."""
+    with main_job(tmp_path, "--no-install") as job:
+        assert job.stdout is not None
+        assert "measuring\n" in iter(job.stdout.readline, "")
+        send(job.pid, number)
+        assert job.stdout.read() == "report\n"
+    assert job.returncode == 128 + number
+
+
+def test_nothing_is_measured_where_nox_only_installs(tmp_path: Path) -> None:
+    with main_job(tmp_path, "--no-install", "--install-only") as job:
+        assert job.stdout is not None
+        assert "measuring" not in job.stdout.read()
+    assert job.returncode == 0
