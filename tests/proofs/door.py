@@ -94,8 +94,9 @@ def all_rights() -> tuple[str, ...]:
     return ("--cap-add=ALL", "--cap-drop=SYS_RESOURCE", *unconfined, *files)
 
 
-# Podman 5 needs both where root may not raise limits.
-CONTAINERS_CONF = '[containers]\\ndefault_ulimits = ["nofile=1024:4096"]\\n[engine]\\nruntime = "runc"\\n'
+# Podman 5 needs all of it where root may not raise limits (docs/engines.md).
+LIMITS = 'default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]'
+CONTAINERS_CONF = f'[containers]\\n{LIMITS}\\n[engine]\\nruntime = "runc"\\n'
 LISTENS_NOT = "import socket; socket.socket(socket.AF_UNIX).bind('/run/docker.sock')"
 ENGINES = {
     "none": Engine(),
