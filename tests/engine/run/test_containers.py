@@ -65,6 +65,12 @@ class Engine(BaseHTTPRequestHandler):
             with suppress(OSError):
                 self._answer(head + frame(2, b"x" * (MOST_OUTPUT_BYTES + 1)))
             return
+        if "/exec/talks/" in self.path:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(head)
+            self._answer(frame(1, self.rfile.read(4)))
+            self.rfile.read()  # until it is hung up
+            return
         self._answer(head + frame(1, b"out\n") + frame(2, b"err\n"))
 
     def _answer(self, packet: bytes) -> None:
@@ -98,6 +104,17 @@ def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient)
 def test_more_output_than_is_read_is_an_error_and_the_connection_is_closed(client: docker.DockerClient) -> None:
     with pytest.raises(FloodError):
         execution.run_to_end(client, "flood")
+
+
+def test_a_connection_that_nobody_has_any_more_is_hung_up_by_its_answer(client: docker.DockerClient) -> None:
+    stream = client.api.exec_start("talks", socket=True)
+    answer = stream._response.raw._fp
+    channel = execution.ExecutionChannel(stream)
+    channel.send(b"ping")
+    assert channel.receive(5) == b"ping"
+    assert not answer.isclosed()
+    del channel
+    assert answer.isclosed()
 
 
 SECOND = st.integers(0, 10**6)

@@ -6,6 +6,7 @@ import re
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -173,8 +174,9 @@ class ExecutionChannel:
 
     def __init__(self, stream: Any) -> None:
         # docker returns the socket inside a file object, which closes it, or the socket itself.
-        self._stream, self._socket = stream, getattr(stream, "_sock", stream)
+        self._socket = getattr(stream, "_sock", stream)
         self._output = Output()
+        weakref.finalize(self, hang_up, stream)
 
     def send(self, data: bytes) -> None:
         self._socket.settimeout(None)
@@ -190,6 +192,16 @@ class ExecutionChannel:
                 break
             self._output.feed(received)
         return data
+
+
+def hang_up(stream: Any) -> None:
+    """Close a connection that the engine has given away, by the answer that the SDK keeps beside it.
+
+    From Python 3.13 on an answer complains, once nobody has it any more, that its file was closed before it.
+    """
+    with suppress(OSError):
+        getattr(stream, "_sock", stream).close()
+        getattr(stream, "_response", stream).close()
 
 
 def start_agent(client: DockerClient, container: Container, launcher: str = LAUNCHER) -> Agent:

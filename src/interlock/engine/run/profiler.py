@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException
@@ -20,6 +19,7 @@ from interlock.engine.client import engine_errors
 from interlock.engine.ownership import labels_of
 from interlock.engine.profilers import not_ready, refusal
 from interlock.engine.protocol import StackOptions
+from interlock.engine.run.execution import hang_up
 from interlock.engine.run.leftovers import remove
 from interlock.engine.symbols import symbols_of
 from interlock.errors import EngineError
@@ -170,14 +170,7 @@ def work_marked(client: DockerClient, container: Container, launcher: str) -> It
     try:
         yield
     finally:
-        _hang_up(stream)
+        hang_up(stream)
         limit = time.monotonic() + END_S
         while client.api.exec_inspect(execution)["Running"] and time.monotonic() < limit:
             time.sleep(0.02)
-
-
-def _hang_up(stream: Any) -> None:
-    with suppress(OSError, APIError):
-        getattr(stream, "_sock", stream).close()
-    with suppress(OSError):
-        stream.close()
