@@ -246,3 +246,17 @@ def project(tmp_path: Path) -> Path:
     for part in (*(ROOT / "dockerfiles").glob("*.j2"), ROOT / "dockerfiles/fetch.sh"):
         shutil.copy(part, copy / "dockerfiles")
     return copy
+
+
+@pytest.fixture
+def deadline() -> Iterator[None]:
+    """Fail a test that waits, in place of waiting with it."""
+
+    def fail(*_: object) -> None:
+        pytest.fail("it waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -16,6 +16,7 @@ from typing import Any
 from interlock.measure import experiment
 from interlock.results import store
 from interlock.results.experiments import Experiment, Settings, Times
+from interlock.results.sums import write_sums
 from tests.builders import ROOT, make_cell, make_experiment, make_workload
 
 # Roles that change a host.
@@ -124,4 +125,4 @@ def _write(folder: Path, measured: Experiment) -> None:
         metadata |= {"interlock_block": 1, "interlock_estimator": "median"}
         path.write_text(json.dumps({"version": "1.0", "metadata": metadata, "benchmarks": [{"runs": runs}]}))
     store.write_json(folder / store.EXPERIMENT_FILE, measured)
-    store.write_sums(folder)
+    write_sums(folder)

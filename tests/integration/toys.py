@@ -12,7 +12,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from interlock.catalog.project import SHARED_FILES, Catalog
+from interlock.catalog.overlay import SHARED_FILES
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base, Mode
 from interlock.engine.build.base import LABEL, PATH, find_base, local_tag
 from interlock.engine.build.sources import tar_of

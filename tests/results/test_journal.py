@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from interlock.errors import StoreError
 from interlock.measure import resumable
-from interlock.results import journal, store
+from interlock.results import store
 from interlock.results.experiments import State, Times
 from interlock.results.journal import KILLED, Journal
 from interlock.results.store import read_runs
@@ -115,20 +115,20 @@ def test_who_measures_keeps_the_journal_and_others_read_what_there_is(tmp_path: 
     measuring = Journal(folder)
     measuring.begin(make_workload("locks"), {})
     measuring.add(entry_of(1, 1))
-    assert not journal.recover(folder)
+    assert not store.recover(folder)
     assert store.read_experiment(folder) == begun()
     with pytest.raises(StoreError) as caught:
         Journal(folder)
     assert caught.value.file == str(folder)
     measuring.close()
-    assert journal.recover(folder)
+    assert store.recover(folder)
     assert measured(folder) == expected(1)
 
 
 def test_an_error_that_ended_an_experiment_is_named(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "x")
     write_blocks(folder, 1)
-    journal.recover(folder, "an error (the disk is full)")
+    store.recover(folder, "an error (the disk is full)")
     assert store.read_experiment(folder).ended_by == "an error (the disk is full)"
     assert measured(folder) == expected(1)
 

@@ -19,6 +19,7 @@ from interlock.errors import StoreError, UsageError
 from interlock.measure import cells, processes
 from interlock.results import store
 from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput, Subject
+from interlock.results.files import remove_folder, write_atomically
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
 from tests.builders import (
@@ -69,14 +70,14 @@ def test_a_file_with_a_number_that_is_no_measurement_is_an_error_that_names_it(
 
 FULL_DISK = """
 import json, pathlib, subprocess, sys
-from interlock.results import store
+from interlock.results.files import write_atomically
 from interlock.errors import StoreError, UsageError
 
 folder = pathlib.Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
-store.write_atomically(folder / "data.json", "old")
+write_atomically(folder / "data.json", "old")
 try:
-    store.write_atomically(folder / "data.json", "x" * 100_000)
+    write_atomically(folder / "data.json", "x" * 100_000)
     error = ""
 except StoreError as refused:
     error = str(refused)
@@ -102,7 +103,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
 
 def test_writing_makes_the_folders_and_a_file_that_all_may_read(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "file.txt"
-    store.write_atomically(path, "text\n")
+    write_atomically(path, "text\n")
     assert path.read_text(encoding="utf-8") == "text\n"
     assert path.stat().st_mode & 0o777 == 0o644
     assert list(path.parent.iterdir()) == [path]
@@ -111,7 +112,7 @@ def test_writing_makes_the_folders_and_a_file_that_all_may_read(tmp_path: Path) 
 def test_writing_below_a_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match=r"Not a directory|File exists"):
-        store.write_atomically(tmp_path / "file" / "below", "text")
+        write_atomically(tmp_path / "file" / "below", "text")
 
 
 def test_experiments_of_one_day_are_named_a_to_z_and_then_aa(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_experiments_of_one_day_are_named_a_to_z_and_then_aa(tmp_path: Path) -> 
 def test_a_free_letter_is_taken_again(tmp_path: Path) -> None:
     store.new_experiment(tmp_path, "d")
     store.new_experiment(tmp_path, "d")
-    store.remove_folder(tmp_path / "d-a")
+    remove_folder(tmp_path / "d-a")
     assert store.new_experiment(tmp_path, "d").name == "d-a"
 
 

@@ -24,6 +24,7 @@ from interlock.catalog.types import (
     SourceLocation,
     Text,
     Version,
+    first_twice,
     label_of,
 )
 
@@ -32,6 +33,8 @@ Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
 Locations = Annotated[list[SourceLocation], Field(min_length=1)]
 
+# The folder of variants/ that has the files which a key names.
+FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
 # A name that no registry answers to: an engine that does not have the image finds nobody else's by it.
 LOCAL_NAME = "localhost/interlock/python"
 
@@ -319,10 +322,8 @@ class VariantFile(Data):
 
     @model_validator(mode="after")
     def _each_mode_has_a_name_of_its_own(self) -> VariantFile:
-        names = [mode.name for mode in self.modes]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two modes have the name '{name}'")
+        if twice := first_twice(mode.name for mode in self.modes):
+            raise ValueError(f"two modes have the name '{twice}'")
         return self
 
     @model_validator(mode="after")
@@ -398,6 +399,16 @@ class Variant(VariantFile):
     def fetched(self) -> list[Download]:
         """Return everything that is fetched anywhere: by a build, or an archive without one."""
         return [*self.downloads, *(self.prefix.archives.values() if self.prefix else ())]
+
+    @property
+    def named_files(self) -> dict[str, list[str]]:
+        """Return the files of variants/ that it names, in order, by key; FOLDERS has the key's folder."""
+        return {
+            "patches": [name for part in self.parts for name in part.patches],
+            "prepare": [name for part in self.parts for name in part.prepare],
+            "signature.key": [part.signature.key for part in self.downloads if part.signature],
+            "finish.steps": self.finish.steps if self.finish else [],
+        }
 
     @property
     def build_name(self) -> str:

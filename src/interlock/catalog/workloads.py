@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import itemgetter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from interlock.catalog.services import Load, UserWork
-from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right
+from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right, first_twice
 
 # What a detail is of: a key of what a program reports, or of what the launcher read of the whole process.
 DetailKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -240,7 +239,6 @@ OF_PROGRAMS = (
     "why",
     "details",
 )
-Item = TypeVar("Item")
 
 
 class Repetition(Data):
@@ -262,7 +260,7 @@ class Limit(Data):
     unit_count: int = Field(ge=1, description="Units of work that one run of the command does.")
 
 
-class Server(Data):
+class WorkloadServer(Data):
     """The server that a workload's cells can reach, on a network of its own."""
 
     environment: dict[str, str] = Field(default={}, description="Environment variables of the server's container.")
@@ -295,7 +293,7 @@ class WorkloadFile(Data):
     margin: float = Field(
         default=0.05, gt=0, lt=1, description="Two that differ by less than this share are the same (default: 0.05)."
     )
-    server: Server | None = Field(
+    server: WorkloadServer | None = Field(
         default=None, description="Start the server for this workload; an empty table is enough."
     )
     load: Load | None = Field(default=None, description="Load on the services of kind 'service'.")
@@ -318,10 +316,8 @@ class WorkloadFile(Data):
 
     @model_validator(mode="after")
     def _each_benchmark_has_a_name_and_something_to_run(self) -> WorkloadFile:
-        names = [benchmark.name for benchmark in self.benchmarks]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two benchmarks have the name '{name}'")
+        if twice := first_twice(benchmark.name for benchmark in self.benchmarks):
+            raise ValueError(f"two benchmarks have the name '{twice}'")
         for benchmark in self.benchmarks:
             if self.is_adapted and self.program is None:
                 raise ValueError(f"kind '{self.kind}' needs a program")
@@ -376,15 +372,13 @@ class WorkloadFile(Data):
     @model_validator(mode="after")
     def _details_are_told_apart(self) -> WorkloadFile:
         for benchmark in self.benchmarks:
-            twice = _twice(detail.label for detail in self.details_of(benchmark))
-            if twice:
+            if twice := first_twice(detail.label for detail in self.details_of(benchmark)):
                 raise ValueError(f"benchmark '{benchmark.name}' has two details with the label '{twice}'")
         return self
 
     @model_validator(mode="after")
     def _limits_are_of_benchmarks(self) -> WorkloadFile:
-        twice = _twice(limit.name for limit in self.limits)
-        if twice:
+        if twice := first_twice(limit.name for limit in self.limits):
             raise ValueError(f"two limits have the name '{twice}'")
         names = [benchmark.name for benchmark in self.benchmarks]
         for limit in self.limits:
@@ -398,8 +392,7 @@ class WorkloadFile(Data):
     @model_validator(mode="after")
     def _a_curve_is_of_one_metric(self) -> WorkloadFile:
         for name, group in self.curves.items():
-            twice = _twice(workers for workers, _ in group)
-            if twice:
+            if twice := first_twice(workers for workers, _ in group):
                 raise ValueError(f"'{name}' has two benchmarks of {twice} workers")
             if len({benchmark.metric for _, benchmark in group}) > 1:
                 raise ValueError(f"the benchmarks of '{name}' differ in their metric: they cannot be one curve")
@@ -442,16 +435,6 @@ class WorkloadFile(Data):
 
     def limits_of(self, benchmark: str) -> list[Limit]:
         return [limit for limit in self.limits if benchmark in limit.benchmarks]
-
-
-def _twice(items: Iterable[Item]) -> Item | None:
-    """Return the first item that occurs a second time; None if each occurs once."""
-    seen = set()
-    for item in items:
-        if item in seen:
-            return item
-        seen.add(item)
-    return None
 
 
 class Workload(WorkloadFile):

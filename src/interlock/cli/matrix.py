@@ -40,7 +40,7 @@ from interlock.measure.ending import Ending
 from interlock.measure.experiment import Assignment, Wildcards
 from interlock.report import overview
 from interlock.report.experiment import failed_cells
-from interlock.results import journal, store
+from interlock.results import store
 from interlock.results.answers import RecordedFigures
 from interlock.results.experiments import Built, EngineName, Experiment, Outcome, Settings, State, require_built
 
@@ -245,7 +245,7 @@ def unfinished(results: Path, name: str) -> Experiment:
     if not (results / name / store.EXPERIMENT_FILE).is_file():
         todo = nearest(name, [one.name for one in store.experiments_below(results)])
         raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
-    if not journal.recover(results / name):
+    if not store.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     return store.read_experiment(results / name).model_copy(update={"name": name})
 

@@ -38,8 +38,10 @@ from interlock.results.experiments import (
     Subject,
     require_built,
 )
-from interlock.results.journal import KILLED, Journal, recover
+from interlock.results.files import remove_folder
+from interlock.results.journal import KILLED, Journal
 from interlock.results.profiles import Probe
+from interlock.results.sums import check_sums, forget_sums, write_sums
 from interlock.results.trials import Trial
 
 
@@ -237,9 +239,9 @@ def _run(engine: Engine, assignment: Assignment, watching: Observers, waited_s: 
     started = datetime.datetime.now(datetime.UTC)
     host = {"folder": host_folder(), **machine.facts(), "engine": engine.facts()}
     folder = _folder(assignment, started)
-    store.check_sums(folder)
+    check_sums(folder)
     journal = Journal(folder)
-    store.forget_sums(folder)
+    forget_sums(folder)
     record = Record(folder, started, host, journal, watching.ending, waited_s)
     error = ""
     try:
@@ -276,16 +278,16 @@ def _finish(engine: Engine, assignment: Assignment, record: Record, journal: Jou
     if not error:
         goes_on = assignment.first_look_alone and not record.ending.signals
         _write_record(engine, assignment, record, KILLED if goes_on else record.ending.reason)
-        store.write_sums(record.folder)
+        write_sums(record.folder)
         journal.end()
     elif record.has_values or assignment.resumes is not None:
         journal.close()
-        recover(record.folder, error)
+        store.recover(record.folder, error)
         with suppress(StoreError):  # the first error says more
-            store.write_sums(record.folder)
+            write_sums(record.folder)
     else:
         journal.end()
-        store.remove_folder(record.folder)
+        remove_folder(record.folder)
 
 
 def _measure_all(engine: Engine, assignment: Assignment, watching: Observers, record: Record) -> None:

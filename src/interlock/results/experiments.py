@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
+from functools import partial
 from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
@@ -19,15 +20,18 @@ from interlock.catalog.types import (
     FileName,
     Finite,
     Seconds,
+    first_refusal,
     label_of,
 )
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
-from interlock.errors import UsageError
+from interlock.errors import UsageError, shortened
 from interlock.results.commands import resuming
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
 from interlock.results.trials import Trial
+
+EXPERIMENT_FILE = "experiment.json"
 
 
 class State(StrEnum):
@@ -41,20 +45,15 @@ class State(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+# Processes may print any amount; more nobody reads.
 MOST_REASON = 1000
-
-
-def shortened(text: str) -> str:
-    """Return a text without its middle if it is longer than people read: processes may print any amount."""
-    half = MOST_REASON // 2
-    return text if len(text) <= MOST_REASON else f"{text[:half]} ... {text[-half:]}"
 
 
 class Outcome(Data):
     """A state and, unless it is ok, the reason."""
 
     state: State
-    reason: Annotated[str, AfterValidator(shortened)] = ""
+    reason: Annotated[str, AfterValidator(partial(shortened, longest=MOST_REASON))] = ""
 
 
 class BaseImage(Data):
@@ -314,8 +313,8 @@ class Experiment(Recorded):
         try:
             _HostFacts.model_validate(self.host)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"host.{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            key, message, _ = first_refusal(error)
+            raise ValueError(f"host.{key}: {message}") from None
         datetime.fromisoformat(self.started)
         named = {*self.settings.workloads, *(one.workload for one in (*self.cells, *self.limits))}
         for name in sorted(named - self.workloads.keys()):

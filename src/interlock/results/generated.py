@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from interlock.catalog.types import GENERATED
-from interlock.results.store import write_atomically
+from interlock.results.files import write_atomically
 
 
 def sync(root: Path, files: Mapping[str, str]) -> list[str]:
@@ -53,7 +53,7 @@ def _was_written(root: Path, folder: Path, path: Path) -> bool:
 
 def _is_generated(path: Path, variant: str = "") -> bool:
     """Return whether a file says in its first two lines that it is generated, of this variant if one is given."""
-    head = b"\n".join(path.read_bytes().split(b"\n")[:2])
+    head = b"\n".join((_read_or_none(path) or b"").split(b"\n")[:2])
     before, _, after = GENERATED.partition("{name}")
     return f"{before}{variant}{after if variant else ''}".encode() in head
 
