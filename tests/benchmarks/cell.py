@@ -14,7 +14,7 @@ from interlock.catalog.project import ProjectPaths
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import DockerEngine, connect
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, execution, leftovers
 from tests.builders import ROOT
 
 OWNER = "benchmark-cell"
@@ -29,7 +29,7 @@ class Cell:
     def run(self, *argv: str) -> str:
         """What a process printed; `import pyperf` finds what lies beside the workloads."""
         environment = {"PYTHONPATH": "/interlock/workloads"}
-        ended = cells.run_process(self.client, self.container, list(argv), 300, environment)
+        ended = execution.run_process(self.client, self.container, list(argv), 300, environment)
         assert ended.exit_code == 0, ended.stderr
         return ended.stdout
 
@@ -43,9 +43,9 @@ def started_cell(files: Mapping[str, bytes]) -> Iterator[Cell]:
     programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
     try:
         image_id = ensure_helper(client, ROOT, "instruments", built.base)
-        volume = cells.create_instruments_volume(client, OWNER, image_id, {**programs, **files})
-        options = cells.CellOptions(OWNER, volume, None)
-        yield Cell(client, cells.start_cell(client, built.image_id, options), image_id)
+        volume = containers.create_instruments_volume(client, OWNER, image_id, {**programs, **files})
+        options = containers.CellOptions(OWNER, volume, None)
+        yield Cell(client, containers.start_cell(client, built.image_id, options), image_id)
     finally:
         leftovers.clean_up(client, OWNER)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.run.workspace import counting
+from interlock.engine.run.profiler import counting
 from interlock.measure import processes
 from interlock.results.profiles import Method
 from tests.benchmarks.cell import OWNER, Cell, compiled, started_cell
