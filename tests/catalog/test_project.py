@@ -258,32 +258,6 @@ def test_a_variant_that_finishes_in_a_way_of_its_own_cannot_lend_its_build(proje
     assert "'cpython-3.13'" in error.found
 
 
-def test_a_file_cannot_say_who_lends_to_it_but_by_build_of(project: Path, borrower: str) -> None:
-    edit(project, borrower, 'build_of = "cpython-3.13"', 'shared_build = "cpython-3.13"')
-    assert refusal(project).startswith(f"{borrower}, key 'shared_build': unknown key")
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", ()),
-        ('[prefix]\nplaces = ["~/python"]\n[image]\nreference = "x@sha256:{sum}"\n', ("image", "prefix")),
-    ],
-)
-def test_a_variant_whose_interpreter_comes_from_no_place_or_two_names_those_found(
-    project: Path, borrower: str, text: str, found: tuple[str, ...]
-) -> None:
-    (project / borrower).write_text(
-        BORROWER.replace('build_of = "cpython-3.13"\n', "").split("[finish]")[0] + text.replace("{sum}", "0" * 64),
-        encoding="utf-8",
-    )
-    error = refused(project)
-    assert (error.file, error.key) == (borrower, "")
-    kinds, _, named = error.found.rpartition("found")
-    assert all(kind in kinds for kind in ("interpreter", "image", "prefix", "packages", "build_of"))
-    assert tuple(kind for kind in ("interpreter", "image", "prefix", "packages") if kind in named) == found
-
-
 def test_an_image_without_a_digest_is_refused(project: Path) -> None:
     text = (project / "variants/official-3.13.toml").read_text(encoding="utf-8")
     pinned = text[text.index("@sha256:") :].split('"')[0]
@@ -341,12 +315,6 @@ def test_what_is_wrong_with_a_workload_that_a_user_brings_is_named(
     error = refused(project)
     assert (error.file, error.key) == ("workloads/probe.toml", key)
     assert all(one in str(error) for one in named), error
-
-
-def test_two_benchmarks_of_one_name_are_refused_because_their_values_would_be_mixed(project: Path) -> None:
-    text = f'program = "locks.py"{WORKLOAD}{BENCHMARK}{BENCHMARK}'
-    (project / "workloads/probe.toml").write_text(text, encoding="utf-8")
-    assert "turn" in refusal(project)
 
 
 def test_a_missing_shared_file_is_named(project: Path) -> None:

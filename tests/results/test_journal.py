@@ -7,7 +7,9 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +22,7 @@ from interlock.results.experiments import State, Times
 from interlock.results.journal import KILLED, Journal
 from interlock.results.store import read_runs
 from tests.builders import ROOT, make_profile, make_workload
-from tests.results.writer import LABELS, begun, entry_of, run_of, value_of
+from tests.results.writer import LABELS, begun, can_mount, entry_of, run_of, value_of
 
 
 def make_folder(folder: Path) -> Path:
@@ -190,10 +192,6 @@ print(json.dumps([block, len(measured(folder)), said]))
 """
 
 
-def can_mount() -> bool:
-    return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
-
-
 @pytest.mark.skipif(not can_mount(), reason="this machine lets nobody mount in a name space of their own")
 def test_every_block_before_a_full_disk_is_kept(tmp_path: Path) -> None:
     argv = ["unshare", "-rm", sys.executable, "-c", FULL, str(tmp_path)]
@@ -229,15 +227,20 @@ def kill_once(folder: Path, after_s: float) -> int:
     return int([line for line in lines if line.strip()][-1])
 
 
+def edit_last(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Change the last line of a journal, and return its path."""
+    path = folder / store.JOURNAL_FILE
+    *lines, last, end = path.read_text().split("\n")
+    change(entry := json.loads(last))
+    path.write_text("\n".join([*lines, json.dumps(entry), end]))
+    return path
+
+
 @pytest.mark.parametrize("changes", [{"values": []}, {"values": [-1.0]}, {"metadata": {"loops": "x"}}])
 def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path, changes: dict[str, object]) -> None:
     folder = make_folder(tmp_path / "x")
     write_blocks(folder, 2)
-    path = folder / store.JOURNAL_FILE
-    *lines, last, end = path.read_text().split("\n")
-    entry = json.loads(last)
-    entry["runs"]["a"]["uncontended"][0] |= changes
-    path.write_text("\n".join([*lines, json.dumps(entry), end]))
+    path = edit_last(folder, lambda entry: entry["runs"]["a"]["uncontended"][0].update(changes))
     with pytest.raises(StoreError, match="journal"):
         store.read_experiment(folder)
     assert path.is_file()
@@ -247,11 +250,7 @@ def test_a_journal_with_runs_that_are_none_is_refused_by_its_name(tmp_path: Path
 def test_a_journal_with_cells_of_another_workload_is_refused_and_nothing_is_written(tmp_path: Path, place: str) -> None:
     folder = make_folder(tmp_path / "x")
     write_blocks(folder, 2)
-    path = folder / store.JOURNAL_FILE
-    *lines, last, end = path.read_text().split("\n")
-    entry = json.loads(last)
-    entry[place] = [entry["cells"][0] | {"workload": "x"}]
-    path.write_text("\n".join([*lines, json.dumps(entry), end]))
+    path = edit_last(folder, lambda entry: entry.update({place: [entry["cells"][0] | {"workload": "x"}]}))
     before = {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
     with pytest.raises(StoreError) as raised:
         store.read_experiment(folder)
