@@ -115,7 +115,7 @@ def printable(text: str) -> str:
 
 def printable_name(name: object) -> str:
     """Return a file's name on one line: what is not printed stands as an escape, a byte that is no UTF-8 too."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(name))
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in str(name))
 
 
 OUTPUTS = (1, 2)

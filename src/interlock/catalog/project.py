@@ -58,7 +58,10 @@ def _check_reserved_names(catalog: Catalog) -> None:
     reserved = [
         (f"variants/{LIMIT}.toml", "name", LIMIT, LIMIT in catalog.variants),
         ("workloads/conditions.toml", TWIN, TWIN, TWIN in catalog.conditions),
-        *((one.file, "modes", TWIN, any(mode.name == TWIN for mode in one.modes)) for one in catalog.variants.values()),
+        *(
+            (variant.file, "modes", TWIN, any(mode.name == TWIN for mode in variant.modes))
+            for variant in catalog.variants.values()
+        ),
     ]
     for file, key, name, is_taken in reserved:
         if is_taken:
@@ -75,7 +78,7 @@ def _check_rights(catalog: Catalog) -> None:
     for name, workload in catalog.workloads.items():
         for right, why in _needed_rights(workload).items():
             if right not in workload.rights:
-                wanted = ", ".join(f'"{one}"' for one in (*workload.rights, right))
+                wanted = ", ".join(f'"{asked}"' for asked in (*workload.rights, right))
                 raise CatalogError(
                     file=f"workloads/{name}.toml",
                     key="rights",
@@ -90,11 +93,11 @@ def _needed_rights(workload: Workload) -> dict[Right, str]:
     The kernel tells a file's owner alone what of it is in memory, which cold benchmarks have to know.
     """
     needed: dict[Right, str] = {}
-    if any(one.cold for one in workload.benchmarks):
+    if any(benchmark.cold for benchmark in workload.benchmarks):
         needed["root"] = "has cold benchmarks, whose cells have to be root's (without any capability)"
     commands = [
-        *(one.command for one in workload.limits),
-        *([*one.arguments, *(one.command or []), *one.set_up] for one in workload.benchmarks),
+        *(limit.command for limit in workload.limits),
+        *([*benchmark.arguments, *(benchmark.command or []), *benchmark.set_up] for benchmark in workload.benchmarks),
     ]
     if any("{disk}" in word for command in commands for word in command):
         needed["disk"] = "uses {disk}, which only cells of a workload with that right have"
@@ -230,7 +233,7 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
     for label in wanted or []:
         name, mode = split_label(label)
         select_names(variants, [name], "variant")
-        modes = [one.name for one in variants[name].modes]
+        modes = [declared.name for declared in variants[name].modes]
         if mode is not None and mode not in modes:
             raise UsageError(
                 found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
@@ -241,14 +244,16 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
 def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None) -> list[str]:
     """Return the names of the wanted workloads in the order given; UsageError for one that does not exist."""
     if wanted == [CORE]:
-        wanted = [name for name, one in workloads.items() if one.core]
+        wanted = [name for name, workload in workloads.items() if workload.core]
     return select_names(workloads, wanted, "workload")
 
 
 def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
     """Return each profile with the variants that are to have it; without a wish each has its own for production."""
     profiles = {name: known.variants[name].profile_for(wanted) for name in names}
-    return [(one, [name for name in names if profiles[name] == one]) for one in dict.fromkeys(profiles.values())]
+    return [
+        (profile, [name for name in names if profiles[name] == profile]) for profile in dict.fromkeys(profiles.values())
+    ]
 
 
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
@@ -333,12 +338,13 @@ def _explain(
 
 def _schema_of(schema: dict[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
     """Return the part of a JSON Schema that is about a key; empty if it has none."""
-    found = schema
+    part_of_it = schema
     for part in location:
-        free = [*found.get("patternProperties", {}).values(), found.get("additionalProperties")]
-        inner = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part, free[0])
-        found = _resolved(schema, inner or {})
-    return found
+        free = [*part_of_it.get("patternProperties", {}).values(), part_of_it.get("additionalProperties")]
+        keys = part_of_it.get("properties", {})
+        inner = part_of_it.get("items") if isinstance(part, int) else keys.get(part, free[0])
+        part_of_it = _resolved(schema, inner or {})
+    return part_of_it
 
 
 def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
@@ -356,7 +362,11 @@ def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) ->
 
 
 def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
-    common = {one.name: one.reason for one in differences if one.contract and variant.kind in one.kinds}
+    common = {
+        difference.name: difference.reason
+        for difference in differences
+        if difference.contract and variant.kind in difference.kinds
+    }
     for name in variant.keeps:
         if name not in common:
             raise CatalogError(

@@ -329,16 +329,16 @@ class VariantFile(Data):
     @model_validator(mode="after")
     def _the_interpreter_comes_from_one_source(self) -> VariantFile:
         kinds = ("interpreter", "image", "prefix", "packages", "build_of")
-        found = [kind for kind in kinds if getattr(self, kind) is not None]
-        if len(found) != 1:
-            raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(found) or 'none'}")
+        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(given) or 'none'}")
         if self.interpreter is None:
             only = ("libraries", "build_packages", "release", *(() if self.build_of else ("finish",)))
             for key in only:
                 if getattr(self, key):
-                    raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {found[0]}")
-        if self.optimised_by is not None and found[0] in {"interpreter", "build_of"}:
-            raise ValueError(f"optimised_by is of interpreters that others built, this one has {found[0]}")
+                    raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {given[0]}")
+        if self.optimised_by is not None and given[0] in {"interpreter", "build_of"}:
+            raise ValueError(f"optimised_by is of interpreters that others built, this one has {given[0]}")
         if self.build_of is not None and self.finish is None:
             raise ValueError("build_of needs [finish]: the steps that make it differ from that variant")
         return self
@@ -443,8 +443,8 @@ class Variant(VariantFile):
             *self.interpreter.configure,
             *(self.release.configure if self.release and profile != "standard" else []),
         ]
-        found = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
-        return [name for name, option in found.items() if any(word.startswith(option) for word in words)]
+        options = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
+        return [name for name, option in options.items() if any(word.startswith(option) for word in words)]
 
     def image_tag(self, profile: str) -> str:
         """Return the image's name on this machine and its tag in an optimisation profile."""

@@ -180,21 +180,21 @@ def expand_workers(data: Any) -> Any:
     """
     if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
         return data
-    copies = [(one, _copies(one)) for one in data["benchmarks"]]
-    found = {**data, "benchmarks": [copy for _, some in copies for copy in some]}
+    copies = [(benchmark, _copies(benchmark)) for benchmark in data["benchmarks"]]
+    expanded = {**data, "benchmarks": [copy for _, some in copies for copy in some]}
     if isinstance(data.get("limits"), list):
         names: dict[str, list[str]] = {}
-        for one, some in copies:
-            if len(some) != 1 or some[0] is not one:
-                names.setdefault(one["name"], []).extend(copy["name"] for copy in some)
-        found["limits"] = [_limit(one, names) for one in data["limits"]]
-    return found
+        for benchmark, some in copies:
+            if len(some) != 1 or some[0] is not benchmark:
+                names.setdefault(benchmark["name"], []).extend(copy["name"] for copy in some)
+        expanded["limits"] = [_limit(limit, names) for limit in data["limits"]]
+    return expanded
 
 
 def _limit(limit: Any, copies: dict[str, list[str]]) -> Any:
     if not isinstance(limit, dict) or not isinstance(limit.get("benchmarks"), list):
         return limit
-    named = (copies.get(one, [one]) if isinstance(one, str) else [one] for one in limit["benchmarks"])
+    named = (copies.get(name, [name]) if isinstance(name, str) else [name] for name in limit["benchmarks"])
     return {**limit, "benchmarks": [name for some in named for name in some]}
 
 
@@ -219,9 +219,9 @@ def _filled(value: Any, count: str) -> Any:
     if isinstance(value, str):
         return value.replace(WORKERS, count)
     if isinstance(value, list):
-        return [_filled(one, count) for one in value]
+        return [_filled(item, count) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(one, count) for key, one in value.items()}
+        return {key: _filled(item, count) for key, item in value.items()}
     return value
 
 
@@ -365,7 +365,11 @@ class WorkloadFile(Data):
                 raise ValueError(
                     f"benchmark '{benchmark.name}' of a service needs a program, and 'expected' texts of its answer"
                 )
-        if is_service and {self.quick.values, self.full.values, *(one.values_factor for one in self.benchmarks)} != {1}:
+        if is_service and {
+            self.quick.values,
+            self.full.values,
+            *(benchmark.values_factor for benchmark in self.benchmarks),
+        } != {1}:
             raise ValueError("a run of a service gives one value: 'values' and 'values_factor' must be 1")
         return self
 
@@ -416,7 +420,7 @@ class WorkloadFile(Data):
         return benchmark.deadline_s or self.deadline_s
 
     def python_versions_of(self, benchmark: Benchmark) -> str:
-        return ",".join(one for one in (self.requires_python, benchmark.requires_python) if one)
+        return ",".join(versions for versions in (self.requires_python, benchmark.requires_python) if versions)
 
     def requirements_of(self, benchmark: Benchmark) -> list[str]:
         return list(dict.fromkeys([*self.requirements, *benchmark.requirements]))
@@ -424,11 +428,11 @@ class WorkloadFile(Data):
     @property
     def curves(self) -> dict[str, list[tuple[int, Benchmark]]]:
         """Return the benchmarks of each curve by its name: number of workers and benchmark, fewest first."""
-        found: dict[str, list[tuple[int, Benchmark]]] = {}
+        by_name: dict[str, list[tuple[int, Benchmark]]] = {}
         for benchmark in self.benchmarks:
             if benchmark.scaling:
-                found.setdefault(benchmark.scaling.name, []).append((benchmark.scaling.workers, benchmark))
-        return {name: sorted(group, key=itemgetter(0)) for name, group in found.items()}
+                by_name.setdefault(benchmark.scaling.name, []).append((benchmark.scaling.workers, benchmark))
+        return {name: sorted(group, key=itemgetter(0)) for name, group in by_name.items()}
 
     def details_of(self, benchmark: Benchmark) -> list[Detail]:
         return [*self.details, *benchmark.details]

@@ -99,9 +99,9 @@ class Built(Data):
 def require_built(variants: Iterable[Built]) -> list[Built]:
     """Return those that have an image; UsageError if none has."""
     known = list(variants)
-    ready = [one for one in known if one.outcome.state is State.OK]
+    ready = [built for built in known if built.outcome.state is State.OK]
     if not ready:
-        reasons = "; ".join(f"{one.variant}: {one.outcome.reason}" for one in known)
+        reasons = "; ".join(f"{built.variant}: {built.outcome.reason}" for built in known)
         raise UsageError(
             found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
         )
@@ -295,7 +295,7 @@ class Experiment(Recorded):
             key, message, _ = first_refusal(error)
             raise ValueError(f"host.{key}: {message}") from None
         datetime.fromisoformat(self.started)
-        named = {*self.settings.workloads, *(one.workload for one in (*self.cells, *self.limits))}
+        named = {*self.settings.workloads, *(cell.workload for cell in (*self.cells, *self.limits))}
         for name in sorted(named - self.workloads.keys()):
             raise ValueError(f"it names the workload '{name}', and does not say what that is")
 
@@ -374,18 +374,18 @@ class Estimator(StrEnum):
 
 def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[int]) -> list[dict[int, float]]:
     """Return for each block the figures by group; that of a group with several processes is their mean."""
-    found: dict[int, dict[int, list[float]]] = {}
+    by_number: dict[int, dict[int, list[float]]] = {}
     for number, group, figure in zip(blocks, groups, figures, strict=True):
-        found.setdefault(number, {}).setdefault(group, []).append(figure)
-    return [{group: _mean(some) for group, some in block.items()} for block in found.values()]
+        by_number.setdefault(number, {}).setdefault(group, []).append(figure)
+    return [{group: _mean(some) for group, some in block.items()} for block in by_number.values()]
 
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
     """Return the mean of the figures of each block, in which a baseline has several."""
-    found: dict[int, list[float]] = {}
+    by_number: dict[int, list[float]] = {}
     for number, figure in zip(blocks, figures, strict=True):
-        found.setdefault(number, []).append(figure)
-    return [_mean(some) for some in found.values()]
+        by_number.setdefault(number, []).append(figure)
+    return [_mean(some) for some in by_number.values()]
 
 
 def _mean(figures: Sequence[float]) -> float:

@@ -39,7 +39,7 @@ def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
     ]
     there = [(made.parent, path) for made in dockerfiles for path in made.parent.rglob("*") if path.is_file()]
     left = {str(path.relative_to(root)): (folder, path) for folder, path in there}
-    return {name for name, found in left.items() if name not in files and _was_written(root, *found)}
+    return {name for name, place in left.items() if name not in files and _was_written(root, *place)}
 
 
 def _was_written(root: Path, folder: Path, path: Path) -> bool:

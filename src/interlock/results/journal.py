@@ -142,20 +142,20 @@ def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[Jou
     """Return the record with the cut workload in it, which `--resume` goes on with."""
     name, last = begun.workload.name, entries[-1]
     names = before.settings.workloads
-    cells = {(one.label, one.workload): one for one in (*before.cells, *last.cells)}
-    limits = {(one.label, one.workload): one for one in (*before.limits, *last.limits)}
+    cells = {(cell.label, cell.workload): cell for cell in (*before.cells, *last.cells)}
+    limits = {(cell.label, cell.workload): cell for cell in (*before.limits, *last.limits)}
     earlier = before.times.get(name, Times())
     return before.model_copy(
         update={
             "duration_s": round(before.duration_s + last.times.total_s, 1),
             "workloads": before.workloads | {name: begun.workload},
             "facts": before.facts | begun.facts,
-            "cells": sorted(cells.values(), key=lambda one: names.index(one.workload)),
+            "cells": sorted(cells.values(), key=lambda cell: names.index(cell.workload)),
             "limits": list(limits.values()),
             "order": before.order | {name: before.order.get(name, []) + last.order},
             "times": before.times | {name: earlier.plus(last.times)},
             "measuring_s": round(before.measuring_s + last.times.measuring_s, 3),
             "in_processes_s": round(before.in_processes_s + last.in_processes_s, 3),
-            "unfinished": [*(one for one in before.unfinished if one != name), name],
+            "unfinished": [*(other for other in before.unfinished if other != name), name],
         }
     )

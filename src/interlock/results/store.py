@@ -181,7 +181,7 @@ def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
 def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> None:
     """StoreError, before anything is written, if cells are of another workload than the journal."""
     name = begun.workload.name
-    named = {name, *(one.workload for entry in entries for one in (*entry.cells, *entry.limits))}
+    named = {name, *(cell.workload for entry in entries for cell in (*entry.cells, *entry.limits))}
     strange = named - {name} or named - {*before.settings.workloads}
     if strange:
         raise _no_journal(folder, f"has a cell of {min(strange)!r}, which is not the workload that it is of")
@@ -202,14 +202,14 @@ def _parsed(line: bytes, model: type[Item]) -> Item | None:
 def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[JournalEntry]) -> None:
     """Write the values and profiles of the entries beside those that cells' files have."""
     forget_sums(folder)
-    for label in dict.fromkeys(label for one in entries for label in (*one.runs, *one.profiles)):
+    for label in dict.fromkeys(label for entry in entries for label in (*entry.runs, *entry.profiles)):
         path = cell_path(folder, host, *split_label(label), workload)
         runs: dict[str, list[pyperf.Run]] = {}
         profiles: dict[str, BenchmarkProfile] = {}
         for entry in entries:
             profiles |= entry.profiles.get(label, {})
             for name, some in entry.runs.get(label, {}).items():
-                runs.setdefault(name, []).extend(one.run for one in some)
+                runs.setdefault(name, []).extend(data.run for data in some)
         if runs:
             write_runs(path, added(read_runs(path), runs))
         if profiles:
@@ -254,7 +254,9 @@ def readable_experiments(folders: Iterable[Path]) -> list[Experiment]:
 def latest_builds(references: Path, profile: str) -> BuildRecord | None:
     """Return the latest builds.json below `references` (results/reference) of this profile; None if there is none."""
     records = [read_json(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
-    return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
+    return max(
+        (record for record in records if record.profile == profile), key=lambda record: record.started, default=None
+    )
 
 
 def read_json(path: Path, model: type[Item], *, follow: bool = True, sums: Sums = NO_SUMS) -> Item:
@@ -326,7 +328,10 @@ def read_cell_values(folder: Path, experiment: Experiment) -> Values:
 
 def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Sums) -> Values:
     reported = {
-        name: {one.name: {detail.of for detail in workload.details_of(one)} for one in workload.benchmarks}
+        name: {
+            benchmark.name: {detail.of for detail in workload.details_of(benchmark)}
+            for benchmark in workload.benchmarks
+        }
         for name, workload in experiment.workloads.items()
     }
     return {key: read_values(path, reported[key[1]], sums) for key, path in paths.items()}
@@ -402,7 +407,7 @@ def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
     """Return the runs of a cell's file by benchmark, as they were added; empty if it has none."""
     try:
         suite = pyperf.BenchmarkSuite.loads(untrusted.as_text(untrusted.read_bytes(path, follow=False)))
-        return {one.get_name().split(" ", 1)[1]: one.get_runs() for one in suite}
+        return {benchmark.get_name().split(" ", 1)[1]: benchmark.get_runs() for benchmark in suite}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
