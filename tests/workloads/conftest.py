@@ -147,13 +147,6 @@ def make_certificate(folder: Path, name: str) -> None:
     )  # fmt: skip
 
 
-@pytest.fixture
-def load_workload(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """A module of workloads/, beside which it finds the others."""
-    monkeypatch.syspath_prepend(WORKLOADS)
-    return importlib.import_module
-
-
 @pytest.fixture(scope="session")
 def protocol() -> ModuleType:
     spec = importlib.util.spec_from_file_location("protocol", WORKLOADS / "protocol.py")

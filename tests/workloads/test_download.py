@@ -155,8 +155,8 @@ def test_what_went_to_null_is_counted_byte_by_byte(
 @pytest.mark.parametrize(
     ("mib", "chunk_bytes"), [(0, 8192), (8, 8192), (64, 65536), (107_000_000 / MIB, 106496), (1024, 1048576)]
 )
-def test_chunks_are_as_b2sdk_chooses_them(load_workload: Callable[..., Any], mib: float, chunk_bytes: int) -> None:
-    assert load_workload("download_files").b2sdk_chunk_bytes(int(mib * MIB)) == chunk_bytes
+def test_chunks_are_as_b2sdk_chooses_them(module: Callable[..., Any], mib: float, chunk_bytes: int) -> None:
+    assert module("download_files").b2sdk_chunk_bytes(int(mib * MIB)) == chunk_bytes
 
 
 @pytest.mark.parametrize("what", ["single", "many"])

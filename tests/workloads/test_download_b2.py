@@ -32,8 +32,8 @@ class Client:
 
 
 @pytest.fixture
-def program(load_workload: Callable[[str], ModuleType]) -> ModuleType:
-    return load_workload("download_b2")
+def program(module: Callable[[str], ModuleType]) -> ModuleType:
+    return module("download_b2")
 
 
 def downloading(program: ModuleType, folder: Path, stored: bytes | None) -> Any:
