@@ -1,4 +1,4 @@
-"""What others wrote is read up to a limit; a FIFO, a device, a socket or a cycle of links is one error, and nothing waits."""
+"""What others wrote is read up to a limit; a FIFO, device, socket or cycle of links is one error, and nothing waits."""
 
 from __future__ import annotations
 
