@@ -25,9 +25,10 @@ from interlock.errors import EngineError
 from interlock.results.answers import Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, State
 from tests.apart import command
+from tests.builders import Entry
 from tests.integration import wheelhouse
 from tests.integration.images import NO_THREADS, QUICK, Images
-from tests.integration.toys import copy_project, interlock
+from tests.integration.toys import copy_project
 
 Auditing = Callable[..., list[VariantAudit]]
 
@@ -195,16 +196,7 @@ def test_further_modules_are_imported_besides(audited: VariantAudit) -> None:
     ]
 
 
-def test_a_second_audit_takes_what_was_built_before_and_its_seconds(
-    run: Auditing, audited: VariantAudit, url: str, tmp_path: Path
-) -> None:
-    (tmp_path / "r.txt").write_text(f"--index-url {url}\ntoy-safe\n")
-    (found,) = run(tmp_path / "r.txt")
-    (row,) = found.packages
-    assert (row.origin, row.build_s) == (Origin.BUILT, packages(audited)["toy-safe"].build_s)
-
-
-def test_what_a_build_writes_reaches_neither_the_next_audit_nor_its_neighbours(
+def test_a_second_audit_takes_what_was_built_before_and_what_a_build_writes_reaches_neither_it_nor_its_neighbours(
     run: Auditing, audited: VariantAudit, url: str, tmp_path: Path
 ) -> None:
     (tmp_path / "poison.txt").write_text(f"--index-url {url}\ntoy-poison\ntoy-switcher\n")
@@ -257,19 +249,13 @@ def test_a_private_index_is_asked_with_the_password_that_a_variable_has(
     assert "wrong" not in refused.model_dump_json()
 
 
-def test_constraints_includes_and_folders_of_wheels_hold(run: Auditing, tmp_path: Path) -> None:
+def test_constraints_includes_folders_of_wheels_and_repositories_hold(run: Auditing, tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     for file in ("toy_versions-1.0-py3-none-any.whl", "toy_versions-2.0-py3-none-any.whl"):
         (tmp_path / "wheels" / file).write_bytes(PACKAGES[file])
     (tmp_path / "wheels" / "toy_hangs-1.0-py3-none-any.whl").write_bytes(PACKAGES["toy_hangs-1.0-py3-none-any.whl"])
     (tmp_path / "base.txt").write_text("--no-index\n--find-links ./wheels\ntoy-versions\n")
     (tmp_path / "c.txt").write_text("toy-versions<2\ntoy-hangs==7\n")
-    (tmp_path / "r.txt").write_text("-r base.txt\n-c c.txt\n")
-    (found,) = run(tmp_path / "r.txt")
-    assert [(one.name, one.version, one.origin) for one in found.packages] == [("toy-versions", "1.0", Origin.WHEEL)]
-
-
-def test_a_repository_is_fetched_and_built(run: Auditing, tmp_path: Path) -> None:
     folder = tmp_path / "repository"
     for path, text in wheelhouse.project("toy-local", init="").items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -278,10 +264,12 @@ def test_a_repository_is_fetched_and_built(run: Auditing, tmp_path: Path) -> Non
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
         subprocess.run([*git, *words], check=True)
     with git_server(tmp_path) as address:
-        (tmp_path / "r.txt").write_text(f"--no-index\ntoy-local @ git+{address}/repository\n")
+        (tmp_path / "r.txt").write_text(f"-r base.txt\n-c c.txt\ntoy-local @ git+{address}/repository\n")
         (found,) = run(tmp_path / "r.txt")
-    (row,) = found.packages
-    assert (row.name, row.origin, row.reason) == ("toy-local", Origin.BUILT, "")
+    assert [(one.name, one.version, one.origin, one.reason) for one in found.packages] == [
+        ("toy-local", "1.0", Origin.BUILT, ""),
+        ("toy-versions", "1.0", Origin.WHEEL, ""),
+    ]
 
 
 @contextmanager
@@ -305,6 +293,7 @@ def test_an_index_that_does_not_answer_is_one_sentence(run: Auditing, tmp_path: 
             run(tmp_path / "r.txt")
 
 
+@pytest.mark.compiled
 def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
     run: Auditing, built: Images, tmp_path: Path
 ) -> None:
@@ -314,19 +303,22 @@ def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
     assert re.search(r"\bpip\b", none.outcome.reason)
 
 
-def test_the_command_is_a_gate_with_a_table_or_json(alone: Path, quick: Built, url: str, tmp_path: Path) -> None:
+def test_the_command_is_a_gate_with_a_table_or_json(
+    alone: Path, quick: Built, url: str, tmp_path: Path, entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(alone)
     (tmp_path / "good.txt").write_text(f"--index-url {url}\ntoy-safe\n")
     (tmp_path / "bad.txt").write_text(f"--index-url {url}\ntoy-user\ntoy-library\n")
     asked = ["audit", "--variants", quick.variant]
-    good = interlock(alone, *asked, "-r", str(tmp_path / "good.txt"))
-    assert (good.returncode, good.stderr) == (0, "")
-    assert "toy-safe 1.0" in good.stdout
-    bad = interlock(alone, *asked, "-r", str(tmp_path / "bad.txt"), "--json")
-    assert bad.returncode == 1
-    error = json.loads(bad.stderr)["error"]
+    code, said, errors = entry(*asked, "-r", tmp_path / "good.txt")
+    assert (code, errors) == (0, "")
+    assert "toy-safe 1.0" in said
+    code, said, errors = entry(*asked, "-r", tmp_path / "bad.txt", "--json")
+    assert code == 1
+    error = json.loads(errors)["error"]
     assert error["kind"] == "AuditError"
     assert "toy-library 1.0 on debian-3.13" in error["message"]
-    read = json.loads(bad.stdout)
+    read = json.loads(said)
     (audited,) = read["variants"]
     assert audited["variant"] == QUICK
     assert [one["name"] for one in audited["packages"]] == ["toy-library", "toy-switcher", "toy-user"]

@@ -211,6 +211,7 @@ def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(
 FILES = "find /usr/local ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 
 
+@pytest.mark.compiled
 def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(client: Any, built: Images, volume: str) -> None:
     on_image = start(client, built[NO_THREADS], volume)
     on_tmpfs = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs"))
@@ -222,6 +223,7 @@ def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(client: Any, built: 
     assert said(client, on_tmpfs, "python", "-c", "import json; print(json.__file__)").startswith("/usr/local/")
 
 
+@pytest.mark.compiled
 def test_an_interpreter_on_tmpfs_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
     on_tmpfs = Surroundings(interpreter="tmpfs")
     late = start(client, built[NO_THREADS], volume, on_tmpfs)

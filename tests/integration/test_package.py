@@ -19,7 +19,6 @@ import pytest
 from packaging.metadata import Metadata
 
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.results import store
 from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import Built
 from tests.builders import ROOT
@@ -179,24 +178,6 @@ def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clon
 
 def test_what_needs_an_extra_says_the_line_that_installs_it(installed: Any) -> None:
     assert "pip install 'interlock[measure]'" in run(installed, "matrix", code=2)
-
-
-def test_an_example_that_was_copied_elsewhere_is_tried_on_the_image_that_a_clone_built(
-    unpacked: Path, quick: Built, tmp_path: Path
-) -> None:
-    service = shutil.copytree(ROOT / "examples/files", tmp_path / "service")
-    file = service / "Dockerfile"
-    file.write_text(file.read_text().replace("FROM python:3.13-slim", f"FROM {quick.tag}"))
-    words = ("--http", ":8000/", "--cmd", "python -c pass", "--rounds", "1", "--no-syscalls", "--variants", QUICK)
-    run_here(unpacked, tmp_path, "trial", "service", *words)
-    (folder,) = (tmp_path / "home/.local/share/interlock/results").iterdir()
-    record = store.read_experiment(folder)
-    assert {one.label: one.outcome.state.value for one in record.cells} == dict.fromkeys(
-        (QUICK, "OWN", "OWN+twin"), "ok"
-    )
-    for cell in store.read_cells(folder, record)[0].values():
-        assert cell["start"].blocks == [1]
-        assert cell["start"].reported["memory_bytes"][0] > 0
 
 
 def test_without_results_of_ones_own_a_report_is_of_the_experiment_that_is_packed(
