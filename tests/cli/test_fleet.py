@@ -13,6 +13,7 @@ from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.results import store
 from tests import simulated
 from tests.apart import command
+from tests.builders import Entry
 
 NAMES = ("ash", "broken", "cut", "gone", "liar", "slow")
 GONE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
@@ -137,19 +138,26 @@ class TestResume:
     [(None, 3), ({"all": {}}, 3), ({"all": {"hosts": {"a/b": {}}}}, 2), ({"all": {"hosts": 1}}, 3)],
 )
 def test_an_inventory_that_is_none_is_refused_before_anything_is_written(
-    project: Path, tmp_path: Path, inventory: dict[str, object] | None, code: int
+    entry: Entry,
+    monkeypatch: pytest.MonkeyPatch,
+    project: Path,
+    tmp_path: Path,
+    inventory: dict[str, object] | None,
+    code: int,
 ) -> None:
+    monkeypatch.chdir(project)
     path = tmp_path / "inventory.json"
     if inventory is not None:
         path.write_text(json.dumps(inventory))
-    line = command("fleet", "-i", str(path), "--results", str(tmp_path / "results"), *simulated.ENGINE)
-    done = subprocess.run(line, cwd=project, capture_output=True, text=True, check=False)
-    assert (done.returncode, str(path) in done.stderr) == (code, True), done.stderr
+    ended, _, errors = entry("fleet", "-i", path, "--results", tmp_path / "results", *simulated.ENGINE)
+    assert (ended, str(path) in errors) == (code, True), errors
     assert not (tmp_path / "results").exists()
 
 
-def test_conditions_need_containers(project: Path, tmp_path: Path) -> None:
+def test_conditions_need_containers(
+    entry: Entry, monkeypatch: pytest.MonkeyPatch, project: Path, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(project)
     words = ["--conditions", "seccomp-unconfined", *simulated.ASKED, *simulated.ENGINE]
-    line = command("fleet", "-i", str(project / "inventory.json"), "--results", str(tmp_path / "results"), *words)
-    done = subprocess.run(line, cwd=project, capture_output=True, text=True, check=False)
-    assert (done.returncode, "--conditions" in done.stderr) == (2, True)
+    code, _, errors = entry("fleet", "-i", project / "inventory.json", "--results", tmp_path / "results", *words)
+    assert (code, "--conditions" in errors) == (2, True)

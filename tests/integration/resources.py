@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from docker import DockerClient
+from docker.models.containers import Container
 
+from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Needs
@@ -52,3 +54,17 @@ def remove_cells(client: DockerClient, owner: str) -> None:
     for volume in client.volumes.list(filters=owned):
         if not volume.name.endswith("-instruments"):
             volume.remove(force=True)
+
+
+def start(
+    client: DockerClient, owner: str, image: Built, volume: str, surroundings: Surroundings = PRODUCTION
+) -> Container:
+    """A cell without a network."""
+    return cells.start_cell(client, image.image_id, cells.CellOptions(owner, volume, None, surroundings))
+
+
+def said(client: DockerClient, cell: Container, *argv: str, environment: dict[str, str] | None = None) -> str:
+    """What a process in the cell printed; it must have ended well."""
+    ended = cells.run_process(client, cell, list(argv), 60, environment)
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout.strip()

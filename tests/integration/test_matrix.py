@@ -215,34 +215,3 @@ def _interrupt_when(project: Path, reached: Any, *options: str) -> tuple[int, st
         process.send_signal(signal.SIGINT)
         said = process.stdout.read()
         return process.wait(timeout=60), said
-
-
-ON_A_TINY_DISK = """
-mount -t tmpfs -o size=16k tmpfs "$1" && head -c 12000 /dev/zero > "$1/filler" || exit 99
-folder=$1 kept=$2; shift 2
-"$@"; code=$?
-cp -a "$folder/." "$kept"
-exit $code
-"""
-
-
-def test_a_full_disk_is_one_clear_error_and_nothing_half_written(small: Path, tmp_path: Path) -> None:
-    add_workload(small, "good", GOOD)
-    tiny, kept = tmp_path / "tiny", tmp_path / "kept"
-    tiny.mkdir()
-    kept.mkdir()
-    matrix = command("matrix", *ALL, "--quick", "--rounds", "2", "--no-profile", "--results", str(tiny))
-    done = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", "sh", "-c", ON_A_TINY_DISK, "sh", str(tiny), str(kept), *matrix],
-        cwd=small,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 7, done.stdout + done.stderr
-    assert done.stderr.count("error:") == 1
-    assert "No space left on device" in done.stderr
-    assert (kept / "filler").exists()
-    for path in kept.rglob("*.json"):
-        json.loads(path.read_text())
-    assert not list(kept.rglob(".*"))

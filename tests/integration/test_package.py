@@ -37,8 +37,8 @@ PARTS = (
     "playbooks",
     "results/reference",
 )
-# Of the bare install with the byte code that pip writes.
-MOST_BYTES = 40e6
+# Of the bare install; with the byte code that pip writes it has 1.7 times as much.
+MOST_BYTES = 23.5e6
 DOCKERFILE = "FROM python:3.12-slim\nCMD ['python']\n"
 SOCKET = "/var/run/docker.sock"
 RUN = {"PYTHONPATH": "/env", "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home", "COLUMNS": "200"}
@@ -141,9 +141,8 @@ def run_here(unpacked: Path, folder: Path, *words: str, code: int = 0) -> subpro
 
 
 def test_a_bare_install_is_small(installed: Any) -> None:
-    installed.exec_run("python -m compileall -q /env")
-    sizes = installed.exec_run("find /env -type f -printf '%s '").output.split()
-    assert 30e6 < sum(map(int, sizes)) < MOST_BYTES
+    sizes = installed.exec_run("find /env -type f ! -name *.pyc -printf '%s '").output.split()
+    assert 15e6 < sum(map(int, sizes)) < MOST_BYTES
 
 
 def test_a_pick_needs_no_engine_and_no_results_of_ones_own(installed: Any) -> None:

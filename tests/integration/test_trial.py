@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +19,6 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import Life
 from interlock.results import store
 from interlock.results.experiments import State
-from tests.apart import command
 from tests.builders import Entry
 from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock
@@ -253,23 +249,6 @@ def test_tests_alone_are_timed_in_new_containers(project: Path, service: Path) -
     assert states == dict.fromkeys(("OWN", QUICK, "OWN+twin"), State.OK)
     assert all(values[label, name]["tests"].blocks == [1, 2] for label in states)
     assert profiles["OWN", name]["tests"].calls_per_unit("all") > 10
-
-
-def test_ctrl_c_leaves_nothing(project: Path, service: Path) -> None:
-    words = ("trial", str(service), *BUILD, "--cmd", "sleep 60", "--rounds", "1", "--variants", QUICK)
-    process = subprocess.Popen(
-        command(*words), cwd=project, env={**os.environ}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "proving" in line:
-            break
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    rest, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, rest
-    assert "interrupted" in rest
-    assert list((project / "results").iterdir()) == []
 
 
 # In CPython's words, where the GIL is off: as a service's tests would have them of a package that needs it.
