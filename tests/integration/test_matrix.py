@@ -18,21 +18,7 @@ from interlock.results.experiments import State
 from tests.apart import command
 from tests.integration.images import NO_THREADS, QUICK
 from tests.integration.shared import OWN, Measured
-from tests.integration.toys import add_mode, copy_project, interlock
-
-WORKLOAD = """\
-summary = "a test's own"
-program = "{name}.py"
-unit = "unit"
-deadline_s = {deadline_s}
-quick = {{ warmups = 0, values = 1 }}
-full = {{ warmups = 0, values = 1 }}
-[[benchmarks]]
-name = "only"
-metric = {{ label = "ms", scale = 1e3 }}
-profile_metric = {{ label = "futex", scale = 1 }}
-"""
-GOOD = 'print(\'{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}\')\n'
+from tests.integration.toys import GOOD, add_mode, add_workload, copy_project, interlock
 
 # Whatever of a small project is of the core set.
 ALL = ("--variants", "all", "--workloads", "all")
@@ -138,11 +124,6 @@ def test_the_report_shows_every_variant_in_every_table(without_threads: Measured
 def small(root: Path, tmp_path: Path) -> Path:
     """A project with one variant, and no workload yet."""
     return copy_project(root, tmp_path / "project", [QUICK], [])
-
-
-def add_workload(project: Path, name: str, program: str, deadline_s: float = 30) -> None:
-    (project / "workloads" / f"{name}.toml").write_text(WORKLOAD.format(name=name, deadline_s=deadline_s))
-    (project / "workloads" / f"{name}.py").write_text(program)
 
 
 def run_small(project: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -30,24 +30,9 @@ from tests.apart import command
 from tests.builders import ROOT, edit
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources
-from tests.integration.toys import copy_project, interlock, toy_variant
+from tests.integration.toys import GOOD, REPORT, add_workload, copy_project, interlock, toy_variant
 
 OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
-TOML = """\
-summary = "a test's own"
-program = "{name}.py"
-unit = "unit"
-deadline_s = 60
-quick = {{ warmups = 0, values = 1 }}
-full = {{ warmups = 0, values = 1 }}
-{more}
-[[benchmarks]]
-name = "only"
-arguments = {arguments}
-metric = {{ label = "ms", scale = 1e3 }}
-"""
-REPORT = '{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}'
-GOOD = f"print('{REPORT}')\n"
 CUT_SHORT = f"import sys\nsys.stdout.write('{REPORT[:60]}')\n"
 HUNGRY = "found = []\nwhile True:\n    found.append('x' * (16 << 20))\n"
 UNTIDY = "file = open('/scratch/file', 'w')\nfor _ in range(900):\n    file.write('x' * (1 << 20))\n"
@@ -83,11 +68,6 @@ DOWNLOADING = ":1F90 [0-9A-F]*:[0-9A-F]* 01 "
 KILL_WORKER = 'kill -KILL "$(basename "$(dirname "$(grep -l "nginx: worker proces[s]" /proc/[0-9]*/cmdline)")")"'
 
 pytestmark = pytest.mark.usefixtures("nothing_left", "quick")
-
-
-def add_workload(project: Path, name: str, program: str, arguments: str = "[]", more: str = "") -> None:
-    (project / f"workloads/{name}.toml").write_text(TOML.format(name=name, arguments=arguments, more=more))
-    (project / f"workloads/{name}.py").write_text(program)
 
 
 def start(project: Path, *words: str) -> subprocess.Popen[str]:

@@ -10,8 +10,8 @@ import pytest
 from interlock.results import store
 from interlock.results.experiments import Experiment
 from tests.integration.images import QUICK
-from tests.integration.test_misfortune import GOOD, add_workload, start
-from tests.integration.toys import copy_project
+from tests.integration.test_misfortune import start
+from tests.integration.toys import GOOD, add_workload, copy_project
 
 pytestmark = pytest.mark.usefixtures("nothing_left", "quick")
 
