@@ -160,13 +160,9 @@ def test_an_experiment_that_was_ended_goes_on_with_what_it_has(small: Path) -> N
     assert f"--resume {folder.name}" in said
     before = store.read_experiment(folder)
     assert (before.unfinished, before.ended_by) == (["b-slow"], "Ctrl-C")
-    assert {cell.workload: cell.outcome.state for cell in before.cells if cell.mode is None} == {
-        "a-good": State.OK,
-        "b-slow": State.NOT_MEASURED,
-    }
+    assert {cell.outcome.state for cell in before.cells if cell.workload == "a-good"} == {State.OK}
     for path in folder.rglob("*.json"):
         json.loads(path.read_text())
-    assert not list(folder.rglob("b-slow*"))
     assert (folder / "report.md").is_file()
     (done,) = folder.glob(f"*/{QUICK}/a-good.json")
     complete, when = done.read_bytes(), done.stat().st_mtime_ns
