@@ -13,7 +13,7 @@ from docker.errors import NotFound
 from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run import cells
+from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import State
@@ -53,7 +53,7 @@ def test_an_interpreter_that_is_elsewhere_is_the_images_file_by_file_and_goes_wi
     elsewhere.reload()
     volumes = [one["Name"] for one in elsewhere.attrs["Mounts"] if one["Destination"] == PREFIX and "Name" in one]
     assert len(volumes) == (not is_in_memory)
-    cells.remove(elsewhere)
+    leftovers.remove(elsewhere)
     for name in volumes:
         with pytest.raises(NotFound):
             client.volumes.get(name)
@@ -61,7 +61,7 @@ def test_an_interpreter_that_is_elsewhere_is_the_images_file_by_file_and_goes_wi
 
 def test_an_interpreter_in_memory_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
     late = start(client, OWNER, built[NO_THREADS], volume, ON_TMPFS)
-    assert cells.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
+    assert execution.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
     again = start(client, OWNER, built[NO_THREADS], volume, ON_TMPFS)
     assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
     owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
@@ -82,7 +82,7 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
 
 def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
     cell = start(client, OWNER, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
-    ended = cells.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
+    ended = execution.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr
 

@@ -19,7 +19,7 @@ from interlock.catalog.project import Catalog
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages import installer as packages
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
 from tests.integration.images import QUICK, Images
@@ -106,7 +106,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
                 labels={OWNER_LABEL: OWNER},
             )
         )
-        return cells.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
+        return execution.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
 
     yield run
     leftovers.clean_up(client, OWNER)
@@ -119,7 +119,7 @@ def test_each_has_its_packages_in_the_order_that_was_asked_for_or_says_why_it_ha
     catalog, images = both
     lines = ("toy==1.0", "six==1.16.0", "interlock-has-no-such-package", "toy==2.0")
     wanted = [(images[place % 2], [line]) for place, line in enumerate(lines)]
-    installer = packages.Installer(client, catalog, root, steps)
+    installer = packages.ImageInstaller(client, catalog, root, steps)
     # The volume of an installation that never became whole.
     begun = packages.planned(images[0].image_id, [lines[0]])
     client.volumes.create(begun.volume, labels={packages.IMAGE_LABEL: images[0].image_id})
@@ -164,7 +164,7 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
             if len(fetching) == len(wanted):
                 os.kill(os.getpid(), signal.SIGINT)
 
-    installer = packages.Installer(client, catalog, root, interrupt)
+    installer = packages.ImageInstaller(client, catalog, root, interrupt)
     wanted = [(image, [line]) for image, line in zip(images, ("toy==1.0", "toy==2.0"), strict=True)]
     # Whoever starts tests in the background of a script has told them to ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
