@@ -202,10 +202,9 @@ def test_every_block_before_a_full_disk_is_kept(tmp_path: Path) -> None:
     assert "No space left" in said
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_block_that_a_killed_process_has_said_is_there(seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
-    said = 0
+def test_every_block_that_a_killed_process_has_said_is_there(tmp_path: Path) -> None:
+    """After three kills; tests/torture tries a hundred."""
+    rng = random.Random(0)
     for _ in range(3):
         said = kill_once(tmp_path, rng.uniform(0, 0.15))
         found = measured(tmp_path)
