@@ -54,7 +54,7 @@ class DockerEngine:
     def name(self) -> EngineName:
         return connection.name_of(self.client)
 
-    def cannot(self, _: Feature) -> None:
+    def cannot(self, feature: Feature) -> None:
         """Return nothing: what the machine itself lacks for a probe is known when it is tried."""
 
     def facts(self) -> dict[str, Any]:
