@@ -20,7 +20,7 @@ from interlock.engine.run import cells, workspace
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import processes, profiling
-from interlock.measure.cells import Cell, Resources, open_sandbox, open_session
+from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.profiling import best_probe
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts, Probe
@@ -361,10 +361,12 @@ def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: 
     )
     subject = Subject(variant=QUICK, image_id=image_id)
     with open_session(resources, workload) as session:
-        cell = Cell(subject, open_sandbox(session, subject))
+        cell = Cell(session, subject)
         try:
-            profiling.profile_pass(session, [cell])
+            profiling.profile_cells(session, [cell])
         finally:
-            cell.sandbox.close()
+            cell.close()
     assert cell.profile_problem == ""
-    return cell.profiles["both"]
+    profile = cell.tracks["both"].profile
+    assert profile is not None
+    return profile

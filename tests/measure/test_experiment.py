@@ -21,10 +21,11 @@ from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, StoreError, UsageError
 from interlock.measure import disturbances, experiment
-from interlock.measure.cells import ProgressUpdate, Stopwatch
 from interlock.measure.ending import Ending, part_of_budget
 from interlock.measure.experiment import Wildcards
 from interlock.measure.rounds import TimeUsed
+from interlock.measure.stopwatch import Stopwatch
+from interlock.measure.watching import ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
 from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Times
@@ -372,7 +373,7 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
     given = small_assignment(tmp_path, before)
     engine = cast(Engine, DyingEngine(99))
     resources = experiment.set_up(engine, given, record, experiment.Observers(lambda _: None))
-    assert (resources.facts, resources.silent) == (before.facts, set())
+    assert (resources.known.facts, resources.known.silent) == (before.facts, set())
 
 
 def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(

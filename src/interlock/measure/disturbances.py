@@ -31,7 +31,7 @@ REMOTE = (
 
 
 @dataclass(frozen=True)
-class Process:
+class RunningProcess:
     """A row of the process table. Times are CPU seconds since it started: its own, and of children that ended."""
 
     name: str
@@ -55,7 +55,7 @@ class Sample:
     throttles: Mapping[str, int] | None = None  # by CPU and counter
     governors: Mapping[str, str] | None = None  # by CPU
     max_frequencies_khz: Mapping[str, int] | None = None
-    processes: Mapping[int, Process] = field(default_factory=dict)
+    processes: Mapping[int, RunningProcess] = field(default_factory=dict)
 
 
 class Watch:
@@ -124,7 +124,7 @@ def _numbers(found: Mapping[str, str] | None) -> dict[str, int] | None:
     return None if found is None else {path: int(text) for path, text in found.items() if _is_number(text)}
 
 
-def _processes(root: Path) -> Iterator[tuple[int, Process]]:
+def _processes(root: Path) -> Iterator[tuple[int, RunningProcess]]:
     for folder in (root / "proc").glob("[0-9]*"):
         name, _, rest = _text(folder / "stat").partition("(")[2].rpartition(")")
         words = rest.split()
@@ -134,7 +134,7 @@ def _processes(root: Path) -> Iterator[tuple[int, Process]]:
         own_s = (int(words[11]) + int(words[12])) / TICKS_PER_S
         ended_s = (int(words[13]) + int(words[14])) / TICKS_PER_S
         command = _text(folder / "cmdline") if name in SUPERVISORS else ""
-        yield int(folder.name), Process(name, int(words[1]), int(words[19]), own_s, ended_s, command)
+        yield int(folder.name), RunningProcess(name, int(words[1]), int(words[19]), own_s, ended_s, command)
 
 
 def own_processes(after: Sample, containers: Collection[str]) -> set[int] | None:

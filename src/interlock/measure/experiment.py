@@ -20,10 +20,12 @@ from interlock.engine.client import engine_failure
 from interlock.engine.protocol import NOTHING, Engine, Needs, UserSurroundings
 from interlock.errors import EngineError, InterlockError, StoreError, UsageError, nearest
 from interlock.measure import disturbances, lock
-from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
+from interlock.measure.cells import Interpreters, Resources
 from interlock.measure.ending import Ending, part_of_budget
+from interlock.measure.packages import install_required
 from interlock.measure.profiling import best_probe
 from interlock.measure.resumable import EarlierMeasurements, joined, remaining, silent_in
+from interlock.measure.watching import Look, ProgressUpdate
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import command_line, resuming
@@ -380,13 +382,15 @@ def set_up(engine: Engine, assignment: Assignment, record: Record, watching: Obs
         ending=watching.ending,
         journal=record.journal,
         first_look_alone=assignment.first_look_alone,
-        restore=EarlierMeasurements(record.folder, before).restore if before else lambda _cell, _workload: None,
+        restore=EarlierMeasurements(record.folder, before).restore if before else lambda _: None,
         package_sets=install_required(installer, assignment.built, workloads),
         programs=frozenset(programs),
-        images=assignment.built,
-        facts=dict(before.facts) if before else {},
-        silent=silent_in(before) if before else set(),
-        controls=controls_of(assignment),
+        known=Interpreters(
+            images=assignment.built,
+            controls=controls_of(assignment),
+            facts=dict(before.facts) if before else {},
+            silent=silent_in(before) if before else set(),
+        ),
         require_answer=lambda: _require_answer(engine),
     )
 

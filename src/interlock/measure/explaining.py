@@ -8,9 +8,10 @@ from pathlib import Path
 
 from interlock.engine.protocol import Engine
 from interlock.measure import lock
-from interlock.measure.cells import Cell, ProgressUpdate, open_sandbox, open_session
+from interlock.measure.cells import Cell, open_session
 from interlock.measure.experiment import Assignment, Observers, Record, set_up, subjects
 from interlock.measure.profiling import lock_sites_in
+from interlock.measure.watching import ProgressUpdate
 from interlock.results.profiles import LockSites
 
 
@@ -33,18 +34,17 @@ def explain(
         try:
             resources = set_up(engine, assignment, record, Observers(on_progress))
             workload = assignment.workloads[name]
-            (one,) = [one for one in workload.benchmarks if one.name == benchmark]
             probe = resources.require_probe()
-            found = {}
+            sites = {}
             chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
             with open_session(resources, workload) as session:
                 for index, subject in enumerate(chosen):
                     on_progress(ProgressUpdate("stacks", name, subject.label, index, len(chosen)))
-                    cell = Cell(subject, open_sandbox(session, subject))
+                    cell = Cell(session, subject)
                     try:
-                        found[subject.label] = lock_sites_in(session, one, cell, probe, acquires=acquires)
+                        sites[subject.label] = lock_sites_in(cell.tracks[benchmark], probe, acquires=acquires)
                     finally:
-                        cell.sandbox.close()
-            return found
+                        cell.close()
+            return sites
         finally:
             engine.clean_up(record.owner)

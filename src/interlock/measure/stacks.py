@@ -1,7 +1,7 @@
-"""Stacks: where a process waits and wakes, taken by the profiler in a pass of its own, and named.
+"""Stacks: where a process waits and wakes, taken by the profiler in a run of its own, and named.
 
 First the variant is asked where it keeps its frames, then the work runs under the profiler, then the variant is asked
-for the lines. The sums over all sites are the exact counts of the same process, or the pass fails.
+for the lines. The sums over all sites are the exact counts of the same process, or there are none.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ class Work:
     units: int
 
 
+@readable()
 def lock_sites_of(
     data: Mapping[str, Any],
     work: Work,
@@ -163,13 +164,6 @@ def lock_sites_of(
 
     `ask` returns the lines of the instructions that it is given.
     """
-    with readable():
-        return _lock_sites_of(data, work, ask, no_frames)
-
-
-def _lock_sites_of(
-    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], no_frames: str
-) -> LockSites:
     sites = [one for one in data["sites"] if one["phase"] == work.phase]
     edges = [one for one in data["edges"] if one["phase"] == work.phase]
     check_sums(sites, work.counted)
@@ -205,6 +199,7 @@ def _named_stacks(
     return chains, frames
 
 
+@readable()
 def acquisitions_of(
     data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool = True
 ) -> Acquisitions:
@@ -212,13 +207,6 @@ def acquisitions_of(
 
     WorkloadError if it is none.
     """
-    with readable():
-        return _acquisitions_of(data, work, ask, ends_seen=ends_seen)
-
-
-def _acquisitions_of(
-    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool
-) -> Acquisitions:
     taken = [one for one in data["acquires"] if one["phase"] == work.phase]
     stopped = [one for one in data["pauses"] if one["phase"] == work.phase]
     chains, frames = _named_stacks(data, {one["stack"] for one in (*taken, *stopped)}, ask)

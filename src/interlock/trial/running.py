@@ -19,9 +19,9 @@ from interlock.engine.run import trials
 from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
-from interlock.measure.cells import ProgressUpdate
 from interlock.measure.experiment import Observers
 from interlock.measure.resumable import BEGIN_ANEW
+from interlock.measure.watching import ProgressUpdate
 from interlock.results.experiments import BaseImage, Built, Experiment, Settings, State
 from interlock.results.trials import Trial
 from interlock.trial.builds import Builds, PlannedCandidate, TriedRow
