@@ -143,9 +143,7 @@ def test_the_switches_of_children_are_added_up_and_their_peak_is_the_largest_one
     assert cost["max_rss_bytes"] - alone["max_rss_bytes"] == pytest.approx(64 * MIB, abs=3 * MIB)
 
 
-def test_one_failing_child_gives_the_exit_code_and_the_others_end_first(
-    launch: Launch, tmp_path: Path
-) -> None:
+def test_one_failing_child_gives_the_exit_code_and_the_others_end_first(launch: Launch, tmp_path: Path) -> None:
     source = f"{MEET % 3}; mkdir $0/first 2>/dev/null && exit 7; sleep 0.2; touch $0/ended-$$"
     done = launch("--parallel", "3", "--repeat", "5", "--", "sh", "-c", source, str(tmp_path))
     assert done.returncode == 7

@@ -156,7 +156,8 @@ class Track:
 
     def argv(self, loops: str = "1", take: Repetition | None = None) -> list[str]:
         """Return the command line of a process; without `take` it takes no values, and runs its loops once."""
-        return self.kind.finished(self.kind.words(self.places, loops, take), self.cell.subject.options)
+        words = processes.filled_in(self.kind.words(loops, take), self.places)
+        return self.kind.finished(words, self.cell.subject.options)
 
     def profiled_argv(self, loops: int) -> list[str]:
         """Return the command line of a process that is counted: so many loops of the work, or NO_WORK."""

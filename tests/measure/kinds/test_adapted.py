@@ -114,16 +114,16 @@ def test_a_script_is_asked_for_one_benchmark_after_the_other_until_there_is_none
 
 def test_a_script_calibrates_and_then_takes_as_many_values_of_so_many_loops(folder: Path, script: Workload) -> None:
     sort = asked("sort", ["--worker-task", "1"])
-    first = kind_of(script, sort).read(run(script, kind_of(script, sort).words({}, "auto", None)).stdout)
+    first = kind_of(script, sort).read(run(script, kind_of(script, sort).words("auto", None)).stdout)
     assert [loops for loops, _ in first.calibration] == [2**power for power in range(len(first.calibration))]
     assert first.loops == first.calibration[-1][0]
     assert (first.values, first.inner_loops) == ([], 2)
-    second = kind_of(script, sort).read(run(script, kind_of(script, sort).words({}, "64", TAKE)).stdout)
+    second = kind_of(script, sort).read(run(script, kind_of(script, sort).words("64", TAKE)).stdout)
     assert (second.loops, second.inner_loops, len(second.warmups), len(second.values)) == (64, 2, 1, 2)
 
 
 def test_values_are_the_seconds_of_all_loops_as_pyperf_measured_them(folder: Path, script: Workload) -> None:
-    done = run(script, kind_of(script, asked("sort", ["--worker-task", "1"])).words({}, "64", TAKE))
+    done = run(script, kind_of(script, asked("sort", ["--worker-task", "1"])).words("64", TAKE))
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
     per_unit = json.loads(line)["benchmarks"][0]["runs"][0]["values"]
     assert as_script(script).outputs_of(done.stdout)["sort"].values == pytest.approx([one * 64 * 2 for one in per_unit])
@@ -152,7 +152,7 @@ def test_a_suite_has_its_benchmarks_and_not_its_other_tests(folder: Path, suite:
 
 def test_a_test_is_asked_for_by_its_name_and_takes_as_many_values_as_it_is_told(folder: Path, suite: Workload) -> None:
     one = asked("test_sort[20]", [f"{folder}/suite/test_sorting.py::test_sort[20]"])
-    done = run(suite, kind_of(suite, one).words({}, "1", TAKE))
+    done = run(suite, kind_of(suite, one).words("1", TAKE))
     assert done.returncode == 0, done.stdout
     output = kind_of(suite, one).read(done.stdout)
     assert len(output.values) == 2
@@ -161,7 +161,7 @@ def test_a_test_is_asked_for_by_its_name_and_takes_as_many_values_as_it_is_told(
 
 def test_a_test_that_fails_says_why(folder: Path, suite: Workload) -> None:
     wrong = asked("test_wrong", [f"{folder}/suite/test_sorting.py::test_wrong"])
-    done = run(suite, kind_of(suite, wrong).words({}, "1", TAKE))
+    done = run(suite, kind_of(suite, wrong).words("1", TAKE))
     assert done.returncode == 1
     assert as_suite(suite).last_words(Ended(1, done.stdout, done.stderr, False)) == "AssertionError: no - really"
 
@@ -185,7 +185,7 @@ def test_any_other_output_is_no_report_or_a_clear_error(kind: str, text: str) ->
 
 def test_a_report_that_is_cut_short_is_an_error_that_says_so(folder: Path, script: Workload) -> None:
     add = asked("add", ["--worker-task", "0"])
-    whole = run(script, kind_of(script, add).words({}, "8", TAKE)).stdout
+    whole = run(script, kind_of(script, add).words("8", TAKE)).stdout
     for cut in (20, 60, 100):
         with pytest.raises(WorkloadError) as refused:
             kind_of(script, add).read(whole[:cut])

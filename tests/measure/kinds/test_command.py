@@ -8,7 +8,7 @@ import pytest
 
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.command import PythonCommand
-from interlock.measure.processes import placeholders
+from interlock.measure.processes import filled_in, placeholders
 from interlock.results.experiments import State
 from tests.builders import OK, make_benchmark, make_ended, make_workload
 
@@ -40,14 +40,14 @@ def test_output_with_all_that_it_must_have_is_ok() -> None:
 
 def test_a_command_is_run_by_python_as_it_stands() -> None:
     benchmark = make_benchmark(command=["-I", "-c", "pass"])
-    argv = kind_of(WORKLOAD, benchmark).words(PLACES, "1", None)
+    argv = filled_in(kind_of(WORKLOAD, benchmark).words("1", None), PLACES)
     assert argv == ["python", "-I", "-c", "pass"]
 
 
 def test_of_kind_command_the_command_is_a_whole_command_line_with_its_places() -> None:
     benchmark = make_benchmark("x", command=["{packages}/bin/b2", "{scratch}/a", "{b}"])
     lines = make_workload(kind="command", program=None, benchmarks=[benchmark])
-    argv = kind_of(lines, lines.benchmarks[0]).words(PLACES, "1", None)
+    argv = filled_in(kind_of(lines, lines.benchmarks[0]).words("1", None), PLACES)
     assert argv == ["/packages/abc/site/bin/b2", "/scratch/a", "{b}"]
 
 

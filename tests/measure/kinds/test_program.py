@@ -12,7 +12,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
 from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import placeholders, with_options
+from interlock.measure.processes import filled_in, placeholders, with_options
 from tests.builders import make_benchmark, make_cost, make_workload
 
 WORKLOAD = make_workload(deadline_s=20)
@@ -22,7 +22,7 @@ PLACES = placeholders("http://10.0.0.2:8080", "/packages/abc/site")
 
 def test_a_program_gets_its_arguments_with_the_places_filled_in() -> None:
     benchmark = make_benchmark(arguments=["--server", "{server}", "--destination", "{scratch}", "{other}"])
-    argv = kind_of(WORKLOAD, benchmark).words(PLACES, "4", Repetition(warmups=1, values=5))
+    argv = filled_in(kind_of(WORKLOAD, benchmark).words("4", Repetition(warmups=1, values=5)), PLACES)
     assert argv == [
         "python",
         "/interlock/workloads/locks.py",
@@ -33,7 +33,7 @@ def test_a_program_gets_its_arguments_with_the_places_filled_in() -> None:
 
 @pytest.mark.parametrize(("loops", "values"), [("auto", "0"), ("1", "1"), ("0", "1")])
 def test_a_process_that_measures_nothing_has_no_warmup(loops: str, values: str) -> None:
-    argv = kind_of(WORKLOAD, make_benchmark()).words(PLACES, loops, None)
+    argv = filled_in(kind_of(WORKLOAD, make_benchmark()).words(loops, None), PLACES)
     assert argv[2:] == ["--loops", loops, "--warmups", "0", "--values", values]
 
 
@@ -72,11 +72,11 @@ def test_any_output_is_a_report_or_a_workload_error(stdout: str) -> None:
 
 
 def test_options_of_a_mode_stand_before_what_the_interpreter_runs() -> None:
-    argv = kind_of(WORKLOAD, make_benchmark(command=["-c", "pass"])).words(PLACES, "1", None)
+    argv = filled_in(kind_of(WORKLOAD, make_benchmark(command=["-c", "pass"])).words("1", None), PLACES)
     assert with_options(argv, ["-X", "gil=1"]) == ["python", "-X", "gil=1", "-c", "pass"]
     assert with_options(argv, []) == argv
 
 
 def test_a_benchmark_s_own_program_is_in_the_place_of_the_workload_s() -> None:
-    argv = kind_of(WORKLOAD, make_benchmark(program="own/other.py")).words(PLACES, "1", None)
+    argv = filled_in(kind_of(WORKLOAD, make_benchmark(program="own/other.py")).words("1", None), PLACES)
     assert argv[1] == "/interlock/workloads/own/other.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from interlock.errors import UnsupportedHereError
 from interlock.measure.blocks import run_started
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, OnStart
 from interlock.measure.kinds.program import Program
-from interlock.measure.processes import NOTHING_RUN, OK, filled_in, printed_lines
+from interlock.measure.processes import NOTHING_RUN, OK, printed_lines
 from interlock.measure.pyperf_runs import command_run
 from interlock.measure.tracks import Result, Start, Track
 from interlock.results.experiments import Outcome, ProgramOutput, State
@@ -40,8 +40,8 @@ class Command(Kind):
     def takes_options(self) -> bool:
         return self.command[:1] == ["python"]
 
-    def words(self, places: Mapping[str, str], loops: str, take: Repetition | None) -> list[str]:
-        return filled_in(self.command, places)
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
+        return self.command
 
     def launcher_options(self, parallel: int = 1, *, keeps_output: bool = False) -> list[str]:
         discard = [] if keeps_output else ["--discard-stdout"]

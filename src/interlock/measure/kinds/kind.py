@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -73,8 +73,8 @@ class Kind(ABC):
         return True
 
     @abstractmethod
-    def words(self, places: Mapping[str, str], loops: str, take: Repetition | None) -> list[str]:
-        """Return the interpreter's command line; `places` are the values of placeholders.
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
+        """Return the interpreter's command line, with placeholders.
 
         Without `take` the process takes no values (calibration, profile): it runs the loops once, without warm-up.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 
@@ -10,7 +10,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import WorkloadError
 from interlock.measure.blocks import run_fed
 from interlock.measure.kinds.kind import Kind, OnStart
-from interlock.measure.processes import WORKLOADS, filled_in, printed_lines
+from interlock.measure.processes import WORKLOADS, printed_lines
 from interlock.measure.tracks import Result, Track
 from interlock.results.experiments import ProgramOutput
 
@@ -24,12 +24,12 @@ class Program(Kind):
         words = (*benchmark.arguments, *(benchmark.command or []))
         return bool(benchmark.set_up or benchmark.cold or any("{scratch}" in word for word in words))
 
-    def words(self, places: Mapping[str, str], loops: str, take: Repetition | None) -> list[str]:
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
         """Return the program with the protocol's options."""
         warmups, values = (take.warmups, take.values) if take else (0, 0 if loops == "auto" else 1)
         return [
             "python", f"{WORKLOADS}/{self.workload.program_of(self.benchmark)}",
-            *filled_in(self.benchmark.arguments, places),
+            *self.benchmark.arguments,
             "--loops", loops, "--warmups", str(warmups), "--values", str(values),
         ]  # fmt: skip
 

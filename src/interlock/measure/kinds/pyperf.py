@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from interlock.catalog.workloads import Repetition
@@ -26,7 +26,7 @@ MOST_BENCHMARKS = 1000
 class PyperfScript(Adapted):
     """A script with pyperf's Runner."""
 
-    def words(self, places: Mapping[str, str], loops: str, take: Repetition | None) -> list[str]:
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
         return self.worker(self.benchmark.asked_by, loops, take)
 
     def worker(self, asked_by: Sequence[str], loops: str, take: Repetition | None) -> list[str]:

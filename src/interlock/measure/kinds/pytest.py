@@ -36,7 +36,7 @@ class PytestSuite(Adapted):
         folder = program.rpartition("/")[0] if program.endswith(".py") else program
         return f"{WORKLOADS}/{folder}".rstrip("/")
 
-    def words(self, places: Mapping[str, str], loops: str, take: Repetition | None) -> list[str]:
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
         """Return the command line of one test. pytest-benchmark finds the number of loops itself, in every process."""
         warm = ["--benchmark-warmup", "on", "--benchmark-warmup-iterations", "1"] if take and take.warmups else []
         return self._words(

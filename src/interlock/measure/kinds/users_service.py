@@ -144,7 +144,7 @@ class UsersService(Kind):
     no_instructions = NO_INSTRUCTIONS
     memory = "--memory is its limit"
 
-    def words(self, places: Mapping[str, str], loops: str, take: Repetition | None) -> list[str]:
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
         return []
 
     def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
