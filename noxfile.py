@@ -1,11 +1,14 @@
 """`matrix` is the main job, `tests` everything that CI checks. Sessions call the command line and hold no logic."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import nox
@@ -26,14 +29,14 @@ MOST_TRIED_AGAIN = 5
 def matrix(session: nox.Session) -> None:
     """Check the set-up, build, measure, profile and report: `nox -s matrix -- --quick --yes`."""
     install(session, "all")
-    session.run("interlock", "matrix", *session.posargs)
+    run_to_its_end(session, "interlock", "matrix", *session.posargs)
 
 
 @nox.session
 def fleet(session: nox.Session) -> None:
     """The same on many hosts: `nox -s fleet -- -i inventory.yml --quick`."""
     install(session, "all")
-    session.run("interlock", "fleet", *session.posargs)
+    run_to_its_end(session, "interlock", "fleet", *session.posargs)
 
 
 @nox.session
@@ -163,6 +166,19 @@ def install(session: nox.Session, use: str) -> None:
 def install_locked(session: nox.Session, use: str) -> None:
     """Install the wheels that requirements/USE.txt has the hashes of, and nothing else."""
     session.install("--require-hashes", "--only-binary", ":all:", "-r", f"requirements/{use}.txt")
+
+
+def run_to_its_end(session: nox.Session, *command: str) -> None:
+    """Run what reports when it is ended: nox kills it half a second after Ctrl-C, and leaves it behind at SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, hand_on)
+    session.run(*command, interrupt_timeout=None)
+
+
+def hand_on(number: int, _: FrameType | None) -> None:
+    """Send a signal to the programs that nox has started."""
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+        os.kill(int(child), number)
 
 
 def run_pytest(session: nox.Session, *options: str) -> None:

@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from interlock.measure import experiment
+from interlock.measure.assignment import planned_rounds
 from interlock.results import store
-from interlock.results.experiments import Experiment, Settings, Times
+from interlock.results.experiments import Experiment, Times
+from interlock.results.settings import Settings
 from tests.builders import ROOT, make_cell, make_experiment, make_workload
 
 # Roles that change a host.
@@ -86,11 +87,11 @@ def main() -> None:
 
 
 def _settings(words: list[str], host: str) -> Settings:
-    plan = experiment.planned_rounds(quick="--quick" in words, wanted=int(words[words.index("--rounds") + 1]))
+    least, limit = planned_rounds(quick="--quick" in words, wanted=int(words[words.index("--rounds") + 1]))
     return Settings(
         quick="--quick" in words,
-        rounds=plan.least,
-        rounds_limit=plan.limit,
+        rounds=least,
+        rounds_limit=limit,
         seed=int(words[words.index("--seed") + 1]) + (host == "liar"),
         baseline=words[words.index("--baseline") + 1],
         profile="standard",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -140,3 +141,30 @@ def test_what_failed_in_an_earlier_run_is_not_tried(tmp_path: Path, monkeypatch:
 def test_what_the_change_is_to_blame_for_fails(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoppedError):
         tried_in(tmp_path, text, monkeypatch)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_the_main_job_ends_it_with_its_report(number: signal.Signals, tmp_path: Path) -> None:
+    """At a terminal Ctrl-C is sent to all, anything else to nox alone."""
+    job = tmp_path / "interlock"
+    job.write_text(
+        f"#!{sys.executable}\nimport signal, sys, time\n"
+        "def report(*_):\n    time.sleep(1)\n    print('report')\n    sys.exit(3)\n"
+        f"signal.signal({number:d}, report)\nprint('measuring', flush=True)\ntime.sleep(30)\n"
+    )
+    job.chmod(0o755)
+    command = [sys.executable, "-m", "nox", "-f", str(ROOT / "noxfile.py"), "--no-venv", "--no-install", "-s", "matrix"]
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    with subprocess.Popen(
+        command,
+        env=os.environ | {"PATH": path},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as nox:
+        assert nox.stdout is not None
+        assert "measuring\n" in iter(nox.stdout.readline, "")
+        (os.killpg if number is signal.SIGINT else os.kill)(nox.pid, number)
+        assert "report\n" in nox.stdout.read()
+    assert nox.returncode != 0

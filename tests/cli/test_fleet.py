@@ -102,7 +102,9 @@ class TestHostsThatFail:
 
     def test_a_host_that_lies_has_no_folder_and_what_it_sent_is_kept_as_it_was(self, first: Ran) -> None:
         assert not (first.folder / "liar").exists()
-        assert (first.folder / "liar.refused").is_file()
+        kept = first.folder / "liar.refused"
+        assert kept.is_file()
+        assert str(kept) in first.record.hosts["liar"].reason
 
     def test_what_one_measured_in_part_is_an_experiment_too(self, first: Ran) -> None:
         assert store.read_experiment(first.folder / "cut").unfinished == [simulated.WORKLOAD]

@@ -83,8 +83,8 @@ def test_the_first_rows_are_measured_before_the_others_are_built(project: Path, 
         for words in (
             "expect  first rows",
             "build   toy-new  ok",
-            "measure round 4",
             "report  ",
+            "measure round 4",
             "build   toy-old  start",
         )
     ]

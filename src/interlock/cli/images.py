@@ -136,7 +136,7 @@ def build(
             image.variant, image.tag or image.image_id, size, seconds, Text(f"{state} {image.outcome.reason}")
         )
     console.print(table)
-    fail_on_failed_builds(built, lead_to(builder.name, engine, as_root=as_root))
+    fail_on_failed_builds(built, lead_to(builder.name, engine, as_root=as_root).words)
     if not release and any(known.variants[name].release for name in names):
         line = "note    standard builds, for studying; pick, trial, swap, push and pull take those of `build --release`"
         console.print(Text(line, style="dim"), soft_wrap=True)

@@ -273,7 +273,7 @@ def run_started(tracks: Sequence[Track], number: int, on_start: Callable[[Track]
                 if result.outcome.state is not State.OK:
                     del going_on[label]
                     failed.append(result)
-                printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr, False)
+                printed[label] = Ended(ended.exit_code, printed[label].stdout + ended.stdout, ended.stderr)
     finally:
         # Also if somebody ends the rounds: the starts that were timed are kept.
         yield from failed

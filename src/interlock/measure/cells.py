@@ -21,9 +21,10 @@ from interlock.measure.slots import Slot, SlotPool
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.measure.tracks import Track
 from interlock.measure.watching import Look, ProgressUpdate
-from interlock.results.experiments import Built, Facts, Settings, Subject
+from interlock.results.experiments import Built, Facts, Subject
 from interlock.results.journal import Journal
 from interlock.results.profiles import Probe
+from interlock.results.settings import Settings
 
 # Of many rows each process takes half of its values, but no fewer than this.
 LEAST_VALUES = 3

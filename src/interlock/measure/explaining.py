@@ -8,8 +8,9 @@ from pathlib import Path
 
 from interlock.engine.protocol import Engine
 from interlock.measure import lock
+from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
-from interlock.measure.experiment import Assignment, Observers, Record, set_up, subjects
+from interlock.measure.experiment import Execution, Observers
 from interlock.measure.profiling import lock_sites_in
 from interlock.measure.watching import ProgressUpdate
 from interlock.results.profiles import LockSites
@@ -28,18 +29,18 @@ def explain(
     WorkloadError says why a variant has none; what was started is removed in any case.
     """
     (name,) = assignment.settings.workloads
-    record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
-    wanted = set(assignment.settings.variants)
-    with lock.hold(f"why {name}/{benchmark}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))):
+    watching = Observers(on_progress)
+    execution = Execution(engine, assignment, watching, Path("why"), datetime.datetime.now(datetime.UTC))
+    with lock.hold(f"why {name}/{benchmark}", watching.on_step):
         try:
-            resources = set_up(engine, assignment, record, Observers(on_progress))
+            resources = execution.set_up()
             workload = assignment.workloads[name]
             probe = resources.require_probe()
             sites = {}
-            chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
+            subjects = [each for each in assignment.subjects() if each.label in assignment.settings.variants]
             with open_session(resources, workload) as session:
-                for index, subject in enumerate(chosen):
-                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(chosen)))
+                for index, subject in enumerate(subjects):
+                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(subjects)))
                     cell = Cell(session, subject)
                     try:
                         sites[subject.label] = lock_sites_in(cell.tracks[benchmark], probe, acquires=acquires)
@@ -47,4 +48,4 @@ def explain(
                         cell.close()
             return sites
         finally:
-            engine.clean_up(record.owner)
+            engine.clean_up(execution.owner)

@@ -24,7 +24,7 @@ STRACE = [
 STRACE_FUTEX = [*STRACE, "--seccomp-bpf", "-e", "trace=futex"]
 OK = Outcome(state=State.OK)
 # What stands for a process where none was started.
-NOTHING_RUN = Ended(0, "", "", False)
+NOTHING_RUN = Ended(0)
 # How a free-threaded CPython from 3.13 on reports an extension module without Py_mod_gil (PEP 703).
 GIL_SWITCHED_ON = re.compile(r"\(GIL\) has been enabled to load module '([^']+)', which has not declared")
 

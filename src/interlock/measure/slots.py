@@ -51,23 +51,24 @@ class Slot:
         try:
             return ask(), None
         except ProcessTimeoutError:
-            return None, Ended(None, text_of(process.stdout), text_of(process.stderr), True)
+            return None, Ended(None, text_of(process.stdout), text_of(process.stderr), timed_out=True)
         except FloodError:
-            return None, Ended(None, "", "", False, flooded=True)
+            return None, Ended(None, flooded=True)
         except EngineError as error:
             # Only this row fails; its next process gets a new agent.
             self.agent = None
-            return None, Ended(1, text_of(process.stdout), error.found, False, self.sandbox.has_no_memory_left())
+            starved = self.sandbox.has_no_memory_left()
+            return None, Ended(1, text_of(process.stdout), error.found, out_of_memory=starved)
 
     def end_of(self, process: Process) -> Ended:
         """Return how a process ended, as the launcher says it."""
         stdout = text_of(process.stdout) + process.cost
         said = parse_costs(process.cost)
         if not said:
-            return Ended(1, stdout, "the launcher does not say how it ended", False)
+            return Ended(1, stdout, "the launcher does not say how it ended")
         code = said[0].exit_code
         starved = code != 0 and self.sandbox.has_no_memory_left()
-        return Ended(code, stdout, text_of(process.stderr), False, starved)
+        return Ended(code, stdout, text_of(process.stderr), out_of_memory=starved)
 
     def replace(self) -> None:
         """Close the sandbox, with all that runs in it, and open a new one."""

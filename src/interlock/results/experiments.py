@@ -27,6 +27,7 @@ from interlock.errors import UsageError
 from interlock.results.commands import resuming
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
+from interlock.results.settings import Settings
 from interlock.results.trials import Trial
 
 
@@ -208,28 +209,6 @@ class CellResult(Data):
         return label_of(self.variant, self.mode)
 
 
-class Settings(Data):
-    """What an experiment was asked to measure."""
-
-    quick: bool
-    rounds: int  # at least; exactly without a limit
-    rounds_limit: int | None = None
-    seed: int
-    baseline: str
-    profile: str
-    variants: list[str]  # or variant+mode
-    workloads: list[str]
-    conditions: list[str] = []  # under which the baseline is measured once more
-    profiled: bool
-    why: bool = False  # stacks of every profiled benchmark, not only of those named so
-    budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
-
-    @property
-    def looks(self) -> bool:
-        """Return whether the rounds of a row went on until it was decided."""
-        return self.rounds_limit is not None
-
-
 # What `ended_by` begins with if a budget ended the rounds.
 BUDGET_WORDS = "the budget of "
 
@@ -303,7 +282,7 @@ class Experiment(Recorded):
     @property
     def resume_command(self) -> str:
         """Return the command that goes on with it."""
-        return resuming(self.command, self.name)
+        return resuming(self.command, self.name, self.settings.where.words)
 
     def rounds_end(self, workload: str) -> RoundsEnd:
         """Return why a workload's rounds ended."""

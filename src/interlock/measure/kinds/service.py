@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from interlock.catalog.services import Load
 from interlock.catalog.types import SCRATCH
+from interlock.engine.ended import last_lines
 from interlock.engine.protocol import FIXED_RATE, Sandbox
-from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Working
 from interlock.measure.kinds.program import Program

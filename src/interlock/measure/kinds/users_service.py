@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Benchmark, Repetition, Workload
+from interlock.engine.ended import last_lines
 from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
-from interlock.engine.run.cells import last_lines
 from interlock.errors import LazyModule, WorkloadError
 from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
 from interlock.measure.kinds.service import NO_INSTRUCTIONS
