@@ -39,6 +39,7 @@ from interlock.engine.protocol import (
 )
 from interlock.measure import processes
 from interlock.measure.cells import Resources
+from interlock.measure.watching import Observers
 from interlock.results.experiments import (
     BaseImage,
     BenchmarkValues,
@@ -445,7 +446,7 @@ def make_resources(**changes: Any) -> Resources:
         "host": "box",
         "probe": None,
         "settings": make_settings(["base"]),
-        "on_progress": lambda _: None,
+        "watching": Observers(lambda _: None),
     }
     return Resources(**{**parts, **changes})
 

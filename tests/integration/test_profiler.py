@@ -22,6 +22,7 @@ from interlock.errors import EngineError, TracerError
 from interlock.measure import processes, profiling
 from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.profiling import best_probe
+from interlock.measure.watching import Observers
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts, Probe
 from tests.builders import make_settings
@@ -356,7 +357,7 @@ def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: 
         host="box",
         probe=Probe(method=method, no_instructions="not asked for"),
         settings=make_settings([QUICK]),
-        on_progress=lambda _: None,
+        watching=Observers(lambda _: None),
         programs=frozenset({"wakes.py"}),
     )
     subject = Subject(variant=QUICK, image_id=image_id)

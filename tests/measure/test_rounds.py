@@ -28,7 +28,7 @@ from interlock.measure.ending import Ending
 from interlock.measure.rounds import Block, TimeUsed
 from interlock.measure.schedule import PlannedBlock
 from interlock.measure.tracks import Result, Track
-from interlock.measure.watching import Look, ProgressUpdate
+from interlock.measure.watching import Look, Observers, ProgressUpdate
 from interlock.results.experiments import BLOCK, State, Subject
 from tests.builders import (
     OK,
@@ -81,14 +81,14 @@ class Engine:
         self,
         workload: Workload | None = None,
         run: Callable[[ScriptedSandbox, list[str]], Ended] | None = None,
+        ending: Ending | None = None,
         **changes: Any,
     ) -> Session:
         """A session of the workload, or of another one, with changes of its resources and their settings."""
         shared = {key: changes.pop(key) for key in [*changes] if key in Resources.__dataclass_fields__}
         settings = make_settings(["base"]).model_copy(update=changes)
-        resources = make_resources(
-            **{"settings": settings, "on_progress": self.steps.append, "on_look": self.looks.append, **shared}
-        )
+        watching = Observers(self.steps.append, self.looks.append, ending or Ending())
+        resources = make_resources(**{"settings": settings, "watching": watching, **shared})
         return Session(resources, workload or make_workload(), make_network(run or self.run))
 
     def cells(self, session: Session) -> list[Cell]:
@@ -248,9 +248,9 @@ def test_a_signal_in_the_middle_of_a_process_ends_the_rounds_and_keeps_those_bef
     engine = Engine(base=steady, a=interrupted)
     session = engine.session(rounds=9)
     open_cells = engine.cells(session)
-    with session.resources.ending.listening():
+    with session.resources.watching.ending.listening():
         order = run_rounds(session, open_cells)
-    assert session.resources.ending.exit_code == 130
+    assert session.resources.watching.ending.exit_code == 130
     assert len(order) == 1 + 3
     assert len(track_of(open_cells[1]).values.figures) == 2
     assert engine.looks[-1].is_last

@@ -19,10 +19,11 @@ from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
-from interlock.measure.experiment import Execution, Observers
+from interlock.measure.experiment import Execution
 from interlock.measure.kinds.kind import PROGRAM_PHASE
 from interlock.measure.profiling import lock_sites_in
 from interlock.measure.stacks import Interpreter
+from interlock.measure.watching import Observers
 from interlock.results.profiles import UNNAMED, LockSites, Method
 from tests.builders import make_settings
 from tests.integration import lock_lines

@@ -14,13 +14,12 @@ from interlock.catalog.workloads import Repetition, Workload
 from interlock.engine.protocol import Network, Sandbox, Workspace
 from interlock.errors import WorkloadError
 from interlock.measure.blocks import MOST_ROWS
-from interlock.measure.ending import Ending
 from interlock.measure.kinds.choosing import kind_of, kinds_of, limit_kinds
 from interlock.measure.packages import PackageSets
 from interlock.measure.slots import Slot, SlotPool
 from interlock.measure.stopwatch import Phase, Stopwatch
 from interlock.measure.tracks import Track
-from interlock.measure.watching import Look, ProgressUpdate
+from interlock.measure.watching import Observers
 from interlock.results.experiments import Built, Facts, Subject
 from interlock.results.journal import Journal
 from interlock.results.profiles import Probe
@@ -53,9 +52,7 @@ class Resources:
     host: str
     probe: Probe | None  # None if nothing is profiled
     settings: Settings
-    on_progress: Callable[[ProgressUpdate], None]
-    on_look: Callable[[Look], None] = lambda _: None
-    ending: Ending = field(default_factory=Ending)
+    watching: Observers
     package_sets: PackageSets = field(default_factory=PackageSets)
     programs: frozenset[str] = frozenset()  # paths below workloads/ of the programs that cells have
     known: Interpreters = field(default_factory=Interpreters)

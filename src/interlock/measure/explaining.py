@@ -10,9 +10,9 @@ from interlock.engine.protocol import Engine
 from interlock.measure import lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_session
-from interlock.measure.experiment import Execution, Observers
+from interlock.measure.experiment import Execution
 from interlock.measure.profiling import lock_sites_in
-from interlock.measure.watching import ProgressUpdate
+from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.results.profiles import LockSites
 
 

@@ -31,12 +31,12 @@ Counted = tuple[PhaseCounts, ProgramOutput | None]
 def profile_cells(session: Session, cells: Sequence[Cell], on_profile: Callable[[], None] = lambda: None) -> None:
     """Profile each benchmark that works, and call `on_profile` after each; not the twin, the baseline's image."""
     profiled = [cell for cell in cells if cell.subject.mode != TWIN]
-    ending = session.resources.ending
+    ending = session.resources.watching.ending
     ending.begin_profile()
     for index, cell in enumerate(profiled):
         if ending.stops_profile():
             return
-        session.resources.on_progress(
+        session.resources.watching.on_progress(
             ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))
         )
         for track in cell.tracks.values():

@@ -41,8 +41,6 @@ class Recorder:
     limits: Sequence[Cell]
     spent: TimeUsed
     order: RoundOrder = field(default_factory=RoundOrder)
-    runs: dict[tuple[str, str], int] = field(default_factory=dict)  # how many are written, by label and benchmark
-    profiles: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def journal(self) -> Journal | None:
@@ -75,14 +73,12 @@ class Recorder:
         runs: dict[str, dict[str, list[RunData]]] = {}
         profiles: dict[str, dict[str, BenchmarkProfile]] = {}
         for track in (track for cell in (*self.cells, *self.limits) for track in cell.tracks.values()):
-            key = track.label, track.name
-            new = track.runs[self.runs.get(key, 0) :]
-            if new:
-                runs.setdefault(track.label, {})[track.name] = [RunData.of(run) for run in new]
-            self.runs[key] = len(track.runs)
-            if track.profile is not None and key not in self.profiles:
+            if track.runs[track.kept :]:
+                new = [RunData.of(run) for run in track.runs[track.kept :]]
+                runs.setdefault(track.label, {})[track.name] = new
+            if track.profile is not None and not track.profile_kept:
                 profiles.setdefault(track.label, {})[track.name] = track.profile
-                self.profiles.add(key)
+            track.kept, track.profile_kept = len(track.runs), track.profile is not None
         return runs, profiles
 
 
@@ -120,7 +116,7 @@ def write_cell(cell: Cell) -> CellResult:
     profiles = {name: track.profile for name, track in tracks.items() if track.profile is not None}
     if profiles:
         store.write_json(store.profile_path(path), CellProfile(benchmarks=profiles))
-    reason = resources.ending.reason or ("the first look at other rows" if resources.first_look_alone else "")
+    reason = resources.watching.ending.reason or ("the first look at other rows" if resources.first_look_alone else "")
     unprofiled = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first") if reason else OK
     return result_of(cell, {name: track.outcome for name, track in tracks.items()}, unprofiled)
 

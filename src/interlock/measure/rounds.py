@@ -105,13 +105,13 @@ def run_rounds(
     labels = [cell.subject.label for cell in cells]
     looking = Looking(session, {tracks[0].name: tracks for tracks in benchmarks if tracks})
     needed, skipped = min(least, *LOOKS), 0
-    with resources.ending.kept():
+    with resources.watching.ending.kept():
         for planned in planned_blocks(schedule, labels, benchmarks, partial(looking.undecided, limit)):
             name = planned.members[0].name
             if 0 < planned.round <= before[name]:
                 skipped += len(planned.members)
                 continue
-            if resources.ending.stops_rounds(needed=planned.round <= joined.get(name, 0) + needed):
+            if resources.watching.ending.stops_rounds(needed=planned.round <= joined.get(name, 0) + needed):
                 break
             for track in planned.members:
                 order.note(planned.round, track.label)
@@ -187,7 +187,7 @@ class Block:
         self.started[track.label] = None
         planned, session = self.planned, track.session
         done = planned.done + len(self.started) - 1
-        session.resources.on_progress(
+        session.resources.watching.on_progress(
             ProgressUpdate(planned.title, session.workload.name, track.label, done, planned.total)
         )
 
@@ -250,7 +250,7 @@ class Looking:
     def show_last(self) -> None:
         """Show what the rounds have come to, decided or not, whatever ended them."""
         settings, resources = self.session.resources.settings, self.session.resources
-        end = rounds_end_of(looks=settings.looks, ended_by=resources.ending.reason)
+        end = rounds_end_of(looks=settings.looks, ended_by=resources.watching.ending.reason)
         for name in self.tracks:
             if resources.first_look_alone:
                 self._look(name)
@@ -281,4 +281,4 @@ class Looking:
         known, (track, *_) = resources.known, self.tracks[name]
         otherwise = (label for label, _ in compared if built_otherwise(known.facts, known.images, label, baseline))
         workload = self.session.workload
-        resources.on_look(Look(workload, track.benchmark, compared, is_last, frozenset(otherwise)))
+        resources.watching.on_look(Look(workload, track.benchmark, compared, is_last, frozenset(otherwise)))

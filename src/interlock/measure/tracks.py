@@ -90,6 +90,8 @@ class Track:
     decisive_s: float | None = None  # what the timing took that decided the loops
     is_fed: bool = False  # its program said that it takes values as it is asked for them
     profile: BenchmarkProfile | None = None
+    kept: int = 0  # how many of the runs the journal has
+    profile_kept: bool = False
 
     @property
     def benchmark(self) -> Benchmark:

@@ -61,7 +61,7 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
     limits: list[Cell] = []
     facts: dict[str, Facts] = {}
     try:
-        with resources.ending.kept():
+        with resources.watching.ending.kept():
             cells.extend(_opened(session, subjects))
             for limit in limit_cells(session):
                 limits.append(limit)
@@ -79,9 +79,9 @@ def _measure_on(session: Session, subjects: Sequence[Subject]) -> WorkloadResult
         with clock.during(Phase.MEASURING):
             warnings = watched_rounds(session, [*cells, *limits], spent, recorder.order, recorder.keep)
         if resources.settings.profiled and not resources.first_look_alone:
-            with resources.ending.kept(), clock.during(Phase.PROFILING):
+            with resources.watching.ending.kept(), clock.during(Phase.PROFILING):
                 profile_cells(session, cells, recorder.keep)
-        _note_unmeasured([*cells, *limits], resources.ending.reason)
+        _note_unmeasured([*cells, *limits], resources.watching.ending.reason)
         written, limits_written = ([write_cell(cell) for cell in some] for some in (cells, limits))
         return WorkloadResult(
             written, limits_written, recorder.order.rounds, facts, spent, warnings, session.workload, clock

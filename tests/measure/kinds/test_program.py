@@ -41,7 +41,7 @@ def test_the_line_of_a_program_is_the_last_one_that_is_not_the_launchers() -> No
     report = {"interlock": 1, "loops": 2, "inner_loops": 10, "values": [0.5], "metadata": {"gil_enabled": True}}
     cost = json.dumps({"interlock_process": make_cost().model_dump()})
     stdout = f"noise\n{json.dumps(report)}\n{cost}\n"
-    output = Program(WORKLOAD, PROGRAM).parse(stdout)
+    output = Program(WORKLOAD, PROGRAM).read(stdout)
     assert (output.loops, output.inner_loops, output.values) == (2, 10, [0.5])
     assert output.metadata == {"gil_enabled": True}
 
@@ -60,7 +60,7 @@ def test_the_line_of_a_program_is_the_last_one_that_is_not_the_launchers() -> No
 )
 def test_what_a_program_printed_instead_is_shown(stdout: str, expected: str) -> None:
     with pytest.raises(WorkloadError) as caught:
-        Program(WORKLOAD, PROGRAM).parse(stdout)
+        Program(WORKLOAD, PROGRAM).read(stdout)
     assert (caught.value.file, caught.value.key) == ("workloads/locks.toml", "program")
     assert expected in caught.value.found
 
@@ -68,7 +68,7 @@ def test_what_a_program_printed_instead_is_shown(stdout: str, expected: str) -> 
 @given(st.text())
 def test_any_output_is_a_report_or_a_workload_error(stdout: str) -> None:
     with pytest.raises(WorkloadError):
-        Program(WORKLOAD, PROGRAM).parse(stdout)
+        Program(WORKLOAD, PROGRAM).read(stdout)
 
 
 def test_options_of_a_mode_stand_before_what_the_interpreter_runs() -> None:

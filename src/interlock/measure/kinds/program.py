@@ -45,10 +45,7 @@ class Program(Kind):
     def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
         return run_fed(tracks, number, on_start)
 
-    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
-        return self.parse(stdout, may_idle=may_idle)
-
-    def parse(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput:
+    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput:
         """Parse the protocol's line; WorkloadError shows what was printed instead.
 
         `may_idle` allows a report of no loops: the run without work that is subtracted from a profile.
