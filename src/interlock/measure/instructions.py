@@ -109,8 +109,8 @@ def _run(track: Track, start: Start) -> Result:
 
 def parse_cachegrind(stderr: str) -> int:
     """Return the instructions that Cachegrind has counted; WorkloadError if it says none."""
-    found = REFERENCES.search(stderr)
-    if found is None:
+    counted = REFERENCES.search(stderr)
+    if counted is None:
         last = stderr.strip().splitlines()[-1:] or ["it printed nothing"]
         raise WorkloadError(found=f"Cachegrind counted nothing: {last[0]}", todo="Run `interlock doctor`.")
-    return int(found[1].replace(",", ""))
+    return int(counted[1].replace(",", ""))

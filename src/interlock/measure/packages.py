@@ -40,8 +40,9 @@ class PackageSets:
 
     def of_workload(self, variant: str, workload: Workload) -> list[PackageSet]:
         """Return every package set that a cell of the workload mounts."""
-        found = [self.of(variant, workload, benchmark) for benchmark in _benchmarks_of(workload)]
-        return list({one.volume: one for one in found if one.volume and one.outcome.state is State.OK}.values())
+        sets = [self.of(variant, workload, benchmark) for benchmark in _benchmarks_of(workload)]
+        usable = [packages for packages in sets if packages.volume and packages.outcome.state is State.OK]
+        return list({packages.volume: packages for packages in usable}.values())
 
 
 def install_required(installer: Installer, built: Sequence[Built], workloads: Sequence[Workload]) -> PackageSets:
@@ -56,18 +57,18 @@ def install_required(installer: Installer, built: Sequence[Built], workloads: Se
     wanted = [key for key in keys if key[-1] and not refused[key]]
     start_s = time.monotonic()
     installed = installer.ensure_all([(images[variant], lines) for variant, _, _, lines in wanted]) if wanted else []
-    wall_s, total_s = time.monotonic() - start_s, sum(one.took_s for one in installed)
+    wall_s, total_s = time.monotonic() - start_s, sum(made.took_s for made in installed)
     sets = {
         key: PackageSet(outcome=Outcome(state=State.UNSUPPORTED, reason=reason))
         for key, reason in refused.items()
         if reason
     }
     took_s: dict[tuple[str, str], float] = {}
-    for key, one in zip(wanted, installed, strict=True):
-        sets[key] = one.packages
+    for key, made in zip(wanted, installed, strict=True):
+        sets[key] = made.packages
         whose = (key[0], keys[key])
         # What was installed side by side shares the time that all of it took.
-        took_s[whose] = took_s.get(whose, 0.0) + (one.took_s * wall_s / total_s if total_s else 0.0)
+        took_s[whose] = took_s.get(whose, 0.0) + (made.took_s * wall_s / total_s if total_s else 0.0)
     return PackageSets(sets, took_s)
 
 

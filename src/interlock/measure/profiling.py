@@ -131,8 +131,8 @@ def lock_sites_from(text: str, phase: str, units: int, asked: Interpreter, optio
 
 def acquisitions_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> Acquisitions:
     """Return the acquires; WorkloadError if events were lost."""
-    found = _work(text, phase, units)
-    return stacks.acquisitions_of(_json(text), found, asked.lines, ends_seen=not options.switches_threads)
+    work = _work(text, phase, units)
+    return stacks.acquisitions_of(_json(text), work, asked.lines, ends_seen=not options.switches_threads)
 
 
 def _work(text: str, phase: str, units: int) -> stacks.Work:

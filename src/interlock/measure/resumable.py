@@ -145,7 +145,7 @@ class EarlierMeasurements:
 
     def __post_init__(self) -> None:
         every = [*self.experiment.cells, *self.experiment.limits]
-        object.__setattr__(self, "cells", {(one.label, one.workload): one for one in every})
+        object.__setattr__(self, "cells", {(cell.label, cell.workload): cell for cell in every})
 
     def restore(self, cell: Cell) -> None:
         """Give a new cell the values, profiles, outcomes and times that its files and the record have."""
@@ -175,9 +175,9 @@ class EarlierMeasurements:
 def silent_in(experiment: Experiment) -> set[str]:
     """Return the labels of the interpreters that hung when they were asked their facts, and in a workload."""
     return {
-        one.label
-        for one in experiment.cells
-        if one.outcome.state is State.TIMED_OUT and one.mode != TWIN and one.label not in experiment.facts
+        cell.label
+        for cell in experiment.cells
+        if cell.outcome.state is State.TIMED_OUT and cell.mode != TWIN and cell.label not in experiment.facts
     }
 
 
@@ -190,17 +190,17 @@ def remaining(experiment: Experiment) -> list[str]:
     """Return the workloads that go on, were never reached or lacked something; UsageError if there are none."""
     names = experiment.settings.workloads
     lacking = {cell.workload for cell in experiment.cells if _lacks_all(cell)}
-    found = [name for name in names if name in {*experiment.unfinished, *lacking} or name not in experiment.times]
+    names_left = [name for name in names if name in {*experiment.unfinished, *lacking} or name not in experiment.times]
     says = bool(experiment.times or experiment.ended_by)
-    if not found or not says:
+    if not names_left or not says:
         what = "is complete" if says else "has no record of which parts are complete"
         raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo=BEGIN_ANEW)
-    return found
+    return names_left
 
 
 def _lacks_all(cell: CellResult) -> bool:
     """Return whether nothing of a cell was measured because something was missing."""
-    return cell.outcome.state in LACKED and not any(one.state is State.OK for one in cell.benchmarks.values())
+    return cell.outcome.state in LACKED and not any(outcome.state is State.OK for outcome in cell.benchmarks.values())
 
 
 def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
@@ -218,16 +218,16 @@ def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
     UsageError for a variant that has another image now.
     """
     require_same_images(experiment, built)
-    now = {one.variant: one for one in built}
-    return [one if one.outcome.state is State.OK else now.get(one.variant, one) for one in experiment.images]
+    now = {image.variant: image for image in built}
+    return [image if image.outcome.state is State.OK else now.get(image.variant, image) for image in experiment.images]
 
 
 def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
     """Raise UsageError for a variant that has another image now: ratios of two builds do not compare."""
-    now = {one.variant: one.image_id for one in built if one.outcome.state is State.OK}
-    for one in experiment.images:
-        if one.outcome.state is State.OK and now.get(one.variant) != one.image_id:
-            found = f"{one.variant} has another image than when {experiment.name} was started"
+    now = {image.variant: image.image_id for image in built if image.outcome.state is State.OK}
+    for image in experiment.images:
+        if image.outcome.state is State.OK and now.get(image.variant) != image.image_id:
+            found = f"{image.variant} has another image than when {experiment.name} was started"
             raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
 
 
@@ -254,7 +254,7 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
     return now.model_copy(
         update={
             "started": before.started,
-            "cells": sorted(_cells(before.cells, now.cells), key=lambda one: names.index(one.workload)),
+            "cells": sorted(_cells(before.cells, now.cells), key=lambda cell: names.index(cell.workload)),
             "limits": _cells(before.limits, now.limits),
             "workloads": now.workloads | {name: before.workloads[name] for name in kept},
             "facts": before.facts | now.facts,
@@ -273,9 +273,9 @@ SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
 
 def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
     """Return the cells as they are now; one that was opened before and not again as it was."""
-    opened = [one for some in (before, now) for one in some if one.times is not None]
-    found = {(one.label, one.workload): one for some in (before, now, opened) for one in some}
-    return list(found.values())
+    opened = [cell for some in (before, now) for cell in some if cell.times is not None]
+    latest = {(cell.label, cell.workload): cell for some in (before, now, opened) for cell in some}
+    return list(latest.values())
 
 
 def _times(experiment: Experiment, workload: str) -> Times:

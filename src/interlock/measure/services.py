@@ -97,14 +97,14 @@ def parse_fixed_rate(text: str) -> FixedRateRun:
     """Parse what dockerfiles/load/fixed-rate.lua prints at its end; WorkloadError if it is something else."""
     lines = [line for line in text.splitlines() if line.startswith(FIXED_RATE_LINE)]
     try:
-        found = FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
-        _ = found.problem or found.figures  # which are there if there is no problem
+        run = FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
+        _ = run.problem or run.figures  # which are there if there is no problem
     except (IndexError, ValueError, KeyError, TypeError):
         raise WorkloadError(
             found=f"the load at a fixed rate printed no figures: {last_line(text)}",
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",
         ) from None
-    return found
+    return run
 
 
 def fixed_rate_argv(script: str, url: str, rate_per_s: float, connections: int, duration_s: int) -> list[str]:

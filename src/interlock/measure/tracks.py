@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -158,7 +158,7 @@ class Track:
 
     def argv(self, loops: str = "1", take: Repetition | None = None) -> list[str]:
         """Return the command line of a process; without `take` it takes no values, and runs its loops once."""
-        words = processes.filled_in(self.kind.words(loops, take), self.places)
+        words = filled_in(self.kind.words(loops, take), self.places)
         return self.kind.finished(words, self.cell.subject.options)
 
     def profiled_argv(self, loops: int) -> list[str]:
@@ -183,7 +183,7 @@ class Track:
         if not self.benchmark.set_up or self.name in slot.ready:
             return OK, NOTHING_RUN
         slot.ready.add(self.name)
-        argv = ["python", *processes.filled_in(self.benchmark.set_up, self.places)]
+        argv = ["python", *filled_in(self.benchmark.set_up, self.places)]
         argv = processes.with_options(argv, self.cell.subject.options)
         with self.session.clock.during(Phase.PREPARING), self.cell.clock.during(Phase.PREPARING):
             ended = slot.run(argv, self.deadline_s, self.environment)
@@ -221,6 +221,14 @@ class Track:
             state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
             what = getattr(error, "found", "") or f"its output is not a measurement ({' '.join(str(error).split())})"
             self.outcome = Outcome(state=state, reason=f"'{self.name}': {what}")
+
+
+def filled_in(words: Iterable[str], places: Mapping[str, str]) -> list[str]:
+    """Return words with the values of their placeholders, which may be parts of them."""
+    filled = list(words)
+    for name, value in places.items():
+        filled = [word.replace(name, value) for word in filled]
+    return filled
 
 
 def fitting_loops(loops: int, value_s: float, decisive_s: float) -> int:

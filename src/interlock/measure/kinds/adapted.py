@@ -70,7 +70,7 @@ class Adapted(Kind):
                     todo=did_you_mean(benchmark.name, selecting)
                     or f"Correct the name in workloads/{workload.name}.toml.",
                 )
-        benchmarks = [one.model_copy(update={"asked_by": selecting[one.name]}) for one in wanted]
+        benchmarks = [benchmark.model_copy(update={"asked_by": selecting[benchmark.name]}) for benchmark in wanted]
         return workload.model_copy(update={"benchmarks": benchmarks, "metric": None})
 
     def unlisted(self) -> Workload:
