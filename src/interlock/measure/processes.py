@@ -58,12 +58,6 @@ def traced_argv(strace: Sequence[str], argv: Sequence[str], environment: Mapping
     return [*strace, *settings, *argv]
 
 
-def launch_argv(argv: Sequence[str], options: Sequence[str], repeat: int = 1, *, count: bool = False) -> list[str]:
-    """Return the command line under the launcher; with `count` it counts instructions."""
-    counting = ["--count-instructions"] if count else []
-    return [LAUNCH, "--repeat", str(repeat), *options, *counting, "--", *argv]
-
-
 def parse_costs(stdout: str) -> list[ProcessCost]:
     """Return what the launcher read of each process: wall and CPU time in seconds, memory, context switches."""
     costs = (_parse_cost(line) for line in _lines(stdout) if line.startswith(PROCESS_LINE))

@@ -172,11 +172,11 @@ class Track:
         if outcome.state is not State.OK:
             return Result(self, outcome, ended)
         options = self.kind.launcher_options(start.parallel, keeps_output=start.keeps_output)
-        argv = processes.launch_argv(start.argv, options, start.repeat, count=start.count_instructions)
+        counting = ["--count-instructions"] if start.count_instructions else []
+        argv = [processes.LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
         ended = slot.run(argv, self.deadline_s, self.surrounded(start.environment))
         outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=start.may_idle)
-        result = Result(self, outcome, ended, output)
-        return result.with_all_of(start.repeat)
+        return Result(self, outcome, ended, output).with_all_of(start.repeat)
 
     def set_up(self, slot: Slot) -> tuple[Outcome, Ended]:
         """Run the benchmark's set-up, once in each sandbox; it is not measured."""
