@@ -14,6 +14,7 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Needs
 from interlock.engine.run import containers, execution, leftovers
 from interlock.measure.cells import Resources
+from interlock.measure.watching import Observers
 from interlock.results.experiments import Built
 from tests.builders import ROOT, make_settings
 
@@ -30,7 +31,7 @@ def make_resources(
         host="box",
         probe=None,
         settings=make_settings(["cpython-2.7"]),
-        on_progress=lambda _: None,
+        watching=Observers(lambda _: None),
         programs=frozenset(programs),
     )
 

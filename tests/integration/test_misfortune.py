@@ -22,7 +22,7 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import containers, leftovers
 from interlock.errors import WorkloadError
 from interlock.measure import processes
-from interlock.measure.cells import Resources, open_sandbox, open_session
+from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.workload import measure_workload
 from interlock.results import store
 from interlock.results.experiments import BaseImage, State, Subject
@@ -164,8 +164,9 @@ def test_servers_of_two_experiments_have_the_same_port_and_do_not_see_each_other
     found = {}
     with open_session(shared[0], patient(1)) as one, open_session(shared[1], patient(2)) as other, ExitStack() as ends:
         for name, session in (("one", one), ("other", other)):
-            sandbox = open_sandbox(session, subject)
-            ends.callback(sandbox.close)
+            cell = Cell(session, subject)
+            ends.callback(cell.close)
+            sandbox = cell.slot().sandbox
             for where, asked in (("one", one), ("other", other)):
                 program = FETCH.format(url=f"{asked.network.url}/single.bin")
                 ended = sandbox.run(["python", "-c", program], 60)
@@ -211,9 +212,9 @@ def test_a_port_that_closes_mid_download_fails_the_cell_with_a_sentence_and_leav
     (cell,) = measure_workload(resources, good, subjects).cells
     assert cell.outcome.state is State.OK, cell
     # What leaves no files keeps its container for the workload that comes next; here none does.
-    (((sandbox, _),),) = resources.idle.values()
+    (((sandbox, _),),) = resources.pool.waiting.values()
     sandbox.close()
-    resources.idle.clear()
+    resources.pool.waiting.clear()
 
 
 def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_in_memory_files(
@@ -221,8 +222,9 @@ def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_i
 ) -> None:
     subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
     with open_session(shared[0], patient(1)) as session, ExitStack() as ends:
-        sandbox = open_sandbox(session, subject)
-        ends.callback(sandbox.close)
+        cell = Cell(session, subject)
+        ends.callback(cell.close)
+        sandbox = cell.slot().sandbox
         (server_id,) = session.network.helper_ids
         sizes = 0
         for container_id, place in ((sandbox.id, "/scratch"), (server_id, "/srv/files")):

@@ -19,8 +19,9 @@ from interlock.engine.run import containers, execution, profiler
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import processes, profiling
-from interlock.measure.cells import Cell, Resources, open_sandbox, open_session
+from interlock.measure.cells import Cell, Resources, open_session
 from interlock.measure.profiling import best_probe
+from interlock.measure.watching import Observers
 from interlock.results.experiments import Subject
 from interlock.results.profiles import BenchmarkProfile, Method, PhaseCounts, Probe
 from tests.builders import make_settings
@@ -316,15 +317,17 @@ def profiled_wakes(workspace: ContainerWorkspace, image_id: str | None, method: 
         host="box",
         probe=Probe(method=method, no_instructions="not asked for"),
         settings=make_settings([QUICK]),
-        on_progress=lambda _: None,
+        watching=Observers(lambda _: None),
         programs=frozenset({"wakes.py"}),
     )
     subject = Subject(variant=QUICK, image_id=image_id)
     with open_session(resources, workload) as session:
-        cell = Cell(subject, open_sandbox(session, subject))
+        cell = Cell(session, subject)
         try:
-            profiling.profile_pass(session, [cell])
+            profiling.profile_cells(session, [cell])
         finally:
-            cell.sandbox.close()
+            cell.close()
     assert cell.profile_problem == ""
-    return cell.profiles["both"]
+    profile = cell.tracks["both"].profile
+    assert profile is not None
+    return profile

@@ -16,9 +16,9 @@ import pytest
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition
 from interlock.errors import StoreError, UsageError
-from interlock.measure import cells, processes
+from interlock.measure import pyperf_runs
 from interlock.results import store
-from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput, Subject
+from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput
 from interlock.results.files import remove_folder, write_atomically
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
@@ -28,7 +28,6 @@ from tests.builders import (
     make_cell,
     make_cost,
     make_experiment,
-    make_network,
     make_profile,
     make_workload,
 )
@@ -164,36 +163,33 @@ def test_a_record_of_an_older_format_is_told_what_it_says_and_what_is_read(tmp_p
     assert re.findall(r"\d+", caught.value.found) == ["2", "1"]
 
 
-def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell:
-    """A cell with three processes of a program and one row of a command."""
-    cell = cells.Cell(Subject(variant="v", image_id="i"), make_network().open_limits_sandbox())
+def measured_runs(factor: float = 1.0, *, gil: bool | None = None) -> dict[str, list[Any]]:
+    """The runs of three processes of a program and one row of a command."""
     workload, program = make_workload(), make_benchmark("uncontended")
     metadata: dict[str, Any] = {} if gil is None else {"gil_enabled": gil}
     calibration = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.05), (2, 0.1)])
-    cell.add(program, processes.program_run(workload, program, calibration, make_cost()))
+    runs = [pyperf_runs.program_run(workload, program, calibration, make_cost())]
     for number in range(3):
         raw = [factor * (0.1 + 0.001 * number), factor * 0.102]
         output = ProgramOutput(interlock=1, loops=2, inner_loops=10, warmups=[0.2], values=raw, metadata=metadata)
-        cost = make_cost(max_rss_bytes=9_000_000 + number)
-        run = processes.program_run(workload, program, output, cost)
-        cell.add(program, processes.in_block(run, number, Estimator.MEAN))
+        run = pyperf_runs.program_run(workload, program, output, make_cost(max_rss_bytes=9_000_000 + number))
+        runs.append(pyperf_runs.in_block(run, number, Estimator.MEAN))
     command = make_benchmark("pass", command=["-c", "pass"])
     costs = [make_cost(0.03), make_cost(factor * 0.02), make_cost(factor * 0.021)]
-    run = processes.command_run(workload, command, costs, Repetition(warmups=1, values=2))
-    cell.add(command, processes.in_block(run, 0, Estimator.MEAN))
-    return cell
+    starts = pyperf_runs.command_run(workload, command, costs, Repetition(warmups=1, values=2))
+    return {"uncontended": runs, "pass": [pyperf_runs.in_block(starts, 0, Estimator.MEAN)]}
 
 
-def write_suite(path: Path, cell: cells.Cell) -> Path:
+def write_suite(path: Path, runs: dict[str, list[Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    suite = suite_of(cell.runs)
+    suite = suite_of(runs)
     assert suite is not None
     suite.dump(str(path))
     return path
 
 
 def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: Path) -> None:
-    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell(gil=False)))
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_runs(gil=False)))
     assert values.keys() == {"uncontended", "pass"}
     assert values["uncontended"].processes == [
         pytest.approx([0.005, 0.0051]),
@@ -208,7 +204,7 @@ def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: 
 
 def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: Path) -> None:
     """Two processes that count, each of half a second and three switches; the warm-up is left out."""
-    path = write_suite(tmp_path / "locks.json", measured_cell())
+    path = write_suite(tmp_path / "locks.json", measured_runs())
     asked = ["work_user_s", "work_voluntary_switches", "work_sys_s", "work_involuntary_switches"]
     assert store.read_values(path, {"pass": asked})["pass"].reported == {
         "work_user_s": [1.0],
@@ -219,7 +215,7 @@ def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: P
 
 
 def test_cpu_time_comes_back_with_the_work_it_was_spent_on(tmp_path: Path) -> None:
-    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell()))
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_runs()))
     program, command = values["uncontended"], values["pass"]
     assert (program.user_s, program.sys_s, program.units) == ([0.5] * 3, [0.25] * 3, [20] * 3)
     assert (command.user_s, command.sys_s, command.units) == ([0.5], [0.25], [1])
@@ -256,8 +252,8 @@ def test_a_spoilt_profile_is_named(tmp_path: Path) -> None:
 
 
 def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -> None:
-    one = write_suite(tmp_path / "one.json", measured_cell())
-    two = write_suite(tmp_path / "two.json", measured_cell(2.0))
+    one = write_suite(tmp_path / "one.json", measured_runs())
+    two = write_suite(tmp_path / "two.json", measured_runs(2.0))
     command = [sys.executable, "-m", "pyperf", "compare_to", str(one), str(two)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -275,7 +271,7 @@ def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
     experiment = make_experiment(["a", "b"], cells=[make_cell("a"), make_cell("b"), make_cell("a", mode="twin")])
     path = store.cell_path(tmp_path, "box", "a", "twin", "locks")
     assert path == tmp_path / "box" / "a+twin" / "locks.json"
-    write_suite(path, measured_cell())
+    write_suite(path, measured_runs())
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.25)}))
     values, profiles = store.read_cells(tmp_path, experiment)
     assert values.keys() == profiles.keys() == {("a", "locks"), ("b", "locks"), ("a+twin", "locks")}
@@ -345,7 +341,7 @@ def test_a_folder_without_any_experiment_is_named(tmp_path: Path, name: str) -> 
 def test_values_alone_are_read_without_looking_at_the_profiles(tmp_path: Path) -> None:
     experiment = make_experiment(["a"], cells=[make_cell("a")])
     path = store.cell_path(tmp_path, "box", "a", None, "locks")
-    write_suite(path, measured_cell())
+    write_suite(path, measured_runs())
     store.profile_path(path).write_text("{", encoding="utf-8")
     assert store.read_cell_values(tmp_path, experiment)["a", "locks"].keys() == {"uncontended", "pass"}
 

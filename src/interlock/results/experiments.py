@@ -311,7 +311,7 @@ class ProgramOutput(Data):
 
     interlock: Literal[1]
     unsupported: ShortText | None = None
-    slices: bool = False  # whether it takes --slices
+    fed: bool = False  # whether it takes --fed
     loops: Annotated[int, Field(ge=0, le=MOST_LOOPS, strict=True)] = 0
     inner_loops: Loops = 1
     calibration: list[tuple[Loops, Seconds]] = []
