@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.host import memory
 from interlock.engine.host.account import Account
 from interlock.engine.ownership import MARK, STARTED, Life
 from interlock.errors import UsageError
 from interlock.measure import doctor
-from interlock.measure.doctor import CheckState, MachineCheck
 from interlock.results.json_documents import Examined
 
 DISK = MachineCheck("disk for results", CheckState.PROBLEM, "full", "Free some.")

@@ -16,7 +16,7 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.docker import connect
 from interlock.engine.ownership import OWNER_LABEL, PID, Life, life
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells
+from interlock.engine.run import containers
 from interlock.engine.run.leftovers import clean_up
 from interlock.engine.symbols import symbols_tag
 from interlock.results.experiments import Built
@@ -106,7 +106,7 @@ def instruments(
 ) -> Iterator[str]:
     """The volume of a file's cells, filled once; all that its OWNER has goes with it."""
     owner = request.module.OWNER
-    yield cells.create_instruments_volume(client, owner, instruments_image, programs)
+    yield containers.create_instruments_volume(client, owner, instruments_image, programs)
     clean_up(client, owner)
 
 

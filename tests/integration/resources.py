@@ -10,7 +10,7 @@ from docker import DockerClient
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Needs
-from interlock.engine.run import cells
+from interlock.engine.run import leftovers
 from interlock.measure.cells import Resources
 from interlock.results.experiments import Built
 from tests.builders import ROOT, make_settings
@@ -46,7 +46,7 @@ def remove_cells(client: DockerClient, owner: str) -> None:
     """Remove an owner's containers, networks and volumes; that of the instruments stays for the next test."""
     owned = {"label": f"{OWNER_LABEL}={owner}"}
     for container in client.containers.list(all=True, filters=owned, ignore_removed=True):
-        cells.remove(container)
+        leftovers.remove(container)
     for network in client.networks.list(filters=owned):
         network.remove()
     for volume in client.volumes.list(filters=owned):

@@ -12,7 +12,7 @@ from docker.errors import NotFound
 
 from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.run import cells
+from interlock.engine.run import containers, execution, leftovers
 from interlock.measure import processes
 from interlock.results import store
 from interlock.results.experiments import Built, State
@@ -34,13 +34,13 @@ print('read %d' % (read() - before))
 
 
 def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
-    options = cells.CellOptions(OWNER, volume, None, surroundings)
-    return cells.start_cell(client, image.image_id, options)
+    options = containers.CellOptions(OWNER, volume, None, surroundings)
+    return containers.start_cell(client, image.image_id, options)
 
 
 def said(client: Any, cell: Any, *argv: str) -> str:
     """What a process in the cell printed; it must have ended well."""
-    ended = cells.run_process(client, cell, list(argv), 60)
+    ended = execution.run_process(client, cell, list(argv), 60)
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout.strip()
 
@@ -57,7 +57,7 @@ def test_an_interpreter_on_a_volume_is_the_images_file_by_file_and_goes_with_its
     on_volume.reload()
     (name,) = [one["Name"] for one in on_volume.attrs["Mounts"] if one["Destination"] == PREFIX]
     assert client.volumes.get(name)
-    cells.remove(on_volume)
+    leftovers.remove(on_volume)
     with pytest.raises(NotFound):
         client.volumes.get(name)
 
@@ -76,7 +76,7 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
 
 def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
     cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
-    ended = cells.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
+    ended = execution.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr
 

@@ -20,7 +20,7 @@ from interlock.engine.build.base import ensure_base
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 
 # A run that was killed leaves things of this name behind.
 OWNER = f"test-downloads-{os.getpid()}"
@@ -55,8 +55,10 @@ def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path) 
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     with ExitStack() as ends:
         ends.callback(leftovers.clean_up, client, OWNER)
-        network = cells.create_network(client, OWNER)
-        server = cells.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, ENVIRONMENT)
+        network = containers.create_network(client, OWNER)
+        server = containers.start_server(
+            client, OWNER, ensure_helper(client, root, "server", base), network, ENVIRONMENT
+        )
         limits = client.containers.run(
             ensure_helper(client, root, "limits", base),
             detach=True,
@@ -66,7 +68,7 @@ def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path) 
         )
         # A cell's network has no address of this host, which asks from the engine's usual one.
         client.networks.get("bridge").connect(server)
-        url, url_from_host = (cells.server_url(client, server, one) for one in (network, "bridge"))
+        url, url_from_host = (containers.server_url(client, server, one) for one in (network, "bridge"))
         yield Downloads(url, url_from_host, limits)
 
 

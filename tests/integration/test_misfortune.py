@@ -20,7 +20,7 @@ from docker.errors import APIError
 from interlock.catalog.workloads import Workload
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import containers, leftovers
 from interlock.errors import WorkloadError
 from interlock.measure import processes
 from interlock.measure.cells import Resources, open_sandbox, open_session
@@ -278,7 +278,7 @@ def test_a_container_of_an_experiment_has_a_gibibyte_and_all_of_a_workload_two_i
             limits = container.attrs["HostConfig"]
             assert (limits["Memory"], limits["MemorySwap"]) == (2**30, 2**30)
             sizes += int(container.exec_run(["stat", "-f", "-c", "%b", place]).output) * 4096
-    assert sizes + cells.PREFIX_BYTES <= 2 * 2**30
+    assert sizes + containers.PREFIX_BYTES <= 2 * 2**30
     assert sizes >= 2**30
 
 

@@ -19,7 +19,7 @@ from interlock.catalog.project import Catalog
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.packages import installer as packages
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
 from tests.integration.images import NO_THREADS, QUICK, Images
@@ -57,8 +57,8 @@ def steps() -> Steps:
 
 
 @pytest.fixture
-def installer(client: Any, catalog: Catalog, root: Path, steps: Steps) -> packages.Installer:
-    return packages.Installer(client, catalog, root, steps)
+def installer(client: Any, catalog: Catalog, root: Path, steps: Steps) -> packages.ImageInstaller:
+    return packages.ImageInstaller(client, catalog, root, steps)
 
 
 AGAIN = f"{QUICK}-again"
@@ -111,7 +111,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
                 labels={OWNER_LABEL: OWNER},
             )
         )
-        return cells.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
+        return execution.run_process(client, opened[-1], ["python", "-c", program], 60, {"PYTHONPATH": found.site})
 
     yield run
     leftovers.clean_up(client, OWNER)
@@ -120,7 +120,7 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
 def test_a_package_without_a_wheel_is_built_and_found_again(
     client: Any,
     built: Images,
-    installer: packages.Installer,
+    installer: packages.ImageInstaller,
     steps: Steps,
     sources: Path,
     cell: Any,
@@ -140,7 +140,7 @@ def test_a_package_without_a_wheel_is_built_and_found_again(
 
 
 def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
-    client: Any, built: Images, installer: packages.Installer, sources: Path
+    client: Any, built: Images, installer: packages.ImageInstaller, sources: Path
 ) -> None:
     found = installer.ensure(built[QUICK], ["toy==2.0"])
     try:
@@ -151,7 +151,7 @@ def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
         forget(client, found)
 
 
-def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installer: packages.Installer) -> None:
+def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installer: packages.ImageInstaller) -> None:
     found = installer.ensure(built[QUICK], ["interlock-has-no-such-package"])
     forget(client, found)
     assert found.outcome.state is State.FAILED
@@ -176,7 +176,7 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
             if len(fetching) == len(wanted):
                 os.kill(os.getpid(), signal.SIGINT)
 
-    installer = packages.Installer(client, catalog, root, interrupt)
+    installer = packages.ImageInstaller(client, catalog, root, interrupt)
     wanted = [(image, [line]) for image, line in zip(images, ("toy==1.0", "toy==2.0"), strict=True)]
     # Whoever starts tests in the background of a script has told them to ignore Ctrl-C.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -197,7 +197,7 @@ def test_several_variants_have_their_packages_in_the_order_that_was_asked_for(
     catalog, images = both
     wanted = [(images[index], [line]) for index, line in enumerate(("toy==1.0", "six==1.16.0"))]
     wanted.append((images[0], ["six==1.17.0"]))
-    found = packages.Installer(client, catalog, root, steps).ensure_all(wanted)
+    found = packages.ImageInstaller(client, catalog, root, steps).ensure_all(wanted)
     for one in found:
         forget(client, one.packages)
     assert [[*one.packages.versions] for one in found] == [["toy"], ["six"], ["six"]]
@@ -205,7 +205,7 @@ def test_several_variants_have_their_packages_in_the_order_that_was_asked_for(
     assert len({one.packages.volume for one in found}) == 3
 
 
-def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: packages.Installer) -> None:
+def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: packages.ImageInstaller) -> None:
     found = installer.ensure(built[NO_THREADS], ["six"])
     forget(client, found)
     assert found.outcome.state is State.UNSUPPORTED
@@ -213,7 +213,7 @@ def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: pa
 
 
 def test_a_volume_that_never_became_whole_is_filled(
-    client: Any, built: Images, installer: packages.Installer, sources: Path
+    client: Any, built: Images, installer: packages.ImageInstaller, sources: Path
 ) -> None:
     image = built[QUICK]
     planned = packages.planned(image.image_id, ["toy==1.0"])

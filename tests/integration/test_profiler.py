@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.workloads import Workload
-from interlock.engine.run import cells, workspace
+from interlock.engine.run import containers, execution, profiler
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import EngineError, TracerError
 from interlock.measure import processes, profiling
@@ -67,18 +67,18 @@ def programs(root: Path, truth: bytes) -> dict[str, bytes]:
 
 
 def open_cell(client: Any, built: Images, volume: str, variant: str = QUICK) -> Any:
-    options = cells.CellOptions(OWNER, volume, None)
-    return cells.start_cell(client, built[variant].image_id, options)
+    options = containers.CellOptions(OWNER, volume, None)
+    return containers.start_cell(client, built[variant].image_id, options)
 
 
 def run(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> None:
-    ended = cells.run_process(client, cell, [processes.LAUNCH, "--", *argv], 60, environment)
+    ended = execution.run_process(client, cell, [processes.LAUNCH, "--", *argv], 60, environment)
     assert ended.exit_code == 0, ended.stderr
 
 
 def count(client: Any, instruments_image: str, cell: Any, method: Method, *argv: str) -> str:
     """What the profiler printed of a process in the cell."""
-    with workspace.counting(client, instruments_image, OWNER, cell, method) as counting:
+    with profiler.counting(client, instruments_image, OWNER, cell, method) as counting:
         run(client, cell, *argv)
         counting.stop()
     return counting.text
@@ -138,7 +138,7 @@ def test_every_known_count_matches_exactly_and_nothing_is_lost(
     cgroups: str,
     told_by: str,
 ) -> None:
-    monkeypatch.setattr(workspace, "HOST_CGROUPS", cgroups)
+    monkeypatch.setattr(profiler, "HOST_CGROUPS", cgroups)
     text = count(client, instruments_image, open_cell(client, built, volume), Method.BPF, *START_TRUTH)
     assert f'"filter": "{told_by}"' in text
     assert_exact(text)
@@ -151,7 +151,7 @@ def test_two_cells_profiled_at_once_do_not_see_each_other(
     both_ready = threading.Barrier(2, timeout=60)
 
     def profile_one(cell: Any) -> None:
-        with workspace.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
+        with profiler.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
             both_ready.wait()
             run(client, cell, *START_TRUTH)
             both_ready.wait()
@@ -223,7 +223,7 @@ def test_what_is_refused_falls_back_to_the_next_best_and_is_named_with_its_reaso
     client: Any, instruments_image: str, monkeypatch: pytest.MonkeyPatch, refused: list[Method], left: Method
 ) -> None:
     if Method.BPF in refused:
-        monkeypatch.setattr(workspace, "counting", refusing(refused))
+        monkeypatch.setattr(profiler, "counting", refusing(refused))
     if Method.STRACE_FUTEX in refused:
         monkeypatch.setattr(profiling, "STRACE_FUTEX", ["/interlock/no-such-strace"])
     probe = best_probe(ContainerWorkspace(client, OWNER, instruments_image))
@@ -245,9 +245,9 @@ def test_each_start_of_a_row_is_counted_and_the_launcher_never(
     client: Any, built: Images, volume: str, instruments_image: str
 ) -> None:
     cell = open_cell(client, built, volume)
-    with workspace.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
+    with profiler.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
         argv = [processes.LAUNCH, "--repeat", "3", "--", "sh", "-c", "true"]
-        assert cells.run_process(client, cell, argv, 60).exit_code == 0
+        assert execution.run_process(client, cell, argv, 60).exit_code == 0
         counting.stop()
     startup = profiling.parse_bpf(counting.text)["startup"]
     assert startup.syscalls["exit_group"].calls == 3
@@ -260,7 +260,7 @@ def test_strace_counts_a_known_number_of_calls(client: Any, built: Images, volum
     errors = "for _ in range(56):\n try: os.close(999)\n except OSError: pass"
     program = f"import os\n{calls}\n{errors}"
     cell = open_cell(client, built, volume)
-    ended = cells.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
+    ended = execution.run_process(client, cell, [*processes.STRACE, "python", "-c", program], deadline_s=60)
     counts = profiling.parse_strace(ended.stderr)
     assert counts.syscalls["getppid"].calls == 1234
     assert counts.syscalls["close"].errors["any"] >= 56

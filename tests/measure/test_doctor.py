@@ -10,12 +10,12 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
-from interlock.engine.host import account, memory, profiler, servers, toolchain
+from interlock.engine.host import account, checks, memory, profiler, servers, toolchain
 from interlock.engine.host.account import Account
-from interlock.engine.host.servers import Server
+from interlock.engine.host.servers import HostServer
 from interlock.measure import doctor
-from interlock.measure.doctor import CheckState, MachineCheck
 from interlock.results.profiles import Method, Probe
 from tests.builders import ROOT
 
@@ -99,10 +99,10 @@ def test_without_containers_the_packages_of_a_better_probe_are_named(monkeypatch
     monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
     monkeypatch.setattr(toolchain, "PROBE", ())
     monkeypatch.setattr(profiler, "could_trace", lambda: True)
-    (check,) = doctor._host_probe()
+    check = checks.of_probe()
     assert (check.subject, check.state) == ("probe", CheckState.WARNING)
     assert "no-such-program" in check.found
-    (packages,) = doctor._packages()
+    (packages,) = checks.of_packages()
     assert "some-package" in packages.fix
 
 
@@ -111,7 +111,7 @@ def host_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: Sequen
     monkeypatch.setattr(toolchain.Need, "is_here", property(lambda need: need.what not in lacking))
     monkeypatch.setattr(memory, "choose", lambda _: tmp_path)
     monkeypatch.setattr(memory, "file_system", lambda _: "overlay")
-    monkeypatch.setattr(servers, "choose", lambda _: Server("caddy", "caddy by pip", ("caddy",)))
+    monkeypatch.setattr(servers, "choose", lambda _: HostServer("caddy", "caddy by pip", ("caddy",)))
     monkeypatch.setattr(account, "expected", lambda: Account("interlock"))
     return {one.subject: one for one in doctor.examine_host(tmp_path)}
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
-from interlock.engine.run import cells, workspace
-from interlock.engine.run.workspace import CGROUPS, HOST_CGROUPS, PROFILER, ContainerWorkspace, profiler_rights
+from interlock.engine.run import execution, profiler
+from interlock.engine.run.profiler import CGROUPS, HOST_CGROUPS, PROFILER, profiler_rights
+from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace
 from interlock.results.profiles import Method
@@ -33,7 +34,7 @@ def test_the_calls_of_1000000_imports_are_those_of_the_work_alone(
     argv += ["--loops", "10", "--warmups", "1", "--values", "1"]
     found = []
     for environment in ({}, mode.environment):
-        with workspace.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
+        with profiler.counting(client, instruments_image, OWNER, cell, Method.BPF) as counting:
             run(client, cell, *argv, environment=environment)
             counting.stop()
         phases = profiling.parse_bpf(counting.text)
@@ -60,7 +61,7 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     futex = []
     for environment in ({}, mode.environment):
         argv = processes.traced_argv(processes.STRACE, ["python", "-c", RELEASES], environment)
-        ended = cells.run_process(client, cell, argv, deadline_s=60)
+        ended = execution.run_process(client, cell, argv, deadline_s=60)
         assert ended.exit_code == 0, ended.stderr
         futex.append(parse_strace(ended.stderr).syscalls["futex"].calls)
     plain, waking = futex

@@ -23,14 +23,13 @@ def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bo
     EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
     not say so.
     """
-    if engine is EngineName.HOST:
-        return this_machine(paths, as_root=as_root)
     found = finding.find_containers(engine)
     if found.containers is not None:
         return found.containers
-    if found.refusal is not None and engine is not None:
-        raise found.refusal
-    say_without_containers(found)
+    if found.refusal is not None:
+        if engine is not None:
+            raise found.refusal
+        say_without_containers(found)
     return this_machine(paths, as_root=as_root)
 
 
@@ -65,5 +64,5 @@ def lead_to(used: EngineName, asked: EngineName | None, *, as_root: bool, result
 
     Where DOCKER_HOST leads to it, its name may lead to another one.
     """
-    named = asked if "DOCKER_HOST" in os.environ and used is not EngineName.HOST else used
+    named = asked if finding.is_led_by_environment(used) else used
     return Where(engine=named, as_root=as_root, results=results)

@@ -13,9 +13,10 @@ from interlock.cli.images import build_variants, fail_on_failed_builds, write_ge
 from interlock.cli.options import MatrixOptions, Results, console, open_project, takes
 from interlock.cli.report import show_hosts
 from interlock.cli.settings import resumed_place, settings_from
+from interlock.engine import finding
 from interlock.engine.docker import connect
 from interlock.engine.host import prefixes
-from interlock.engine.protocol import BuildOptions
+from interlock.engine.protocol import BuildOptions, Feature
 from interlock.errors import UsageError
 from interlock.fleet.ansible import read_inventory
 from interlock.fleet.record import FLEET_FILE, FleetRecord
@@ -74,7 +75,7 @@ def _builds(
 ) -> tuple[EngineName, list[Built]]:
     """Build what the hosts measure; with the engine `host` nothing here, because each host builds for itself."""
     how = BuildOptions(paths.root, paths.cache, settings.profile)
-    if engine is EngineName.HOST:
+    if engine and finding.cannot(engine, Feature.IMAGES):
         return engine, prefixes.expect(known, settings.to_build, how)
     containers = connect(engine)
     built = build_variants(containers, known, settings.to_build, how)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,18 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock import __version__
-from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import Engine, Json, console, open_project
-from interlock.engine import finding, protocol
-from interlock.engine.docker import connect
-from interlock.engine.finding import Found
-from interlock.engine.host import memory
-from interlock.engine.host.account import cache_for, find_account
-from interlock.engine.host.engine import HostEngine, end_processes
-from interlock.engine.ownership import Life, remove_dead
-from interlock.errors import EngineError, UsageError
+from interlock.engine import finding, left_behind, protocol
+from interlock.engine.checks import CheckState, MachineCheck
+from interlock.engine.ownership import Life
+from interlock.errors import UsageError
 from interlock.measure import doctor
-from interlock.measure.doctor import CheckState, MachineCheck
 from interlock.results.commands import runnable
 from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.json_documents import DoctorCheck, Examined
@@ -40,7 +34,7 @@ NAMES = "Give the name of an experiment, as its folder in results/ is called, or
 
 
 def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
-    """Check this machine and suggest fixes.
+    """MachineCheck this machine and suggest fixes.
 
     Exits with 1 if something prevents measuring.
     """
@@ -56,7 +50,7 @@ def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
 
 def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) -> list[MachineCheck]:
     """Return what `matrix` would use here, and the checks of that."""
-    found = Found(None) if engine is EngineName.HOST else finding.find_containers(engine)
+    found = finding.find_containers(engine)
     if found.containers is not None:
         where = f"{PRODUCTS[found.containers.name]} at {found.containers.address.host}"
         base = next(iter(known.bases.values()))
@@ -100,13 +94,16 @@ def clean_command(
         raise UsageError(
             key="--end", found="is given without NAME", todo="Name the experiment: interlock clean --end NAME"
         )
-    ended = end_processes(name) if end else []
+    ended = left_behind.end_processes(name) if end else []
     for one in ended:
         console.print(f"ended   {one}", highlight=False)
     kept: dict[str, Life] = {}
-    removed = [one for ready in _engines(engine) for one in _remove_twice(ready, name, kept)]
+    engines, why_none = left_behind.engines(engine)
+    if why_none:
+        console.print(Text(f"engine  {why_none}: nothing is removed from it"), soft_wrap=True)
+    removed = [one for ready in engines for one in _remove_twice(ready, name, kept)]
     if not name:
-        removed += [str(folder) for folder in remove_dead(cache_folder(), *memory.places())]
+        removed += map(str, left_behind.remove_folders())
     for one in removed:
         console.print(f"removed {one}", highlight=False)
     for owner, found in kept.items():
@@ -138,22 +135,7 @@ def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> I
         yield owner
 
 
-def _engines(named: EngineName | None) -> list[protocol.Engine]:
-    """Return this machine and, if one answers, the container engine."""
-    caches = dict.fromkeys([cache_folder(), cache_for(find_account(), cache_folder())])
-    found: list[protocol.Engine] = [HostEngine(Path(), cache) for cache in caches]
-    if named is EngineName.HOST:
-        return found
-    try:
-        return [*found, connect(named)]
-    except EngineError as error:
-        if named is not None:
-            raise
-        console.print(Text(f"engine  {error.found}: nothing is removed from it"), soft_wrap=True)
-        return found
-
-
-def print_checks(checks: list[doctor.MachineCheck]) -> None:
+def print_checks(checks: list[MachineCheck]) -> None:
     """Print each check of the doctor: a line, or on a terminal a paragraph with its fix below."""
     if console.is_terminal:
         table = Table.grid(padding=(0, 2))

@@ -30,8 +30,7 @@ from interlock.cli.settings import (
     unfinished,
     usual_budget_s,
 )
-from interlock.engine.host import profiler
-from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine, Feature
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
@@ -42,7 +41,7 @@ from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import store
 from interlock.results.answers import RecordedFigures
-from interlock.results.experiments import Built, EngineName, Experiment, Outcome, State
+from interlock.results.experiments import Built, Experiment, Outcome, State
 from interlock.results.settings import Settings
 
 
@@ -127,8 +126,10 @@ def what_can_be(machine: Engine, known: Catalog, settings: Settings) -> tuple[Se
     if settings.variants_word == CORE:
         core = machine.core(known)
         settings, left_out = with_core(settings, core), unavailable_in(core, settings.profile)
-    if machine.name is EngineName.HOST:
-        settings = with_probe(settings)
+    refused = machine.cannot(Feature.SYSTEM_CALLS) if settings.profiled else None
+    if refused is not None:
+        console.print(Text(f"profile {refused.found}"), soft_wrap=True)
+        settings = settings.model_copy(update={"profiled": False})
     return settings, left_out
 
 
@@ -155,15 +156,6 @@ def unavailable_in(core: CoreSet, profile: str) -> list[Built]:
         for name, reason in reasons.items()
         if name not in there
     ]
-
-
-def with_probe(settings: Settings) -> Settings:
-    """Return the settings without a profile where this machine counts no system calls, and say so."""
-    if not settings.profiled or profiler.counts_calls():
-        return settings
-    said = "neither strace nor BPF is here: no system call is counted"
-    console.print(Text(f"profile {said}"), soft_wrap=True)
-    return settings.model_copy(update={"profiled": False})
 
 
 @dataclass(frozen=True)

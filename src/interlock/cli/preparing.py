@@ -22,6 +22,7 @@ from interlock.cli.choosing import say_without_containers, this_machine
 from interlock.cli.machine import print_checks
 from interlock.cli.options import console
 from interlock.engine import finding, protocol, system_packages
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
 from interlock.engine.finding import Found
 from interlock.engine.host import profiler
@@ -29,7 +30,6 @@ from interlock.engine.system_packages import Installation
 from interlock.errors import EngineError, FleetError
 from interlock.fleet import ansible
 from interlock.measure import doctor
-from interlock.measure.doctor import CheckState, MachineCheck
 from interlock.results.experiments import PRODUCTS, EngineName
 
 PLAYBOOK = "playbooks/host.yml"
@@ -92,7 +92,7 @@ def ready_machine(
     """
     with ExitStack() as undo:
         preparation = _Preparation(paths, profiled, agreed, rest, undo)
-        containers = None if engine is EngineName.HOST else preparation.find_containers(engine)
+        containers = preparation.find_containers(engine)
         if containers is None:
             yield preparation.ready_here(as_root=as_root)
         else:
@@ -122,7 +122,7 @@ class _Preparation:
         if found.refusal is not None and engine is not None:
             way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
             raise found.refusal.with_todo(way) if could else found.refusal
-        if found.containers is None:
+        if found.refusal is not None:
             say_without_containers(found, " (`--yes` installs Docker)" if could and not self.agreed else "")
         return found.containers
 

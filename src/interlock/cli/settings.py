@@ -12,7 +12,9 @@ from rich.text import Text
 from interlock.catalog import project
 from interlock.catalog.project import CORE, EVERYTHING, Catalog
 from interlock.cli.options import MatrixOptions, console, parse_duration, profile_name, split_names
+from interlock.engine import finding
 from interlock.engine.machine import facts
+from interlock.engine.protocol import Feature
 from interlock.errors import UsageError, nearest
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
@@ -28,7 +30,7 @@ def settings_from(
     known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
 ) -> Settings:
     """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
-    if options.engine is EngineName.HOST and options.conditions:
+    if options.conditions and finding.cannot(options.engine, Feature.CONDITIONS):
         found = "needs containers, which --engine host does not have"
         raise UsageError(key="--conditions", found=found, todo="Leave out --conditions or --engine host.")
     labels = project.select_labels(known.variants, split_names(options.variants) or [CORE])
@@ -85,9 +87,8 @@ def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Exp
     before, engine = began.settings, engine_of(began)
     asked = asked.with_baseline(before.baseline) if options.baseline is None else asked
     # Without containers the core set is what of it was there.
-    may_differ = (
-        {"as_root"} if engine is not EngineName.HOST or asked.variants_word != CORE else {"as_root", "variants"}
-    )
+    is_cut = asked.variants_word == CORE and finding.cannot(engine, Feature.WHOLE_CORE) is not None
+    may_differ = {"as_root", "variants"} if is_cut else {"as_root"}
     for option in fields(options):
         given = getattr(options, option.name)
         if given in {option.default, "", None} or option.name in may_differ:

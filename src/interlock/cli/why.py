@@ -28,7 +28,8 @@ from interlock.cli.options import (
     quiet,
 )
 from interlock.cli.preparing import ready_machine
-from interlock.engine.host import profiler
+from interlock.engine import finding
+from interlock.engine.protocol import Feature
 from interlock.errors import UsageError, nearest
 from interlock.measure.assignment import Assignment
 from interlock.measure.explaining import explain
@@ -139,8 +140,9 @@ def _answer(
 
 def _require_bpf(engine: EngineName | None) -> None:
     """Raise UnsupportedHereError if this machine is the engine and lacks what stacks need, before anything is built."""
-    if engine is EngineName.HOST:
-        profiler.require_bpf()
+    refused = finding.cannot(engine, Feature.STACKS)
+    if refused is not None:
+        raise refused
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:

@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from interlock.catalog.project import cache_folder
 from interlock.catalog.variants import Base
 from interlock.engine import machine
 from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
+from interlock.engine.checks import PROBES, CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
-from interlock.engine.host import account, memory, profiler, servers, toolchain
-from interlock.engine.host.account import Account
-from interlock.engine.host.toolchain import Need
-from interlock.errors import InterlockError, TracerError, UnsupportedHereError
+from interlock.engine.host import checks
+from interlock.errors import InterlockError, TracerError
 from interlock.measure import lock
 from interlock.measure.profiling import best_probe
 from interlock.results.experiments import PRODUCTS, EngineName
-from interlock.results.profiles import Method, Probe
+from interlock.results.profiles import Probe
 
 WANTED_DISK_BYTES = 10 * 10**9
 SLOW_DRIVERS = {"fuse-overlayfs", "vfs"}
-PROBES = {
-    Method.BPF: "BPF: every system call with its time, futex operations and waits; does not slow them",
-    Method.TRACEPOINTS: "perf's tracepoints: calls without times; does not slow them",
-    Method.STRACE_FUTEX: "strace by seccomp-bpf: futex calls only; slows what it counts",
-    Method.STRACE: "strace: calls without times; slows what it counts",
-}
-
-
-class CheckState(StrEnum):
-    """Whether a check is fine, makes figures worse, or stops measuring."""
-
-    OK = "ok"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
-
-@dataclass(frozen=True)
-class MachineCheck:
-    """A check of the machine. `fix` is a command or an edit; empty when there is nothing to fix."""
-
-    subject: str
-    state: CheckState
-    found: str
-    fix: str = ""
-    by_playbook: bool = False  # whether playbooks/host.yml fixes it
 
 
 def examine(
@@ -70,98 +40,8 @@ def examine(
 
 def examine_host(results: Path, *, profiled: bool = True) -> list[MachineCheck]:
     """Return all checks of a machine that measures without containers; one names all packages that are missing."""
-    user = account.expected()
-    probe = _host_probe() if profiled else ()
-    return [*_host_engine(), _host_user(user), *_host_tools(user), *examine_machine(results), *probe, *_packages()]
-
-
-def _host_engine() -> Iterator[MachineCheck]:
-    lost = "networks and memory are not isolated; services, conditions and cold caches need a container engine"
-    yield MachineCheck(
-        "engine",
-        CheckState.WARNING,
-        f"this machine itself, without containers: {lost}",
-        "Install Docker or Podman for them (docs/engines.md).",
-    )
-
-
-def _host_user(user: Account) -> MachineCheck:
-    """Return the check of whom builds and workloads run as."""
-    if os.geteuid() != 0 or user.name:
-        words = f"builds and workloads run as {user.name or 'this user'}"
-        return MachineCheck("user", CheckState.OK, f"{words}, without rights" if user.name else words)
-    if account.is_disposable():
-        found = "builds and workloads run as root: no user can be made for them"
-        return MachineCheck("user", CheckState.WARNING, found, "Install passwd and util-linux.")
-    return MachineCheck(
-        "user",
-        CheckState.WARNING,
-        "builds and workloads would run as root, which has to be said",
-        "Run Interlock as another user, or with --as-root.",
-    )
-
-
-def _host_tools(user: Account) -> Iterator[MachineCheck]:
-    """Yield the checks of what is compiled with, what serves, and where cells write."""
-    zig = f"Interlock's own programs are, by zig of pip's index ({toolchain.ZIG_BYTES / 1e6:.0f} MB, not kept)"
-    uncompiled = f"only what others built is measured; {zig}" if toolchain.missing(toolchain.COMPILER) else ""
-    yield _needed("compiler", toolchain.PROGRAMS, uncompiled or "only what others built is measured")
-    yield _needed("libraries", toolchain.LIBRARIES, "modules that link them are missing in what is built")
-    yield _needed("GNU pth", toolchain.PTH_NEEDS, "modes that preload it are unsupported")
-    yield _server(account.cache_for(user, cache_folder()))
-    yield _memory(user)
-
-
-def _needed(subject: str, needs: Sequence[Need], without: str) -> MachineCheck:
-    lacking = toolchain.missing(needs)
-    if not lacking:
-        return MachineCheck(subject, CheckState.OK, "all found")
-    return MachineCheck(subject, CheckState.WARNING, f"no {', '.join(need.what for need in lacking)}: {without}")
-
-
-def _server(cache: Path) -> MachineCheck:
-    """Return the check of the download workloads' server; what is fetched for it is said."""
-    try:
-        chosen = servers.choose(cache)
-    except UnsupportedHereError as error:
-        return MachineCheck("server", CheckState.WARNING, f"{error.found}: workloads with a server are unsupported")
-    return MachineCheck("server", CheckState.WARNING if chosen.fetches else CheckState.OK, chosen.words)
-
-
-def _memory(user: Account) -> MachineCheck:
-    """Return the check of where cells write."""
-    place = memory.choose(user)
-    if memory.is_memory(place) and memory.has_room(place):
-        return MachineCheck("memory", CheckState.OK, f"cells write to {memory.words(place)}")
-    wanted = f"{memory.WANTED_BYTES // 2**20} MiB are not free in {memory.SHARED_MEMORY}"
-    fix = "Give it room: `mount -o remount,size=1g /dev/shm`, or --shm-size=1g where the container is started."
-    return MachineCheck("memory", CheckState.WARNING, f"cells write to {memory.words(place)}: {wanted}", fix)
-
-
-def _packages() -> Iterator[MachineCheck]:
-    """Yield one command for all that is missing; nothing if nothing is."""
-    lacking = toolchain.missing(toolchain.needs(traces=profiler.could_trace()))
-    if lacking:
-        count = f"{len(lacking)} package{'s' * (len(lacking) != 1)} would bring what is missing"
-        yield MachineCheck("packages", CheckState.WARNING, count, toolchain.install_command(lacking))
-
-
-def _host_probe() -> Iterator[MachineCheck]:
-    try:
-        profiler.require_bpf()
-    except UnsupportedHereError as error:
-        yield _host_strace(error)
-    else:
-        yield MachineCheck("probe", CheckState.OK, PROBES[Method.BPF])
-
-
-def _host_strace(refused: UnsupportedHereError) -> MachineCheck:
-    """Return the check of the probe that is left without BPF."""
-    if toolchain.missing(toolchain.PROBE):
-        found = f"no strace, and not {Method.BPF}: {refused.found}: system calls are not counted"
-        return MachineCheck("probe", CheckState.WARNING, found)
-    found = f"{PROBES[Method.STRACE]}; not {Method.BPF}, which `why` needs: {refused.found}"
-    return MachineCheck("probe", CheckState.WARNING, found, refused.todo.removesuffix("."))
+    probe = [checks.of_probe()] if profiled else []
+    return [*checks.of_engine(), *examine_machine(results), *probe, *checks.of_packages()]
 
 
 def blocking(checks: list[MachineCheck]) -> list[MachineCheck]:
@@ -208,7 +88,7 @@ def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
 def _disk(subject: str, folder: Path) -> MachineCheck:
     free = machine.free_bytes(folder)
     if free is None:
-        fix = f"Check on the engine's machine: df -h {folder}"
+        fix = f"MachineCheck on the engine's machine: df -h {folder}"
         return MachineCheck(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
     found = f"{free / 1e9:.0f} GB free at {folder}"
     if free >= WANTED_DISK_BYTES:

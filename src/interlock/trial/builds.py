@@ -17,8 +17,8 @@ from typing import Any
 from interlock.catalog.types import slug
 from interlock.catalog.variants import Mode, Variant
 from interlock.engine.docker import DockerEngine
-from interlock.engine.run import trials, user_containers
-from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
+from interlock.engine.run import user_containers, user_images
+from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
@@ -108,7 +108,9 @@ class Builds:
         recipe = self.recipe if copy is None else replace(self.recipe, options=options_for(self.recipe.options, copy))
         text = copy.text if copy else None
         try:
-            image = trials.build_user_image(self.shop, recipe, slug(label), text, lambda step: self.say(label, step))
+            image = user_images.build_user_image(
+                self.shop, recipe, slug(label), text, lambda step: self.say(label, step)
+            )
         except BuildError:
             self.say(label, State.FAILED.value)
             raise
@@ -182,8 +184,8 @@ def build_and_start(
     """
     owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
-        shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, trials.find_builder())
-        image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
+        shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, user_images.find_builder())
+        image = user_images.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
         try:
             return user_containers.start_alone(engine.client, owner, image.image_id, WATCHED_S)
         finally:

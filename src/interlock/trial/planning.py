@@ -12,7 +12,7 @@ from interlock.catalog.project import Catalog, ProjectPaths, by_profile
 from interlock.catalog.types import split_label
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run.trials import DOCKERFILE, Recipe
+from interlock.engine.run.user_images import DOCKERFILE, Recipe
 from interlock.errors import UsageError, nearest
 from interlock.results.commands import option_words
 from interlock.results.experiments import State

@@ -13,8 +13,8 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
 from interlock.engine.protocol import INSTRUMENTS, Needs
-from interlock.engine.run import trials
-from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
+from interlock.engine.run import user_images
+from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
 from interlock.measure.assignment import Assignment, UsersImages
@@ -52,7 +52,8 @@ def run_trial(
     left: list[UserImage] = []
     try:
         with temporary_folder("trial") as folder:
-            shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, trials.find_builder())
+            builder = user_images.find_builder()
+            shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, builder)
             builds = Builds(shop, request.recipe, request.assignment.settings.profile, on_build, left)
             assignment = _proved(engine, request, builds, watching)
         measured = experiment.run(engine, assignment, watching)
