@@ -87,7 +87,7 @@ def _tuning(facts: dict[str, Any]) -> Iterator[MachineCheck]:
 def _disk(subject: str, folder: Path) -> MachineCheck:
     free = machine.free_bytes(folder)
     if free is None:
-        fix = f"MachineCheck on the engine's machine: df -h {folder}"
+        fix = f"Check on the engine's machine: df -h {folder}"
         return MachineCheck(subject, CheckState.WARNING, f"{folder} is not visible from here", fix)
     found = f"{free / 1e9:.0f} GB free at {folder}"
     if free >= WANTED_DISK_BYTES:
