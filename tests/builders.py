@@ -49,10 +49,10 @@ from interlock.results.experiments import (
     Facts,
     Outcome,
     ProcessCost,
-    Settings,
     State,
 )
 from interlock.results.profiles import BenchmarkProfile, CallCounts, Method, PhaseCounts
+from interlock.results.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 Entry = Callable[..., tuple[int, str, str]]  # the fixture `entry`

@@ -21,7 +21,7 @@ import pytest
 
 from interlock.catalog.types import MOUNT
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run import cells
+from interlock.engine.run import containers, execution
 
 PROGRAMS_AT = f"{MOUNT}/workloads"
 # By this name in every image: the byte code of pyperf is shared.
@@ -85,7 +85,7 @@ def start_containers(client: Any, owner: str, images: dict[str, str], programs: 
     if importlib.util.find_spec("pyperformance") is None:
         pytest.skip("pyperformance is not installed: pip install 'interlock[test]'")
     first = next(iter(images.values()))
-    volume = cells.create_instruments_volume(client, owner, first, _files(programs))
+    volume = containers.create_instruments_volume(client, owner, first, _files(programs))
     compile_all = [PYTHON, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", PROGRAMS_AT]
     client.containers.run(first, compile_all, volumes={volume: {"bind": MOUNT, "mode": "rw"}}, remove=True)
     return {name: _start(client, owner, image, volume) for name, image in images.items()}
@@ -125,7 +125,7 @@ def run(client: Any, container: Any, task: Task, seed: int) -> float:
 
 def _run(client: Any, container: Any, argv: Sequence[str], seed: int) -> pyperf.Benchmark:
     environment = {"PYTHONPATH": PROGRAMS_AT, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": ""}
-    ended = cells.run_process(client, container, [*ASIDE, *argv], DEADLINE_S, environment)
+    ended = execution.run_process(client, container, [*ASIDE, *argv], DEADLINE_S, environment)
     assert ended.exit_code == 0, f"{' '.join(argv)}\n{ended.stderr}"
     (line,) = _json_lines(ended.stdout)
     return pyperf.Benchmark.loads(line)

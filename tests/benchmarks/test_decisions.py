@@ -47,7 +47,6 @@ name = "{name}"
 summary = "{name}"
 environment = {{ INTERLOCK_SLOWER = "{share}" }}
 """
-CALM = 0.04
 # The program itself does nothing for so much longer, by its own clock, and counts it.
 SLOW = """\
         share = float(os.environ.get("INTERLOCK_SLOWER", "0"))
@@ -144,9 +143,6 @@ def judged(described: Experiment, values: Values, profiles: Profiles, number: in
 
 def lines(found: list[Judged]) -> Iterator[str]:
     equals = [one for one in found if one.share == 0]
-    if not equals:
-        yield "| none |"
-        return
     wrong = [one for one in equals if one.comparison.verdict.differs]
     yield f"| equals called different | {len(wrong)} of {len(equals)} |"
     yield f"| tables with any | {len(tables_of(wrong))} of {len(tables_of(equals))} |"
@@ -182,10 +178,7 @@ def test_verdicts_of_equal_images_and_of_programs_that_are_slower_by_a_known_sha
         with capsys.disabled():
             took = f"{minutes(time.monotonic() - start_s)}, the last in {minutes(time.monotonic() - experiment_s)}"
             print(f"\n{noise}: {number + 1} of {EXPERIMENTS} experiments of {BUDGET}{of_rounds()} in {took}")
-            print(*lines(found), *by_table(found), sep="\n")
-            some = calm(found)
-            print(f"of the {len(tables_of(some))} tables whose equals differ by {CALM:.0%} or less:")
-            print(*lines(some), sep="\n", flush=True)
+            print(*lines(found), *by_table(found), sep="\n", flush=True)
 
 
 def of_rounds() -> str:
@@ -198,11 +191,6 @@ def minutes(duration_s: float) -> str:
 
 def tables_of(some: list[Judged]) -> set[str]:
     return {one.table for one in some}
-
-
-def calm(found: list[Judged]) -> list[Judged]:
-    """What is of tables that are quiet: the standard deviation of the ratios of equals is at most CALM."""
-    return [one for one in found if spread(found, one.table) <= CALM]
 
 
 def spread(found: list[Judged], table: str) -> float:

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyperf
 import pytest
 
-from interlock.catalog import project as catalogs
-from interlock.catalog.project import ProjectPaths
-from interlock.engine.build.helper_images import ensure_helper
-from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.protocol import BuildOptions
-from interlock.engine.run import cells, leftovers
 from interlock.measure import processes
+from tests.benchmarks.cell import Cell, compiled, started_cell
 
-ROOT = Path(__file__).parents[2]
-OWNER = "launcher-cost"
 STARTS, ROUNDS = 200, 5
 BARE = """
 #include <spawn.h>
@@ -54,46 +45,24 @@ TIMEIT += ["-s", "acquire, release = lock.acquire, lock.release", "acquire(); re
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> Iterator[tuple[Any, Any]]:
-    """A cell of 3.13 that has pyperf beside the workloads, and the client."""
-    client = connect().client
-    build_options = BuildOptions(ROOT, ProjectPaths.find().cache)
-    (built,) = DockerEngine(client).build(catalogs.load(ROOT), ["cpython-3.13"], build_options, lambda *_: None)
-    assert built.base is not None
-    (tmp_path / "bare.c").write_text(BARE)
-    flags = ["-O2", "-static", f"-DSTARTS={STARTS}"]
-    subprocess.run(["gcc", *flags, "-o", str(tmp_path / "bare"), str(tmp_path / "bare.c")], check=True)
-    programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
-    programs["bare"] = (tmp_path / "bare").read_bytes()
+def cell(tmp_path: Path) -> Iterator[Cell]:
+    """A cell of 3.13 that has pyperf beside the workloads."""
     package = Path(pyperf.__file__).parent
-    programs |= {f"pyperf/{path.relative_to(package)}": path.read_bytes() for path in package.rglob("*.py")}
-    try:
-        image_id = ensure_helper(client, ROOT, "instruments", built.base)
-        volume = cells.create_instruments_volume(client, OWNER, image_id, programs)
-        options = cells.CellOptions(OWNER, volume, None)
-        yield client, cells.start_cell(client, built.image_id, options)
-    finally:
-        leftovers.clean_up(client, OWNER)
+    files = {f"pyperf/{path.relative_to(package)}": path.read_bytes() for path in package.rglob("*.py")}
+    with started_cell({**files, "bare": compiled(tmp_path, BARE, STARTS=STARTS)}) as found:
+        yield found
 
 
-def run(cell: tuple[Any, Any], *argv: str) -> str:
-    client, container = cell
-    environment = {"PYTHONPATH": "/interlock/workloads"}
-    ended = cells.run_process(client, container, list(argv), 120, environment)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout
-
-
-def launched_s(cell: tuple[Any, Any], *argv: str) -> list[float]:
-    output = run(cell, processes.LAUNCH, "--repeat", str(STARTS), "--discard-stdout", "--", *argv)
+def launched_s(cell: Cell, *argv: str) -> list[float]:
+    output = cell.run(processes.LAUNCH, "--repeat", str(STARTS), "--discard-stdout", "--", *argv)
     return [cost.wall_s for cost in processes.parse_costs(output)]
 
 
-def test_the_launcher_beside_a_bare_posix_spawn(cell: tuple[Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    run(cell, "sh", "-c", "cp /interlock/workloads/bare /tmp/bare && chmod +x /tmp/bare")
+def test_the_launcher_beside_a_bare_posix_spawn(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
+    cell.run("sh", "-c", "cp /interlock/workloads/bare /tmp/bare && chmod +x /tmp/bare")
     extra_us = []
     for _ in range(ROUNDS):
-        bare_s = [float(line) for line in run(cell, "/tmp/bare", "/bin/true").split()]
+        bare_s = [float(line) for line in cell.run("/tmp/bare", "/bin/true").split()]
         extra_us.append((statistics.median(launched_s(cell, "/bin/true")) - statistics.median(bare_s)) * 1e6)
     with capsys.disabled():
         print(
@@ -102,17 +71,17 @@ def test_the_launcher_beside_a_bare_posix_spawn(cell: tuple[Any, Any], capsys: p
         )
 
 
-def pyperf_s(cell: tuple[Any, Any], *argv: str) -> float:
+def pyperf_s(cell: Cell, *argv: str) -> float:
     """The median of the values that pyperf measured in the cell."""
-    run(cell, "rm", "-f", RESULT)
-    run(cell, "python", "-m", "pyperf", *argv)
-    (found,) = pyperf.BenchmarkSuite.loads(run(cell, "cat", RESULT)).get_benchmarks()
+    cell.run("rm", "-f", RESULT)
+    cell.run("python", "-m", "pyperf", *argv)
+    (found,) = pyperf.BenchmarkSuite.loads(cell.run("cat", RESULT)).get_benchmarks()
     return float(statistics.median(found.get_values()))
 
 
-def workload_s(cell: tuple[Any, Any]) -> float:
+def workload_s(cell: Cell) -> float:
     program = "/interlock/workloads/locks.py"
-    output = run(cell, "python", program, "--what", "uncontended", "--loops", "256", "--warmups", "1", "--values", "3")
+    output = cell.run("python", program, "--what", "uncontended", "--loops", "256", "--warmups", "1", "--values", "3")
     said = json.loads(output.strip().splitlines()[-1])
     return float(statistics.median(said["values"]) / (said["loops"] * said["inner_loops"]))
 
@@ -126,7 +95,7 @@ def show(what: str, pairs: list[tuple[float, float]], scale: float, unit: str) -
     )
 
 
-def test_figures_beside_pyperfs(cell: tuple[Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_beside_pyperfs(cell: Cell, capsys: pytest.CaptureFixture[str]) -> None:
     """The same work in the same container, in turns: `pyperf command` and `pyperf timeit`."""
     starts, locks = [], []
     for _ in range(ROUNDS):

@@ -173,29 +173,6 @@ def one_is_slower(ratio: float) -> Judge:
     return judge
 
 
-def as_it_was(rng: np.random.Generator, table: Recorded) -> Counter[str]:
-    """The ratios that the reference has: what of them is open, and how many of those are beyond 1.5x."""
-    levels = table.levels
-    ratios = {
-        label: math.exp(levels.level[levels.rows[label]] - levels.level[levels.rows[table.baseline]])
-        for label in table.labels
-    }
-    found = table.judge(table.again(rng, ratios))
-    beyond = [one for label, one in found.items() if not 1 / 1.5 <= ratios[label] <= 1.5]
-    open_ = [one for one in found.values() if one.verdict is Verdict.UNDECIDED]
-    return Counter(
-        ratios=len(found),
-        decided=len(found) - len(open_),
-        beyond=len(beyond),
-        beyond_open=sum(one.verdict is Verdict.UNDECIDED for one in beyond),
-        seen_beyond_open=sum(not 1 / 1.5 <= one.ratio.estimate <= 1.5 for one in open_),
-        wrong_way=sum(
-            one.verdict.differs and (one.verdict is Verdict.SLOWER) != (ratios[label] > 1)
-            for label, one in found.items()
-        ),
-    )
-
-
 def simulated(judge: Judge) -> tuple[dict[str, Counter[str]], float]:
     """What the simulations of each workload come to, and of all; and how many seconds they took."""
     start_s, counts, quiet = time.monotonic(), defaultdict[str, Counter[str]](Counter), Counter[str]()
@@ -245,13 +222,3 @@ def test_a_slower_row_in_the_noise_of_the_reference(ratio: float, capsys: pytest
         "covered": ("covered", "ratios"),
     }
     show(capsys, f"one row {ratio:g}x", one_is_slower(ratio), columns)
-
-
-def test_the_ratios_of_the_reference_once_more(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = {
-        "decided": ("decided", "ratios"),
-        "beyond 1.5x open": ("beyond_open", "beyond"),
-        "seen beyond 1.5x and open": ("seen_beyond_open", "ratios"),
-        "called the wrong way": ("wrong_way", "ratios"),
-    }
-    show(capsys, "the ratios of the reference", as_it_was, columns)

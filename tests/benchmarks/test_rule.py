@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from interlock.analysis.pairing import compared_figures
 from interlock.analysis.pick.ranking import announced, ranks
 from interlock.analysis.statistics import BlockFigure, fit_levels
 from interlock.analysis.verdicts import Comparison, Verdict, compare_rows
 from interlock.results.answers import Rank
-from interlock.results.experiments import BenchmarkValues, Estimator, RoundsEnd
+from interlock.results.experiments import RoundsEnd
 
 TABLES, ROWS, NOISE = 200, 12, 0.03
 BASE, TEN = "v0", "v1"
@@ -54,7 +52,6 @@ class Told:
     covered: list[bool] = field(default_factory=list)
     same: list[bool] = field(default_factory=list)
     found: list[bool] = field(default_factory=list)
-    half: list[float] = field(default_factory=list)
 
     def add(self, figures: Mapping[str, Sequence[BlockFigure]], end: RoundsEnd) -> None:
         said = judged(figures, end)
@@ -64,7 +61,6 @@ class Told:
         self.any_wrong.append(any(wrong))
         self.covered += [one.ratio.low <= 1 <= one.ratio.high for one in said.values()]
         self.same += [one.verdict is Verdict.SAME for one in said.values()]
-        self.half += [(one.ratio.high - one.ratio.low) / 2 for one in said.values()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,73 +76,6 @@ def test_false_alarms_coverage_and_power_in_simulated_tables(kind: str, capsys: 
             shares = [np.mean(some) for some in (told.wrong, told.any_wrong, told.covered, told.same, told.found)]
             looked = "after 4, 5, 7, ..." if end is RoundsEnd.REACHED else "once"
             print(f"| {rounds} | {looked} |", " | ".join(f"{share:.1%}" for share in shares), "|")
-
-
-PASSES = 20
-# Slices take longer by an exponential share of this mean, each by itself; processes differ by this standard deviation.
-OF_SLICE, OF_PROCESS = 0.02, 0.01
-# The most that a pass takes longer, for all rows alike.
-NEIGHBOURS = {"none": 0.0, "far": 0.06, "near": 0.15, "busy": 0.5}
-
-
-def slices(rng: np.random.Generator, neighbour: str, blocks: int) -> dict[str, BenchmarkValues]:
-    """Rows of slices: equal, but for the second, which is 10 % slower."""
-    logs = rng.uniform(0, NEIGHBOURS[neighbour], (1, blocks, PASSES))
-    logs = logs + rng.exponential(OF_SLICE, (ROWS, blocks, PASSES)) + rng.normal(0, OF_PROCESS, (ROWS, blocks, 1))
-    logs[1] += math.log(1.1)
-    return {
-        f"v{number}": BenchmarkValues(
-            processes=np.exp(row).tolist(),
-            blocks=list(range(1, blocks + 1)),
-            estimator=Estimator.LOWER_DECILE,
-            max_rss_bytes=1,
-        )
-        for number, row in enumerate(logs)
-    }
-
-
-@pytest.mark.parametrize("neighbour", NEIGHBOURS)
-def test_verdicts_where_the_noise_chooses_what_is_compared(neighbour: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with capsys.disabled():
-        print(f"\nneighbour: {neighbour}; {TABLES} tables of {ROWS} rows; in brackets by lower deciles alone")
-        print("| blocks | pass by pass | equals called different | covered | 10 % found | half the interval |")
-        for blocks in (4, 10):
-            rng = np.random.default_rng(5)
-            paired, chosen, alone = 0, Told(), Told()
-            for _ in range(TABLES):
-                rows = slices(rng, neighbour, blocks)
-                by_decile, by_choice = {label: one.turns for label, one in rows.items()}, compared_figures(rows)
-                paired += by_choice != by_decile
-                chosen.add(by_choice, RoundsEnd.REACHED)
-                alone.add(by_decile, RoundsEnd.REACHED)
-            pairs = [
-                (np.mean(chosen.wrong), np.mean(alone.wrong)),
-                (np.mean(chosen.covered), np.mean(alone.covered)),
-                (np.mean(chosen.found), np.mean(alone.found)),
-                (np.median(chosen.half), np.median(alone.half)),
-            ]
-            columns = [f"{paired / TABLES:.0%}", *(f"{one:.1%} ({other:.1%})" for one, other in pairs)]
-            print(f"| {blocks} |", " | ".join(columns), "|")
-
-
-@pytest.mark.parametrize("noise", [0.05, 0.10, 0.15])
-def test_after_how_many_rounds_a_trial_tells_a_service_that_is_slower_by_a_factor_of_two(
-    noise: float, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The user's own, its twin, and one variant."""
-    rng, told = np.random.default_rng(5), Counter[int]()
-    trials = 500
-    for _ in range(trials):
-        logs = rng.normal(0, noise, (3, 5)) + np.array([0, 0, math.log(2)])[:, None] + rng.normal(0, 2 * noise, 5)
-        rows = dict(zip(("own", "twin", "variant"), np.exp(logs).tolist(), strict=True))
-        for rounds in (4, 5):
-            seen = {label: row[:rounds] for label, row in rows.items()}
-            found = compare_rows(seen, [("variant", "own")], "own", end=RoundsEnd.REACHED)
-            if found["variant", "own"].verdict is Verdict.SLOWER:
-                told[rounds] += 1
-                break
-    with capsys.disabled():
-        print(f"\nnoise {noise:.0%}: told after 4 rounds {told[4] / trials:.1%}, within 5 {told.total() / trials:.1%}")
 
 
 @pytest.mark.parametrize("variants", [3, 8, 30])

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.host import memory
 from interlock.engine.host.account import Account
 from interlock.engine.ownership import MARK, STARTED, Life
 from interlock.errors import UsageError
 from interlock.measure import doctor
-from interlock.measure.doctor import Check, CheckState
 from interlock.results.json_documents import Examined
 
-DISK = Check("disk for results", CheckState.PROBLEM, "full", "Free some.")
+DISK = MachineCheck("disk for results", CheckState.PROBLEM, "full", "Free some.")
 
 
 @pytest.mark.parametrize("at_a_terminal", [False, True])
@@ -31,7 +31,7 @@ def test_checks_fit_a_terminal_and_are_a_line_each_elsewhere(
     said = io.StringIO()
     console = PlainConsole(file=said, width=60, force_terminal=at_a_terminal, no_color=True)
     monkeypatch.setattr(machine, "console", console)
-    long = Check("tuning", CheckState.WARNING, "word " * 30, "mend " * 30)
+    long = MachineCheck("tuning", CheckState.WARNING, "word " * 30, "mend " * 30)
     machine.print_checks([long, DISK])
     lines = Text.from_ansi(said.getvalue()).plain.splitlines()
     if at_a_terminal:
@@ -43,7 +43,9 @@ def test_checks_fit_a_terminal_and_are_a_line_each_elsewhere(
 
 @pytest.mark.parametrize("state", CheckState)
 def test_the_doctors_checks_are_json_for_programs(state: CheckState, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "examine_host", lambda *_args, **_options: [Check("engine", state, "found", "fix")])
+    monkeypatch.setattr(
+        doctor, "examine_host", lambda *_args, **_options: [MachineCheck("engine", state, "found", "fix")]
+    )
     result = CliRunner().invoke(main.app, ["doctor", "--json", "--engine", "host"])
     found = Examined.model_validate_json(result.output)
     assert (found.can_measure, result.exit_code) == (state is not CheckState.PROBLEM, state is CheckState.PROBLEM)

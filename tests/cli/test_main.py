@@ -14,17 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from interlock import __version__
-from interlock.catalog import project as catalogs
 from interlock.cli import main
 from interlock.cli.main import COMMANDS, load_command
-from interlock.cli.matrix import fail_on_failed_cells, read_request, require_no_contradiction
-from interlock.cli.options import MatrixOptions, parse_duration, split_names
-from interlock.engine.machine import facts
+from interlock.cli.matrix import fail_on_failed_cells
+from interlock.cli.options import parse_duration, split_names
 from interlock.engine.protocol import LEAVE_OUT
 from interlock.errors import UsageError, WorkloadError
-from interlock.measure.experiment import Wildcards
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment, Outcome, State, Times
+from interlock.results.experiments import Outcome, State
 from interlock.results.profiles import CellProfile
 from tests.apart import command
 from tests.builders import ROOT, edit, make_cell, make_experiment, make_profile
@@ -205,81 +202,6 @@ def test_what_is_no_duration_is_one_error_that_names_the_option(text: str) -> No
         parse_duration(text, "--budget")
     assert caught.value.key == "--budget"
     assert f"'{text}'" in str(caught.value)
-
-
-def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() -> None:
-    known = catalogs.load(ROOT)
-    core = read_request(known, MatrixOptions())
-    assert core.words == Wildcards("core", "core")
-    assert core.labels == catalogs.select_labels(known.variants, ["core"])
-    everything = read_request(known, MatrixOptions(variants="all", workloads="all"))
-    assert everything.words == Wildcards("all", "all")
-    assert set(core.workloads) < set(everything.workloads) == set(known.workloads)
-    assert read_request(known, MatrixOptions(variants="cpython-3.13", workloads="locks")).words == Wildcards()
-
-
-def test_the_core_set_has_a_budget_with_quick_unless_rounds_or_other_rows_are_asked_for() -> None:
-    known = catalogs.load(ROOT)
-    assert read_request(known, MatrixOptions(quick=True)).usual_budget_s == 12 * 60
-    for options in (
-        MatrixOptions(),
-        MatrixOptions(quick=True, rounds=3),
-        MatrixOptions(quick=True, workloads="locks"),
-        MatrixOptions(quick=True, variants="all"),
-    ):
-        assert read_request(known, options).usual_budget_s is None
-
-
-def ended_experiment() -> Experiment:
-    """What `matrix --variants cpython-3.13,cpython-3.14 --workloads locks` left when it was ended."""
-    here = {"folder": "box", **facts(), "engine": {"name": "docker", "version": "28", "storage_driver": "x"}}
-    return make_experiment(
-        ["cpython-3.13", "cpython-3.14"], host=here, times={"locks": Times(measuring_s=1)}, unfinished=["locks"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("option", "same", "other"),
-    [
-        ("variants", "cpython-3.14", "cpython-3.9"),
-        ("workloads", "locks", "startup"),
-        ("quick", True, None),
-        ("baseline", "cpython-3.13", "cpython-3.14"),
-        ("seed", 7, 8),
-        ("rounds", 3, 4),
-        ("profile", True, False),
-        ("release", False, True),
-        ("engine", EngineName.DOCKER, EngineName.HOST),
-        ("conditions", "", "seccomp-unconfined"),
-    ],
-)
-def test_an_experiment_goes_on_as_it_began_and_an_option_that_contradicts_is_named(
-    option: str, same: Any, other: Any
-) -> None:
-    known, began = catalogs.load(ROOT), ended_experiment()
-    options = MatrixOptions(**{option: same})
-    require_no_contradiction(options, read_request(known, options), began)
-    if other is not None:
-        contradicting = MatrixOptions(**{option: other})
-        with pytest.raises(UsageError) as caught:
-            require_no_contradiction(contradicting, read_request(known, contradicting), began)
-        assert caught.value.key in {f"--{option}", f"--no-{option}"}
-        assert began.command in str(caught.value)
-
-
-def test_an_experiment_that_does_not_exist_or_is_complete_cannot_be_resumed(run: Run, tmp_path: Path) -> None:
-    began = ended_experiment()
-    store.write_json(tmp_path / "r" / began.name / store.EXPERIMENT_FILE, began.model_copy(update={"unfinished": []}))
-    for name, said_of_it in (("2026-11-21-x", f"'{began.name}'"), (began.name, "is complete")):
-        code, said = run("matrix", "--resume", name, "--results", str(tmp_path / "r"))
-        assert code == 2
-        assert said_of_it in said
-        assert said.count("\n") == 1
-
-
-def test_a_resumed_experiment_has_its_own_name(run: Run) -> None:
-    code, said = run("matrix", "--resume", "a", "--name", "b")
-    assert (code, "--name" in said) == (2, True)
 
 
 @pytest.mark.parametrize("words", [["matrix", "--rounds", "1"], ["matrix", "--speed"], ["no-such-command"]])

@@ -16,22 +16,22 @@ from interlock.catalog.project import ProjectPaths
 from interlock.cli import choosing, preparing
 from interlock.cli.options import PlainConsole
 from interlock.engine import finding, system_packages
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.client import Address
 from interlock.engine.docker import DockerEngine
-from interlock.engine.finding import Found
+from interlock.engine.finding import Found, find_containers
 from interlock.engine.host import profiler
 from interlock.engine.host.engine import HostEngine
 from interlock.engine.system_packages import Installation
 from interlock.errors import EngineError, FleetError, NoEngineError
 from interlock.fleet import ansible
 from interlock.measure import doctor
-from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import EngineName
 from tests.builders import ROOT
 
-TUNING = Check("tuning", CheckState.WARNING, "governor powersave", "sudo tune", by_playbook=True)
-BASE = Check("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", by_playbook=True)
-DISK = Check("disk for results", CheckState.PROBLEM, "full", "Free some.")
+TUNING = MachineCheck("tuning", CheckState.WARNING, "governor powersave", "sudo tune", by_playbook=True)
+BASE = MachineCheck("base image", CheckState.PROBLEM, "no mmdebstrap", "Install it.", by_playbook=True)
+DISK = MachineCheck("disk for results", CheckState.PROBLEM, "full", "Free some.")
 SILENT = NoEngineError(file="unix:///x.sock", found="no container engine answers", todo="Start one.")
 DENIED = NoEngineError(file="unix:///x.sock", found="permission denied", todo="Log in again.")
 FAILS, REST = "fails", "building about 20 min"
@@ -51,14 +51,16 @@ class Machine:
     """A machine that is played: what is found on it, what is run on it, and what is said."""
 
     found: list[Found]  # each time that it is asked for an engine, the last one from then on
-    checks: list[Check] = field(default_factory=list)  # of an engine that answers, until the playbook was run
+    checks: list[MachineCheck] = field(default_factory=list)  # of an engine that answers, until the playbook was run
     lacks: tuple[str, ...] = ()  # packages
     ends: str = ""  # how the playbook does
     played: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     said: io.StringIO = field(default_factory=io.StringIO)
     said_before_play: str = ""
 
-    def find(self, _named: EngineName | None = None) -> Found:
+    def find(self, named: EngineName | None = None) -> Found:
+        if named is EngineName.HOST:  # of which the real one needs no engine either
+            return find_containers(named)
         return self.found.pop(0) if len(self.found) > 1 else self.found[0]
 
     def play(self, _root: Path, playbook: str, variables: Mapping[str, Any]) -> None:
@@ -67,7 +69,7 @@ class Machine:
         if self.ends == FAILS and playbook == "host.yml":
             raise FleetError(found="ansible-playbook ended with exit code 2", todo="Fix that.")
 
-    def examine(self, *_args: object, **_options: object) -> list[Check]:
+    def examine(self, *_args: object, **_options: object) -> list[MachineCheck]:
         return [one for one in self.checks if not (self.played and one.by_playbook)]
 
     def installed(self) -> set[str]:
@@ -88,7 +90,7 @@ def ready(
     agreed: bool = True,
     engine: EngineName | None = None,
     no_packages: str = "",
-    host: Sequence[Check] = (),
+    host: Sequence[MachineCheck] = (),
 ) -> Any:
     """What the block was given."""
     console = PlainConsole(file=here.said, width=400)
@@ -239,7 +241,7 @@ def test_what_the_playbook_does_not_mend_still_stands_in_the_way(monkeypatch: py
 
 
 def test_a_machine_that_can_measure_nothing_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = Check("interpreters", CheckState.PROBLEM, "no gcc, no python3", "apt-get install gcc")
+    nothing = MachineCheck("interpreters", CheckState.PROBLEM, "no gcc, no python3", "apt-get install gcc")
     with pytest.raises(EngineError, match="no gcc"):
         ready(monkeypatch, Machine([ANSWERS]), engine=EngineName.HOST, agreed=False, host=[nothing])
 

@@ -30,9 +30,16 @@ from tests.builders import make_workload
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def log_display() -> tuple[Display, io.StringIO]:
+def displayed(width: int = 120, *, terminal: bool = False) -> tuple[Display, io.StringIO]:
+    """A log, or a terminal without colours."""
     stream = io.StringIO()
-    return Display(Console(file=stream, width=40)), stream
+    return Display(Console(file=stream, width=width, height=30, force_terminal=terminal, color_system=None)), stream
+
+
+def last_frame(stream: io.StringIO, rows: int) -> list[str]:
+    """The rows as they were drawn last, before the display went."""
+    lines = [line.rstrip() for line in ESCAPES.sub("", stream.getvalue()).splitlines()]
+    return [line for line in lines if line][-rows:]
 
 
 def test_for_a_program_standard_error_has_no_line_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +55,7 @@ def test_a_clock_has_minutes_and_seconds(seconds: float, expected: str) -> None:
 
 
 def test_without_a_terminal_every_step_of_a_build_is_a_line() -> None:
-    display, stream = log_display()
+    display, stream = displayed(40)
     with display:
         say = BuildProgress(display, 2, {})
         say("cpython-3.13", "starting")
@@ -62,7 +69,7 @@ def test_without_a_terminal_every_step_of_a_build_is_a_line() -> None:
 
 
 def test_how_far_a_download_is_does_not_fill_a_log() -> None:
-    display, stream = log_display()
+    display, stream = displayed(40)
     say = BuildProgress(display, 1, {})
     for done in range(100):
         say("a", f"pulling {done} of 100 MB")
@@ -73,14 +80,8 @@ def test_how_far_a_download_is_does_not_fill_a_log() -> None:
     assert stream.getvalue().splitlines() == ["build   a  proving 0:00", "build   a  pulled 0:00"]
 
 
-def test_what_was_pulled_was_not_built_and_says_nothing_of_the_time_that_is_left() -> None:
-    say = build_progress(3, {})
-    say("a", "pulled")
-    assert say.total_row(time.monotonic()).step == "1 of 3 done"
-
-
 def test_images_that_are_moved_are_a_line_each_in_a_log() -> None:
-    display, stream = log_display()
+    display, stream = displayed(40)
     say = TransferProgress(display, "push", 2)
     for done in range(100):
         say("a", f"pushing {done} of 100 MB")
@@ -89,19 +90,8 @@ def test_images_that_are_moved_are_a_line_each_in_a_log() -> None:
     assert stream.getvalue().splitlines() == ["push    a  pushed 0:00", "push    b  unchanged 0:00"]
 
 
-def terminal(width: int) -> tuple[Display, io.StringIO]:
-    stream = io.StringIO()
-    return Display(Console(file=stream, width=width, force_terminal=True, color_system=None)), stream
-
-
-def last_frame(stream: io.StringIO, rows: int) -> list[str]:
-    """The rows as they were drawn last, before the display went."""
-    lines = [line.rstrip() for line in ESCAPES.sub("", stream.getvalue()).splitlines()]
-    return [line for line in lines if line][-rows:]
-
-
 def test_on_a_terminal_a_transfer_shows_how_far_it_is_of_how_many() -> None:
-    display, stream = terminal(80)
+    display, stream = displayed(80, terminal=True)
     with display:
         say = TransferProgress(display, "pull", 3)
         say.end("a", "pulled")
@@ -114,7 +104,7 @@ def test_on_a_terminal_a_transfer_shows_how_far_it_is_of_how_many() -> None:
 
 def test_on_a_terminal_each_build_has_a_row_that_no_other_build_cuts_off() -> None:
     names = [f"cpython-3.{minor}-with-a-long-name" for minor in range(5)]
-    display, stream = terminal(80)
+    display, stream = displayed(80, terminal=True)
     with display:
         say = BuildProgress(display, 6, {names[0]: 190.0})
         for name in names:
@@ -128,7 +118,7 @@ def test_on_a_terminal_each_build_has_a_row_that_no_other_build_cuts_off() -> No
 
 
 def test_on_a_terminal_the_step_gives_way_to_the_name_and_the_clock() -> None:
-    display, stream = terminal(50)
+    display, stream = displayed(50, terminal=True)
     with display:
         say = BuildProgress(display, 1, {})
         say("cpython-3.14", "checking the signature of a source with a long name")
@@ -138,7 +128,7 @@ def test_on_a_terminal_the_step_gives_way_to_the_name_and_the_clock() -> None:
 
 
 def test_on_a_terminal_a_clock_goes_on_between_two_steps() -> None:
-    display, stream = terminal(80)
+    display, stream = displayed(80, terminal=True)
     with display:
         BuildProgress(display, 1, {})("a", "compiling")
         time.sleep(1.1)
@@ -147,7 +137,7 @@ def test_on_a_terminal_a_clock_goes_on_between_two_steps() -> None:
 
 
 def test_on_a_terminal_a_build_that_ended_has_no_row() -> None:
-    display, stream = terminal(80)
+    display, stream = displayed(80, terminal=True)
     with display:
         say = BuildProgress(display, 2, {})
         say("a", "compiling")
@@ -156,29 +146,20 @@ def test_on_a_terminal_a_build_that_ended_has_no_row() -> None:
     assert [row.split()[1] for row in last_frame(stream, 2)] == ["1", "b"]
 
 
-def test_on_a_terminal_only_what_ended_stays() -> None:
-    stream = io.StringIO()
-    with Display(Console(file=stream, width=100, force_terminal=True, color_system=None)) as display:
+@pytest.mark.parametrize("step", ["failed", "not verified: not built from source", "reproducible: sha256:1"])
+def test_on_a_terminal_what_ended_stays_and_what_verifying_found(step: str) -> None:
+    display, stream = displayed(100, terminal=True)
+    with display:
         assert display.redraws
-        say = BuildProgress(display, 2, {})
+        say = BuildProgress(display, 1, {})
         say("a", "starting")
-        say("a", "failed")
-    assert "build   a  failed 0:00" in stream.getvalue()
+        say("a", step)
+    assert f"build   a  {step} 0:00\n" in stream.getvalue()
     assert "build   a  starting 0:00\n" not in stream.getvalue()
 
 
-@pytest.mark.parametrize("step", ["not verified: not built from source", "reproducible: sha256:1"])
-def test_on_a_terminal_what_verifying_found_stays(step: str) -> None:
-    stream = io.StringIO()
-    with Display(Console(file=stream, width=100, force_terminal=True, color_system=None)) as display:
-        say = BuildProgress(display, 1, {})
-        say("a", "unchanged")
-        say("a", step)
-    assert f"build   a  {step} 0:00\n" in stream.getvalue()
-
-
 def build_progress(total: int, usual_s: dict[str, float]) -> BuildProgress:
-    return BuildProgress(log_display()[0], total, usual_s)
+    return BuildProgress(displayed(40)[0], total, usual_s)
 
 
 def test_a_row_says_what_runs_since_when_and_how_long_it_usually_takes() -> None:
@@ -224,7 +205,7 @@ def test_builds_that_were_unchanged_do_not_shorten_the_estimate() -> None:
 
 
 def test_the_base_is_no_longer_shown_once_the_variants_are_being_built() -> None:
-    display, stream = terminal(80)
+    display, stream = displayed(80, terminal=True)
     with display:
         say = BuildProgress(display, 1, {})
         say("base", "mmdebstrap makes trixie")
@@ -234,20 +215,23 @@ def test_the_base_is_no_longer_shown_once_the_variants_are_being_built() -> None
 
 
 def measure_progress(workloads: int) -> MeasureProgress:
-    return MeasureProgress(log_display()[0], workloads)
+    return MeasureProgress(displayed(40)[0], workloads)
 
 
-def test_the_status_of_measuring_names_round_cell_and_count() -> None:
-    say = measure_progress(1)
-    step = ProgressUpdate("round 0 of 4", "locks", "cpython-3.13+twin", 0, 10)
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        (("round 0 of 4", "locks", "a+twin", 0, 10), "round 0 of 4 | locks / a+twin | 0 of 10 | 1:00 elapsed"),
+        (("preparing", "instruments", "", 0, 1), "preparing | instruments | 1:00 elapsed"),
+        (("profile", "locks", "a", 2, 8), "profile | locks / a | 2 of 8 | 1:00 elapsed"),
+    ],
+)
+def test_the_status_names_what_goes_on_and_estimates_rounds_that_have_begun_alone(
+    update: tuple[str, str, str, int, int], expected: str
+) -> None:
+    say, step = measure_progress(1), ProgressUpdate(*update)
     say(step)
-    expected = "measure round 0 of 4 | locks / cpython-3.13+twin | 0 of 10 | 0:30 elapsed"
-    assert say.status(step, time.monotonic() + 30) == expected
-
-
-def test_the_status_of_preparing_has_no_count_and_no_estimate() -> None:
-    step = ProgressUpdate("preparing", "instruments", "", 0, 1)
-    assert measure_progress(2).status(step, time.monotonic() + 5) == "measure preparing | instruments | 0:05 elapsed"
+    assert say.status(step, time.monotonic() + 60) == f"measure {expected}"
 
 
 @pytest.mark.parametrize(("workloads", "left"), [(1, "3:00"), (2, "7:00")])
@@ -259,15 +243,8 @@ def test_the_rest_is_estimated_by_the_pace_so_far_and_the_workloads_to_come(work
     assert status.endswith(f"2 of 8 | 1:00 elapsed, at most {left} left")
 
 
-def test_the_profile_pass_has_no_estimate() -> None:
-    say = measure_progress(1)
-    step = ProgressUpdate("profile", "locks", "a", 2, 8)
-    say(step)
-    assert say.status(step, time.monotonic() + 60).endswith("2 of 8 | 1:00 elapsed")
-
-
 def test_a_log_has_a_line_per_stage_and_not_one_per_process() -> None:
-    display, stream = log_display()
+    display, stream = displayed(40)
     say = MeasureProgress(display, 1)
     for number in range(4):
         say(ProgressUpdate(f"round {number // 2} of 1", "locks", "a", number, 4))
@@ -277,7 +254,6 @@ def test_a_log_has_a_line_per_stage_and_not_one_per_process() -> None:
     ]
 
 
-SEQUENCES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BASE = "base"
 
 
@@ -289,11 +265,6 @@ def comparison(ratio: float, *, decided: bool = True, rounds: int = 3, other: st
 def look(workload: str = "locks", *, is_last: bool = False, **rows: Comparison) -> Look:
     found = make_workload(workload)
     return Look(found, found.benchmarks[0], {(label, one.other): one for label, one in rows.items()}, is_last=is_last)
-
-
-def displayed(*, terminal: bool = False) -> tuple[Display, io.StringIO]:
-    stream = io.StringIO()
-    return Display(Console(file=stream, width=120, height=30, force_terminal=terminal)), stream
 
 
 def subjects(stream: io.StringIO) -> list[tuple[str, str]]:
@@ -338,7 +309,7 @@ def test_a_row_that_is_built_otherwise_than_the_baseline_says_so_while_it_is_mea
     with display:
         rows(replace(first, built_otherwise=frozenset({"b"})))
         rows.end()
-    marked = [line for line in SEQUENCES.sub("", stream.getvalue()).splitlines() if BUILT_OTHERWISE in line]
+    marked = [line for line in ESCAPES.sub("", stream.getvalue()).splitlines() if BUILT_OTHERWISE in line]
     assert marked
     assert all(" b" in line for line in marked)
 
@@ -357,7 +328,7 @@ def test_a_terminal_has_a_table_that_fills_up_and_stays_when_its_workload_is_ove
         rows(look(is_last=True, a=comparison(1.3), b=comparison(0.9)))
         rows(look("startup", c=comparison(0.5)))
         rows.end()
-    text = SEQUENCES.sub("", stream.getvalue()).replace("\r", "\n")
+    text = ESCAPES.sub("", stream.getvalue()).replace("\r", "\n")
     kept = [words for words in map(str.split, text.splitlines()) if words[:1] in (["locks"], ["startup"])]
     # The last time that each workload was drawn, it was to stay.
     assert [words[2] for words in kept if words[0] == "locks"][-2:] == ["a", "b"]

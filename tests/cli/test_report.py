@@ -15,7 +15,6 @@ from typer.testing import CliRunner, Result
 
 from interlock.analysis.verdicts import Verdict
 from interlock.cli import main, report
-from interlock.cli.matrix import resumed_place
 from interlock.cli.options import PlainConsole
 from interlock.errors import InterlockError, KindError, MissingExtraError, StoreError, UsageError
 from interlock.report import overview
@@ -254,12 +253,6 @@ def test_without_the_libraries_for_charts_a_matrix_ends_with_its_report_as_text(
 def test_without_the_libraries_for_charts_a_page_and_an_export_say_what_to_install(folder: Path) -> None:
     assert "interlock[report]" in refused(MissingExtraError, "report", str(folder), "--html").todo
     assert "interlock[export]" in refused(MissingExtraError, "export", str(folder)).todo
-
-
-def test_an_experiment_to_go_on_with_is_named_by_its_name_or_its_folder(results: Path) -> None:
-    assert resumed_place("e4", None) == ("e4", None)
-    assert resumed_place(str(results / "e4"), None) == ("e4", results.resolve())
-    assert resumed_place(None, results) == (None, results)
 
 
 def test_without_results_of_ones_own_a_report_is_of_a_shipped_experiment_and_says_so(

@@ -71,27 +71,21 @@ def test_a_matrix_does_not_go_on_with_a_trial(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "name", "said"),
-    [
-        ({}, None, ""),
-        ({"budget_s": 60.0}, None, ""),
-        ({}, "new", "--name"),
-        ({"seed": 8}, None, "other options"),
-        ({"variants": [OWN, FAST]}, None, "other options"),
-    ],
+    ("changes", "is_refused"),
+    [({}, False), ({"budget_s": 60.0}, False), ({"seed": 8}, True), ({"variants": [OWN, FAST]}, True)],
 )
 def test_a_trial_goes_on_as_it_was_begun(
-    changes: dict[str, object], name: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, object], is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write(tmp_path, "2026-11-21", ended_by="Ctrl-C", unfinished=["trial-service"])
     began = store.read_experiment(folder)
-    monkeypatch.setattr("interlock.cli.trial.facts", lambda: began.host)
+    monkeypatch.setattr("interlock.cli.settings.facts", lambda: began.host)
     settings = began.settings.model_copy(update=changes)
-    if not said:
-        assert _began(tmp_path, folder.name, settings, name) == began
+    if not is_refused:
+        assert _began(tmp_path, folder.name, settings) == began
         return
-    with pytest.raises(UsageError, match=said):
-        _began(tmp_path, folder.name, settings, name)
+    with pytest.raises(UsageError, match="other options"):
+        _began(tmp_path, folder.name, settings)
 
 
 @pytest.mark.parametrize("why", [True, False])
@@ -99,8 +93,8 @@ def test_the_command_that_repeats_a_trial_has_its_options_and_no_value_that_may_
     service = ServiceOptions(load="wrk {url}/", env=["TOKEN=abc"], memory="256m")
     dockerfile = DockerfileOptions(build_arg=["KEY=abc"], target="app")
     measured = RoundOptions(why=why, seed=7)
-    settings, known = measured.settings([FAST], "release"), {"file": Path("site/Dockerfile"), "variants": FAST}
-    words = _repeat(Path("site"), known, settings, service, dockerfile, measured)
+    settings = measured.settings([FAST], "release", Path("/elsewhere"))
+    words = _repeat(Path("site"), Path("site/Dockerfile"), settings, service, dockerfile, measured)
     assert ("--why" in words.split()) is why
     assert "abc" not in words
     for named in ("--env TOKEN", "--build-arg KEY", "--target app", "--memory 256m", "--seed 7", "--budget 600s"):
@@ -108,6 +102,7 @@ def test_the_command_that_repeats_a_trial_has_its_options_and_no_value_that_may_
     read = main.load_command("trial").make_context("trial", shlex.split(words)[2:])
     assert read.params["variants"] == FAST
     assert read.params["load"] == "wrk {url}/"
+    assert read.params["results"] == Path("/elsewhere")
 
 
 def test_a_trial_of_nothing_is_refused() -> None:

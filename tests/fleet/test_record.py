@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 
-from interlock.errors import StoreError, UsageError
-from interlock.fleet.record import FleetRecord, take_in_results, unpack
+from interlock.errors import FleetError, StoreError, UsageError
+from interlock.fleet.record import FleetRecord, HostRecord, take_in_results, unpack
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment
-from interlock.results.sums import read_sums
+from interlock.results.settings import Where
+from interlock.results.sums import read_sums, write_sums
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 
 VARIANTS = ("cpython-3.13", "cpython-3.14t")
-SETTINGS = make_settings(VARIANTS)
+SETTINGS = make_settings(VARIANTS).model_copy(update={"where": Where(engine=EngineName.DOCKER)})
 RECORD = FleetRecord(
     name="2026-11-21-a",
     token="abc",  # noqa: S106
     command="interlock fleet -i inventory.yml --quick",
     settings=SETTINGS,
-    engine=EngineName.DOCKER,
     builds={"cpython-3.13": "a"},
 )
 SENT = f"{RECORD.name}-{RECORD.token}.bench1"
@@ -86,6 +86,11 @@ def test_what_a_host_sent_is_an_experiment_with_the_fleets_name_command_and_the_
     assert store.read_experiment(tmp_path / "fleet/bench1") == taken
 
 
+def test_where_to_go_on_is_not_a_hosts_to_say(tmp_path: Path) -> None:
+    own = SETTINGS.model_copy(update={"where": Where(engine=EngineName.HOST, as_root=True, results="/etc")})
+    assert take_in(archive(tmp_path, measured(settings=own)), tmp_path / "fleet").settings == SETTINGS
+
+
 def test_nothing_but_record_sums_and_the_cells_files_is_taken(tmp_path: Path) -> None:
     take_in(archive(tmp_path), tmp_path / "fleet")
     raw = "box/cpython-3.13/locks.json"
@@ -111,7 +116,7 @@ def test_what_is_refused_later_leaves_what_was_taken_before(tmp_path: Path) -> N
 def test_a_raw_file_that_changed_before_it_was_packed_is_not_taken(tmp_path: Path) -> None:
     archive(tmp_path)
     there = tmp_path / "sent" / SENT
-    store.write_sums(there)
+    write_sums(there)
     (there / "box/cpython-3.13/locks.json").write_text(suite_text(0.6))
     with pytest.raises(StoreError, match=r"locks\.json"):
         take_in(pack(tmp_path), tmp_path / "fleet")
@@ -255,6 +260,27 @@ def test_an_archive_that_unpacks_to_very_much_is_refused_soon(tmp_path: Path) ->
     start_s = time.monotonic()
     refused(path, tmp_path)
     assert time.monotonic() - start_s < 20
+
+
+@pytest.mark.parametrize(
+    ("host", "resumes"),
+    [
+        (HostRecord(complete=True), None),
+        (HostRecord(complete=True, reason="a / locks: it crashed"), False),
+        (HostRecord(complete=True, not_restored="no answer"), True),
+        (HostRecord(reason="no answer"), True),
+    ],
+)
+def test_a_fleet_is_resumed_for_what_is_not_measured_or_not_restored_alone(
+    host: HostRecord, resumes: bool | None, tmp_path: Path
+) -> None:
+    record = RECORD.model_copy(update={"hosts": {"ash": host, "birch": HostRecord(complete=True)}})
+    if resumes is None:
+        record.require_well(tmp_path)
+        return
+    with pytest.raises(FleetError) as caught:
+        record.require_well(tmp_path)
+    assert (caught.value.key, "--resume" in caught.value.todo) == ("ash", resumes)
 
 
 # Named, because gzip writes the second into its header, and two workers must collect the same names.

@@ -21,7 +21,7 @@ from unittest import mock
 from interlock.engine.build import sbom
 from interlock.engine.packages import installer
 from interlock.engine.packages.kept_wheels import KeptWheels
-from interlock.engine.run import cells, user_containers
+from interlock.engine.run import leftovers, user_containers
 from interlock.errors import InterlockError
 from interlock.fleet.record import take_in_results
 from interlock.results import store
@@ -146,7 +146,7 @@ def _archive(text: str, folder: Path) -> None:
     packages: Any = SimpleNamespace(volume="v", mount_path="/packages")
     user_containers.read_gil_probe(container)
     KeptWheels(container).take("key", into)
-    with suppress(InterlockError), mock.patch.object(cells, "remove"):
+    with suppress(InterlockError), mock.patch.object(leftovers, "remove"):
         installer._recorded(client, "sha256:0", packages)
     with suppress(InterlockError):
         sbom.read_contents(client, "x")

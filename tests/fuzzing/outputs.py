@@ -11,10 +11,10 @@ from typing import Any
 
 from interlock.catalog.workloads import Benchmark
 from interlock.engine.build import base, image
-from interlock.engine.packages import audit, pip_output
+from interlock.engine.packages import audit, pip_output, pip_report
 from interlock.engine.protocol import Ended
-from interlock.engine.run import trials
-from interlock.engine.run.cells import parse_cpu_used, parse_memory_bytes
+from interlock.engine.run import user_images
+from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import InterlockError
 from interlock.measure import adapters, disturbances, processes, profiling, services, stacks
 from interlock.measure.instructions import parse_cachegrind
@@ -200,10 +200,10 @@ def _logs(text: str) -> None:
     image.STEP.findall(text)
     image.TRIED.findall(text)
     image.no_answer(text, "/x")
-    trials.last_words(text)
-    trials.MADE.findall(text)
+    user_images.last_words(text)
+    user_images.MADE.findall(text)
     for line in text.splitlines():
-        trials.STEP.match(trials.COLOUR.sub("", line).rstrip())
+        user_images.STEP.match(user_images.COLOUR.sub("", line).rstrip())
     base._failed(text, "nothing can be pulled")
 
 
@@ -238,7 +238,7 @@ PROFILERS: tuple[Parser, ...] = (
 )
 OUTPUTS = {
     "pip's output": Target(of_text(_pip), lambda: PIP),
-    "pip's report": Target(of_text(pip_output.parse_report), _reports, Form.JSON),
+    "pip's report": Target(of_text(pip_report.parse_report), _reports, Form.JSON),
     "a process's output": Target(of_text(_said), lambda: SAID, Form.LINES),
     "an interpreter's facts": Target(of_text(_facts), lambda: ["version=3.13.1\nimplementation=cpython\nthread_flavour=pthread\ngil=on\noptimisation=-O3\nloaded_libraries=a b\nprefix=/usr\n"], refuses=(ValueError,)),
     "a load's and a benchmark tool's output": Target(each(*map(of_text, LOADS)), lambda: [GOOD, BAD, DROPPED, LATE, NONE, printed(), PYPERF, f"x\n{PYTEST}\ny", *SAID], Form.LINES),

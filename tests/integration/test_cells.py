@@ -13,17 +13,17 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Right
-from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.catalog.variants import Surroundings
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
-from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells
-from interlock.engine.run.commands import Commands
+from interlock.engine.run import containers, execution, leftovers
+from interlock.engine.run.execution import Commands
 from interlock.errors import WorkloadError
 from interlock.measure import processes
-from interlock.results.experiments import Built, Subject
-from tests.integration.images import NO_THREADS, QUICK, Images
+from interlock.results.experiments import Subject
+from tests.integration.images import QUICK, Images
+from tests.integration.resources import said, start
 from tests.integration.toys import mode_named
 
 OWNER = f"test-cells-{os.getpid()}"
@@ -36,25 +36,13 @@ def programs() -> dict[str, bytes]:
     return {"hello.py": b"print('hello from the volume')\n"}
 
 
-def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
-    options = cells.CellOptions(OWNER, volume, None, surroundings)
-    return cells.start_cell(client, image.image_id, options)
-
-
-def said(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> str:
-    """What a process in the cell printed; it must have ended well."""
-    ended = cells.run_process(client, cell, list(argv), 30, environment)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout.strip()
-
-
 @pytest.fixture
 def cell(client: Any, built: Images, volume: str) -> Any:
-    return start(client, built[QUICK], volume)
+    return start(client, OWNER, built[QUICK], volume)
 
 
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
-    ended = cells.run_process(client, cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
+    ended = execution.run_process(client, cell, ["sh", "-c", "echo out; echo err >&2; exit 3"], deadline_s=30)
     assert ended == Ended(3, "out\n", "err\n", timed_out=False)
 
 
@@ -66,7 +54,7 @@ def test_a_short_command_yields_the_same_until_its_container_is_gone(client: Any
     assert commands.run(["no-such-program"]).exit_code == 127
     assert commands.run(["sleep", "60"], deadline_s=0.2).timed_out
     assert commands.run(["echo", "still there"]).stdout == "still there\n"
-    cells.remove(cell)
+    leftovers.remove(cell)
     for _ in range(2):
         with pytest.raises(WorkloadError, match="echo"):
             commands.run(["echo"])
@@ -74,7 +62,7 @@ def test_a_short_command_yields_the_same_until_its_container_is_gone(client: Any
 
 def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> None:
     argv = [processes.LAUNCH, "--repeat", "2", "--", "python", "/interlock/workloads/hello.py"]
-    ended = cells.run_process(client, cell, argv, deadline_s=30)
+    ended = execution.run_process(client, cell, argv, deadline_s=30)
     assert ended.stdout.count("hello from the volume") == 2
     costs = processes.parse_costs(ended.stdout)
     assert len(costs) == 2
@@ -83,14 +71,14 @@ def test_programs_and_launcher_come_with_the_volume(client: Any, cell: Any) -> N
 
 def test_a_process_past_its_deadline_is_gone_with_its_container(client: Any, cell: Any) -> None:
     started = time.monotonic()
-    ended = cells.run_process(client, cell, ["sleep", "300"], deadline_s=1)
+    ended = execution.run_process(client, cell, ["sleep", "300"], deadline_s=1)
     assert ended.timed_out
     assert time.monotonic() - started < 20
     assert cell.id not in {container.id for container in client.containers.list(all=True, ignore_removed=True)}
 
 
 def test_a_cell_has_no_network(client: Any, cell: Any) -> None:
-    ended = cells.run_process(client, cell, ["cat", "/proc/net/dev"], deadline_s=30)
+    ended = execution.run_process(client, cell, ["cat", "/proc/net/dev"], deadline_s=30)
     assert [line.split(":")[0].strip() for line in ended.stdout.splitlines()[2:]] == ["lo"]
 
 
@@ -99,21 +87,21 @@ def test_the_server_hands_out_its_files_on_a_network_without_a_way_out(
 ) -> None:
     base = built[QUICK].base
     assert base is not None
-    network = cells.create_network(client, OWNER)
+    network = containers.create_network(client, OWNER)
     environment = {"SINGLE_MIB": "1", "MANY_FILES": "2", "MANY_MIB": "1"}
-    server = cells.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, environment)
-    options = cells.CellOptions(OWNER, volume, network)
-    cell = cells.start_cell(client, built[QUICK].image_id, options)
-    url = cells.server_url(client, server, network)
+    server = containers.start_server(client, OWNER, ensure_helper(client, root, "server", base), network, environment)
+    options = containers.CellOptions(OWNER, volume, network)
+    cell = containers.start_cell(client, built[QUICK].image_id, options)
+    url = containers.server_url(client, server, network)
     fetch = f"import urllib.request; print(urllib.request.urlopen('{url}/manifest').read().decode())"
-    manifest = cells.run_process(client, cell, ["python", "-c", fetch], deadline_s=30).stdout
+    manifest = execution.run_process(client, cell, ["python", "-c", fetch], deadline_s=30).stdout
     assert [line.split()[1:] for line in manifest.strip().splitlines()] == [
         ["1048576", "single.bin"],
         ["1048576", "many/000.bin"],
         ["1048576", "many/001.bin"],
     ]
     outside = "import socket; socket.create_connection(('192.0.2.1', 80), 3)"
-    assert cells.run_process(client, cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
+    assert execution.run_process(client, cell, ["python", "-c", outside], deadline_s=30).exit_code == 1
     # Ten seconds for each question otherwise: waitress asks for the name of the address that it listens at.
     options_line = said(client, cell, "grep", "^options", "/etc/resolv.conf").split()
     assert {"timeout:1", "attempts:1"} <= set(options_line)
@@ -159,9 +147,9 @@ print(json.dumps({
 def test_a_cell_has_what_is_documented_and_no_more(
     client: Any, built: Images, volume: str, rights: list[Right], user: int, writes: list[str]
 ) -> None:
-    network = cells.create_network(client, OWNER)
-    options = cells.CellOptions(OWNER, volume, network, Surroundings(rights=rights))
-    cell = cells.start_cell(client, built[QUICK].image_id, options)
+    network = containers.create_network(client, OWNER)
+    options = containers.CellOptions(OWNER, volume, network, Surroundings(rights=rights))
+    cell = containers.start_cell(client, built[QUICK].image_id, options)
     pool = client.networks.get(network).attrs["IPAM"]["Config"][0]
     usual = client.networks.get("bridge").attrs["IPAM"]["Config"][0]
     hosts = [one["Gateway"] for one in (pool, usual) if "Gateway" in one]
@@ -181,7 +169,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
 def test_the_seccomp_filter_is_the_engines_or_none(
     client: Any, built: Images, volume: str, seccomp: Any, expected: str
 ) -> None:
-    cell = start(client, built[QUICK], volume, Surroundings(seccomp=seccomp))
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(seccomp=seccomp))
     status = dict(line.split(":", 1) for line in said(client, cell, "cat", "/proc/self/status").splitlines())
     assert status["Seccomp"].strip() == expected
 
@@ -190,7 +178,7 @@ def test_the_seccomp_filter_is_the_engines_or_none(
 def test_what_a_workload_writes_goes_where_the_condition_says(
     client: Any, built: Images, volume: str, place: Any
 ) -> None:
-    cell = start(client, built[QUICK], volume, Surroundings(scratch=place))
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(scratch=place))
     assert said(client, cell, "sh", "-c", "echo kept > /scratch/file && cat /scratch/file") == "kept"
     usual = said(client, cell, "stat", "-f", "-c", "%T", "/")
     assert said(client, cell, "stat", "-f", "-c", "%T", "/scratch") == ("tmpfs" if place == "tmpfs" else usual)
@@ -200,36 +188,12 @@ def test_what_a_workload_writes_goes_where_the_condition_says(
 def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(
     client: Any, built: Images, volume: str
 ) -> None:
-    cell = start(client, built[QUICK], volume, Surroundings(rights=("disk",)))
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(rights=("disk",)))
     assert said(client, cell, "sh", "-c", "echo kept > /disk/file && cat /disk/file") == "kept"
     assert said(client, cell, "stat", "-f", "-c", "%T", "/disk") != "tmpfs"
     (name,) = (mount["Name"] for mount in cell.attrs["Mounts"] if mount["Destination"] == "/disk")
-    cells.remove(cell)
+    leftovers.remove(cell)
     assert name not in {volume.name for volume in client.volumes.list()}
-
-
-FILES = "find /usr/local ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
-
-
-def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(client: Any, built: Images, volume: str) -> None:
-    on_image = start(client, built[NO_THREADS], volume)
-    on_tmpfs = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs"))
-    assert said(client, on_tmpfs, "stat", "-f", "-c", "%T", "/usr/local") == "tmpfs"
-    assert said(client, on_image, "stat", "-f", "-c", "%T", "/usr/local") != "tmpfs"
-    files = said(client, on_image, "sh", "-c", FILES).splitlines()
-    assert len(files) > 1000
-    assert said(client, on_tmpfs, "sh", "-c", FILES).splitlines() == files
-    assert said(client, on_tmpfs, "python", "-c", "import json; print(json.__file__)").startswith("/usr/local/")
-
-
-def test_an_interpreter_on_tmpfs_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
-    on_tmpfs = Surroundings(interpreter="tmpfs")
-    late = start(client, built[NO_THREADS], volume, on_tmpfs)
-    assert cells.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
-    again = start(client, built[NO_THREADS], volume, on_tmpfs)
-    assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
-    owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
-    assert [container.id for container in owned] == [again.id]
 
 
 def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any) -> None:
@@ -244,7 +208,7 @@ def test_the_interpreter_says_whether_a_mode_took_effect(client: Any, catalog: C
     found = []
     for environment in (mode.environment, lost):
         subject = Subject(variant=MODE_OF, image_id="", mode=mode.name, environment=environment)
-        ended = cells.run_process(client, cell, ["python", "-c", QUESTION], 60, environment)
+        ended = execution.run_process(client, cell, ["python", "-c", QUESTION], 60, environment)
         found.append(broken_mode(subject, parse_facts(ended.stdout)))
     taken, refused = found
     assert taken == ""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.engine.run import proofs
+from interlock.engine.run import one_shot
 from interlock.results.experiments import Built
 from tests.builders import ROOT
 
@@ -21,11 +21,11 @@ INTERRUPTED = """\
 import sys, threading, time
 from interlock.cli import main
 from interlock.engine import docker
-from interlock.engine.run import proofs
+from interlock.engine.run import one_shot
 
 def prove(builder, names):
     for _ in range(2):
-        work = lambda: proofs.ask(builder.client, image_id, ["sleep", "600"], 600)
+        work = lambda: one_shot.ask(builder.client, image_id, ["sleep", "600"], 600)
         threading.Thread(target=work, daemon=True).start()
     while True:
         time.sleep(0.1)
@@ -44,8 +44,8 @@ def of(client: Any, process_id: int) -> list[Any]:
 
 def test_a_proof_that_does_not_end_is_over_at_its_deadline(client: Any, quick: Built) -> None:
     started = time.monotonic()
-    said = proofs.ask(client, quick.image_id, ["sh", "-c", "echo first; sleep 600"], 2)
-    assert (said.exit_code, said.stdout) == (None, b"first\n")
+    said = one_shot.ask(client, quick.image_id, ["sh", "-c", "echo first; sleep 600"], 2)
+    assert (said.exit_code, said.stdout) == (None, "first\n")
     assert time.monotonic() - started < 30
 
 
@@ -64,8 +64,8 @@ def test_proofs_end_at_sigterm_although_they_are_in_threads(client: Any, quick: 
 
 
 def test_after_a_build_that_was_ended_its_process_can_ask_anew(client: Any, quick: Built) -> None:
-    proofs.end_all(client)
+    one_shot.end_all(client)
     try:
-        assert proofs.ask(client, quick.image_id, ["true"], 60).exit_code == 0
+        assert one_shot.ask(client, quick.image_id, ["true"], 60).exit_code == 0
     finally:
-        proofs.allow()
+        one_shot.allow()

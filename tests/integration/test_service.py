@@ -13,7 +13,7 @@ import pytest
 
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.engine.protocol import Ended
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import execution, leftovers
 from interlock.measure import services
 from interlock.measure.cells import Cell, Resources, Session, open_sandbox, open_session
 from interlock.measure.profiling import best_probe, profile_service
@@ -156,13 +156,13 @@ def test_a_service_of_10_ms_at_a_time_answers_at_most_a_hundred_per_second_and_h
 def test_the_engine_starts_nothing_but_the_service(run_once: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process that the engine starts takes 50 to 75 ms: seven of them were a ninth of a visit."""
     executed: list[Any] = []
-    plain = cells.execute
+    plain = execution.execute
 
     def execute(*parts: Any) -> Any:
         executed.append(parts)
         return plain(*parts)
 
-    monkeypatch.setattr(cells, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
     outcome, *_ = run_once()
     assert outcome.state is State.OK, outcome
     assert len(executed) == 1

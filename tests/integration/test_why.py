@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.protocol import Sandbox, StackOptions
-from interlock.engine.run import cells
+from interlock.engine.run import containers
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
 from interlock.measure.stacks import Interpreter
@@ -27,7 +27,7 @@ def programs() -> dict[str, bytes]:
 
 @pytest.fixture
 def sandbox(client: Any, built: Images, volume: str, instruments_image: str, variant: str) -> ContainerSandbox:
-    cell = cells.start_cell(client, built[variant].image_id, cells.CellOptions(OWNER, volume, None))
+    cell = containers.start_cell(client, built[variant].image_id, containers.CellOptions(OWNER, volume, None))
     return ContainerSandbox(client, cell, OWNER, instruments_image)
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.variants import Base
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
-from interlock.engine.host import account, memory, profiler, servers, toolchain
+from interlock.engine.host import account, checks, memory, profiler, servers, toolchain
 from interlock.engine.host.account import Account
-from interlock.engine.host.servers import Server
+from interlock.engine.host.servers import HostServer
 from interlock.measure import doctor
-from interlock.measure.doctor import Check, CheckState
 from interlock.results.profiles import Method, Probe
 from tests.builders import ROOT
 
@@ -23,14 +23,14 @@ FACTS: dict[str, Any] = {"cores": 4, "load_1min": 0.5, "governor": "performance"
 ENGINE = {"name": "docker", "version": "28.0", "cgroup_version": "2", "storage_driver": "overlay2", "data_root": "/"}
 
 
-def tuning(**changes: Any) -> list[Check]:
+def tuning(**changes: Any) -> list[MachineCheck]:
     return list(doctor._tuning({key: value for key, value in (FACTS | changes).items() if value is not None}))
 
 
 def test_a_tuned_and_quiet_machine_needs_no_fix() -> None:
     assert tuning() == [
-        Check("tuning", CheckState.OK, "governor performance"),
-        Check("load", CheckState.OK, "0.5 over the last minute on 4 cores"),
+        MachineCheck("tuning", CheckState.OK, "governor performance"),
+        MachineCheck("load", CheckState.OK, "0.5 over the last minute on 4 cores"),
     ]
 
 
@@ -62,7 +62,7 @@ def test_this_machine_is_described_with_cores_tuning_load_and_disk(tmp_path: Pat
 )
 def test_a_slow_storage_driver_is_warned_of(driver: str, state: CheckState) -> None:
     engine, storage = doctor._engine(ENGINE | {"storage_driver": driver})
-    assert engine == Check("engine", CheckState.OK, "Docker API, version 28.0, cgroup v2")
+    assert engine == MachineCheck("engine", CheckState.OK, "Docker API, version 28.0, cgroup v2")
     assert (storage.state, storage.found) == (state, driver)
     assert bool(storage.fix) is (state is CheckState.WARNING)
 
@@ -92,26 +92,26 @@ def test_a_base_that_cannot_be_had_blocks_and_the_playbook_fixes_it(
 
 
 def test_a_warning_does_not_block() -> None:
-    assert doctor.blocking([Check("a", CheckState.WARNING, "x"), Check("b", CheckState.OK, "y")]) == []
+    assert doctor.blocking([MachineCheck("a", CheckState.WARNING, "x"), MachineCheck("b", CheckState.OK, "y")]) == []
 
 
 def test_without_containers_the_packages_of_a_better_probe_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "PROFILER", (toolchain.Need("no-such-program", "some-package", "some-package"),))
     monkeypatch.setattr(toolchain, "PROBE", ())
     monkeypatch.setattr(profiler, "could_trace", lambda: True)
-    (check,) = doctor._host_probe()
+    check = checks.of_probe()
     assert (check.subject, check.state) == ("probe", CheckState.WARNING)
     assert "no-such-program" in check.found
-    (packages,) = doctor._packages()
+    (packages,) = checks.of_packages()
     assert "some-package" in packages.fix
 
 
-def host_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: Sequence[str]) -> dict[str, Check]:
+def host_checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: Sequence[str]) -> dict[str, MachineCheck]:
     """What is said of a container without these programs and headers, by the check's subject."""
     monkeypatch.setattr(toolchain.Need, "is_here", property(lambda need: need.what not in lacking))
     monkeypatch.setattr(memory, "choose", lambda _: tmp_path)
     monkeypatch.setattr(memory, "file_system", lambda _: "overlay")
-    monkeypatch.setattr(servers, "choose", lambda _: Server("caddy", "caddy by pip", ("caddy",)))
+    monkeypatch.setattr(servers, "choose", lambda _: HostServer("caddy", "caddy by pip", ("caddy",)))
     monkeypatch.setattr(account, "expected", lambda: Account("interlock"))
     return {one.subject: one for one in doctor.examine_host(tmp_path)}
 
@@ -143,7 +143,7 @@ def test_the_best_probe_needs_no_fix() -> None:
     (probe, counters) = doctor.probe_checks(Probe(method=Method.BPF))
     assert (probe.state, probe.fix) == (CheckState.OK, "")
     assert probe.found.startswith("BPF: ")
-    assert counters == Check("counters", CheckState.OK, "instructions in user mode can be counted")
+    assert counters == MachineCheck("counters", CheckState.OK, "instructions in user mode can be counted")
 
 
 def test_a_lesser_probe_says_why_each_better_one_is_not_had() -> None:

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from interlock.errors import Interrupted
-from interlock.measure.ending import Ending
+from interlock.measure.ending import Ending, part_of_budget
+from interlock.results.experiments import Times
 
 
 def send(number: int = signal.SIGINT) -> None:
@@ -219,3 +220,13 @@ def test_a_part_of_a_budget_leaves_the_rest_and_what_it_did_not_need_to_the_next
     clock[0] += 1
     assert ending.stops()
     assert "90 s" in ending.reason
+
+
+def test_a_budget_is_shared_as_the_workloads_took_their_time_before() -> None:
+    """Of equal shares a start had fourteen rounds, and the server's rows that joined had one."""
+    took = {name: Times(measuring_s=seconds) for name, seconds in (("startup", 30), ("locks", 60), ("download", 90))}
+    assert part_of_budget(["startup", "locks", "download"], took) == pytest.approx(1 / 6)
+    assert part_of_budget(["locks", "download"], took) == pytest.approx(0.4)
+    assert part_of_budget(["download"], took) == 1
+    assert part_of_budget(["startup", "new"], took) == 0.5
+    assert part_of_budget(["startup", "locks", "download"], {}) == pytest.approx(1 / 3)

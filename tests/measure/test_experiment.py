@@ -15,91 +15,29 @@ from typing import cast
 import pytest
 from docker.errors import DockerException
 
-from interlock.catalog import project as catalogs
 from interlock.catalog.project import Catalog
-from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.engine.protocol import Ended, Engine
-from interlock.errors import EngineError, StoreError, UsageError
+from interlock.errors import EngineError, StoreError
 from interlock.measure import disturbances, experiment
+from interlock.measure.assignment import Assignment
 from interlock.measure.cells import ProgressUpdate, Stopwatch
-from interlock.measure.ending import Ending, part_of_budget
-from interlock.measure.experiment import Wildcards
+from interlock.measure.ending import Ending
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
-from interlock.results.experiments import Built, CellResult, EngineName, Experiment, Outcome, Settings, State, Times
+from interlock.results.experiments import EngineName, Experiment, Outcome, State
 from interlock.results.journal import KILLED
 from tests.builders import (
     ScriptedNetwork,
     ScriptedSandbox,
-    make_benchmark,
+    make_built,
     make_cost,
     make_ended,
     make_facts,
     make_network,
-    make_settings,
     make_workload,
 )
-
-NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
-GONE = Outcome(state=State.UNAVAILABLE, reason="example.org: no answer")
-
-
-def image(variant: str, outcome: Outcome | None = None) -> Built:
-    return Built(
-        variant=variant, profile="standard", outcome=outcome or Outcome(state=State.OK), image_id=f"sha256:{variant}"
-    )
-
-
-def assignment(
-    built: list[Built], baseline: str, variants: list[str] | None = None, conditions: list[str] | None = None
-) -> experiment.Assignment:
-    root = Path(__file__).parents[2]
-    settings = Settings(
-        quick=True,
-        rounds=2,
-        seed=1,
-        baseline=baseline,
-        profile="standard",
-        variants=variants or [one.variant for one in built],
-        workloads=["locks"],
-        conditions=conditions or [],
-        profiled=True,
-    )
-    return experiment.Assignment(catalogs.load(root), root, root / "results", built, settings, "nox -s matrix")
-
-
-def test_the_baseline_is_3_13_where_it_was_built() -> None:
-    assert experiment.choose_baseline(None, [image("cpython-2.7"), image("cpython-3.13")]) == "cpython-3.13"
-
-
-def test_without_3_13_the_baseline_is_the_first_variant_that_was_built() -> None:
-    built = [image("nogil-3.9", GONE), image("cpython-2.7"), image("cpython-3.13", GONE)]
-    assert experiment.choose_baseline(None, built) == "cpython-2.7"
-
-
-def test_a_wanted_baseline_that_was_not_built_is_an_error_with_the_choice() -> None:
-    with pytest.raises(UsageError) as caught:
-        experiment.choose_baseline("nogil-3.9", [image("cpython-2.7"), image("nogil-3.9", GONE)])
-    assert caught.value.key == "--baseline"
-    assert "nogil-3.9" in caught.value.found
-    assert "cpython-2.7" in caught.value.todo
-
-
-def test_with_nothing_built_there_is_nothing_to_measure_and_the_reasons_are_named() -> None:
-    with pytest.raises(UsageError, match=r"nogil-3.9: example.org: no answer"):
-        experiment.choose_baseline(None, [image("nogil-3.9", GONE)])
-
-
-def test_a_wanted_number_of_rounds_is_exact_and_the_others_have_a_limit() -> None:
-    for quick in (True, False):
-        assert experiment.planned_rounds(quick, 4) == experiment.Rounds(4, None)
-        usual = experiment.planned_rounds(quick, None)
-        assert usual.limit is not None
-        assert usual.least < usual.limit
-    assert experiment.QUICK.limit is not None
-    assert experiment.FULL.limit is not None
-    assert experiment.QUICK.limit < experiment.FULL.limit
+from tests.measure.assigned import assigned
 
 
 def test_warnings_come_in_the_order_of_the_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,154 +59,12 @@ def test_an_engine_on_another_machine_is_one_warning() -> None:
     assert warning == disturbances.REMOTE
 
 
-def test_every_image_and_the_baselines_twin_are_subjects() -> None:
-    built = [image("cpython-2.7"), image("nogil-3.9", GONE), image("cpython-3.13")]
-    subjects = experiment.subjects(assignment(built, "cpython-3.13"))
-    assert [(one.label, one.image_id) for one in subjects] == [
-        ("cpython-2.7", "sha256:cpython-2.7"),
-        ("cpython-3.13", "sha256:cpython-3.13"),
-        ("cpython-3.13+twin", "sha256:cpython-3.13"),
-    ]
-
-
-def test_workloads_are_measured_in_the_order_given_and_those_with_a_server_or_a_load_last() -> None:
-    one = assignment([image("cpython-3.13")], "cpython-3.13")
-    chosen = ["download", "locks", "service", "startup", "write"]
-    one = dataclasses.replace(one, settings=one.settings.model_copy(update={"workloads": chosen}))
-    assert one.to_measure == ["locks", "startup", "write", "download", "service"]
-    order = ["startup", "blocking", "service", "locks"]
-    assert dataclasses.replace(one, order=order).to_measure == ["startup", "locks", "write", "service", "download"]
-
-
-def test_a_budget_is_shared_as_the_workloads_took_their_time_before() -> None:
-    """Of equal shares a start had fourteen rounds, and the server's rows that joined had one."""
-    took = {name: Times(measuring_s=seconds) for name, seconds in (("startup", 30), ("locks", 60), ("download", 90))}
-    assert part_of_budget(["startup", "locks", "download"], took) == pytest.approx(1 / 6)
-    assert part_of_budget(["locks", "download"], took) == pytest.approx(0.4)
-    assert part_of_budget(["download"], took) == 1
-    assert part_of_budget(["startup", "new"], took) == 0.5
-    assert part_of_budget(["startup", "locks", "download"], {}) == pytest.approx(1 / 3)
-
-
-def test_a_mode_is_the_variants_image_with_what_its_interpreter_is_started_with() -> None:
-    built = [image("cpython-2.7"), image("cpython-3.13")]
-    given = assignment(built, "cpython-3.13", ["cpython-2.7+waking-sem-post", "cpython-3.13"])
-    mode, plain, twin = experiment.subjects(given)
-    assert (mode.label, mode.image_id) == ("cpython-2.7+waking-sem-post", "sha256:cpython-2.7")
-    assert mode.environment == {"LD_PRELOAD": "/interlock/waking_sem_post.so"}
-    assert (plain.label, plain.environment) == ("cpython-3.13", {})
-    assert twin.label == "cpython-3.13+twin"
-
-
-def test_options_and_gil_of_a_mode_reach_its_subject() -> None:
-    given = assignment([image("cpython-3.13")], "cpython-3.13", ["cpython-3.13", "cpython-3.13+locked"])
-    mode = Mode(name="locked", summary="with the GIL", options=["-X", "gil=1"], gil=Gil.ON)
-    variant = given.catalog.variants["cpython-3.13"].model_copy(update={"modes": [mode]})
-    known = given.catalog.model_copy(update={"variants": {variant.name: variant}})
-    plain, locked, twin = experiment.subjects(dataclasses.replace(given, catalog=known))
-    assert (locked.options, locked.gil) == (["-X", "gil=1"], Gil.ON)
-    assert {(one.label, *one.options, one.gil) for one in (plain, twin)} == {
-        ("cpython-3.13", None),
-        ("cpython-3.13+twin", None),
-    }
-
-
-def test_a_condition_is_the_baseline_in_other_surroundings_and_nobody_else() -> None:
-    built = [image("cpython-2.7"), image("cpython-3.13")]
-    given = assignment(built, "cpython-2.7", conditions=["scratch-on-image", "seccomp-unconfined"])
-    found = {one.label: one.surroundings for one in experiment.subjects(given)}
-    assert list(found) == [
-        "cpython-2.7",
-        "cpython-3.13",
-        "cpython-2.7+scratch-on-image",
-        "cpython-2.7+seccomp-unconfined",
-        "cpython-2.7+twin",
-    ]
-    assert found["cpython-2.7+scratch-on-image"].scratch == "image"
-    assert found["cpython-2.7+seccomp-unconfined"].seccomp == "unconfined"
-    assert {found[label] for label in ("cpython-2.7", "cpython-3.13", "cpython-2.7+twin")} == {PRODUCTION}
-
-
-def test_a_workload_never_reached_and_a_variant_without_image_have_cells_too() -> None:
-    built = [image("cpython-2.7"), image("nogil-3.9", GONE)]
-    settings = assignment(built, "cpython-2.7", conditions=["scratch-on-image"]).settings
-    cells = experiment.cells_of("locks", settings, built, None, NOT_REACHED)
-    assert [(cell.label, cell.outcome.state, cell.outcome.reason) for cell in cells] == [
-        ("cpython-2.7", State.NOT_MEASURED, "Ctrl-C came first"),
-        ("nogil-3.9", State.UNAVAILABLE, "example.org: no answer"),
-        ("cpython-2.7+scratch-on-image", State.NOT_MEASURED, "Ctrl-C came first"),
-    ]
-
-
-def test_the_modes_of_an_unavailable_variant_are_unavailable_for_its_reason() -> None:
-    built = [image("cpython-2.7", GONE), image("cpython-3.13")]
-    given = assignment(built, "cpython-3.13", ["cpython-2.7", "cpython-2.7+waking-sem-post", "cpython-3.13"])
-    cells = experiment.cells_of("locks", given.settings, built, None, NOT_REACHED)
-    assert [(cell.variant, cell.mode, cell.outcome) for cell in cells[:2]] == [
-        ("cpython-2.7", None, GONE),
-        ("cpython-2.7", "waking-sem-post", GONE),
-    ]
-    assert [one.label for one in experiment.subjects(given)] == ["cpython-3.13", "cpython-3.13+twin"]
-
-
-def test_measured_cells_keep_the_order_of_the_choice_and_the_twin_comes_last() -> None:
-    ok = Outcome(state=State.OK)
-    measured = WorkloadResult(
-        cells=[
-            CellResult(variant="b", mode="twin", workload="locks", outcome=ok),
-            CellResult(variant="b", workload="locks", outcome=ok),
-            CellResult(variant="a", mode="slow", workload="locks", outcome=ok),
-            CellResult(variant="a", workload="locks", outcome=ok),
-        ],
-        limits=[],
-        order=[],
-        facts={},
-        spent=TimeUsed(),
-        warnings=[],
-        workload=make_workload(),
-        clock=Stopwatch(),
-    )
-    built = [image("a"), image("b")]
-    settings = assignment(built, "b", ["a", "a+slow", "b"]).settings
-    cells = experiment.cells_of("locks", settings, built, measured, NOT_REACHED)
-    assert [cell.label for cell in cells] == ["a", "a+slow", "b", "b+twin"]
-
-
-def test_the_command_that_repeats_an_experiment_names_every_choice() -> None:
-    assert experiment.repeat_command(make_settings(["a", "b"])) == (
-        "interlock matrix --variants a,b --workloads locks --quick --rounds 3 --baseline a --seed 7"
-    )
-    variants = make_settings(["a", "a+slow"]).model_copy(update={"conditions": ["c", "d"]})
-    assert "--variants a,a+slow --workloads locks --conditions c,d --quick" in experiment.repeat_command(variants)
-    adaptive = make_settings(["a"]).model_copy(update={"rounds_limit": 10})
-    assert "--rounds" not in experiment.repeat_command(adaptive)
-    assert " --variants all --workloads" in experiment.repeat_command(adaptive, Wildcards("all"))
-    assert " --variants core --workloads core " in experiment.repeat_command(adaptive, Wildcards("core", "core"))
-    changes = {"quick": False, "profiled": False, "profile": "release"}
-    cut = make_settings(["a"]).model_copy(update={"budget_s": 600.0})
-    assert experiment.repeat_command(cut).endswith(" --budget 600s")
-    other = experiment.repeat_command(make_settings(["a"]).model_copy(update=changes))
-    assert other.endswith(" --seed 7 --no-profile --release")
-
-
 def test_a_cell_gets_the_programs_and_all_that_is_in_folders_beside_them(tmp_path: Path) -> None:
     for name in ("a.py", "a.toml", "lists/3.13.txt", "lists/deep/x.bin", "lists/__pycache__/y.pyc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     programs = {"a.py": b"a.py", "lists/3.13.txt": b"lists/3.13.txt", "lists/deep/x.bin": b"lists/deep/x.bin"}
     assert experiment.programs_of(tmp_path) == programs
-
-
-def test_a_quick_experiment_names_what_it_leaves_out() -> None:
-    given = assignment([image("base")], "base")
-    workload = make_workload(benchmarks=[make_benchmark("quick"), make_benchmark("slow", full_only=True)])
-    known = given.catalog.model_copy(update={"workloads": {"locks": workload}})
-    quick = dataclasses.replace(given, catalog=known)
-    assert [one.name for one in quick.workloads["locks"].benchmarks] == ["quick"]
-    assert quick.left_out == {"locks": ["slow"]}
-    full = dataclasses.replace(quick, settings=given.settings.model_copy(update={"quick": False}))
-    assert [one.name for one in full.workloads["locks"].benchmarks] == ["quick", "slow"]
-    assert full.left_out == {}
 
 
 class DyingEngine:
@@ -312,11 +108,11 @@ class DyingEngine:
             raise EngineError(found="nobody answers", todo="Start it.")
 
 
-def small_assignment(results: Path, resumes: Experiment | None = None) -> experiment.Assignment:
+def small_assignment(results: Path, resumes: Experiment | None = None) -> Assignment:
     """Two workloads of one program each, on one variant and its twin, for three rounds."""
-    plain = assignment([image("cpython-3.13")], "cpython-3.13")
+    plain = assigned([make_built("cpython-3.13")], "cpython-3.13")
     names = ["first", "second"]
-    program = next(one for one in plain.catalog.workloads.values() if one.program)
+    program = next(each for each in plain.catalog.workloads.values() if each.program)
     workloads = {name: make_workload(name).model_copy(update={"program": program.program}) for name in names}
     changes = {"workloads": names, "rounds": 3, "profiled": False}
     settings = plain.settings.model_copy(update=changes)
@@ -331,8 +127,8 @@ def small_assignment(results: Path, resumes: Experiment | None = None) -> experi
     return dataclasses.replace(plain, catalog=known, results=results, settings=settings, resumes=resumes)
 
 
-def run_small(engine: DyingEngine, given: experiment.Assignment) -> Path:
-    return experiment._run(cast(Engine, engine), given, experiment.Observers(lambda _: None), 0.0)
+def run_small(engine: DyingEngine, given: Assignment) -> Path:
+    return experiment.execute(cast(Engine, engine), given, experiment.Observers(lambda _: None))
 
 
 # Each workload is started twice to calibrate, and twice in each of three rounds.
@@ -368,10 +164,9 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
         run_small(DyingEngine(2), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
     before = store.read_experiment(folder).model_copy(update={"facts": {"cpython-3.13": make_facts()}})
-    record = experiment.Record(folder, datetime.datetime.now(datetime.UTC))
-    given = small_assignment(tmp_path, before)
-    engine = cast(Engine, DyingEngine(99))
-    resources = experiment.set_up(engine, given, record, experiment.Observers(lambda _: None))
+    given, watching = small_assignment(tmp_path, before), experiment.Observers(lambda _: None)
+    engine, now = cast(Engine, DyingEngine(99)), datetime.datetime.now(datetime.UTC)
+    resources = experiment.Execution(engine, given, watching, folder, now).set_up()
     assert (resources.facts, resources.silent) == (before.facts, set())
 
 
@@ -385,7 +180,7 @@ def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        experiment._run(cast(Engine, engine), small_assignment(tmp_path), experiment.Observers(closed), 0.0)
+        experiment.execute(cast(Engine, engine), small_assignment(tmp_path), experiment.Observers(closed))
     assert len(removed) == 1
 
 
@@ -440,7 +235,7 @@ def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(
 
     ending = Ending(budget_s=60)
     engine = cast(Engine, SlowEngine(99))
-    folder = experiment._run(engine, small_assignment(tmp_path), observers(ending), 0.0)
+    folder = experiment.execute(engine, small_assignment(tmp_path), observers(ending))
     found = store.read_experiment(folder)
     assert (found.ended_by, found.unfinished, sorted(found.times)) == ("", [], ["first", "second"])
 
@@ -448,24 +243,24 @@ def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(
 def test_the_first_look_alone_leaves_a_record_that_goes_on_with_all_rows(tmp_path: Path) -> None:
     written: list[Path] = []
     given = dataclasses.replace(small_assignment(tmp_path), first_look_alone=True)
-    folder = experiment._run(cast(Engine, DyingEngine(99)), given, observers(Ending(), written), 0.0)
+    folder = experiment.execute(cast(Engine, DyingEngine(99)), given, observers(Ending(), written))
     before = store.read_experiment(folder)
     assert (before.ended_by, before.unfinished) == (KILLED, ["first", "second"])
-    assert written == [folder, folder]
+    assert written == [folder] * 3
     written.clear()
     again = small_assignment(tmp_path, before.model_copy(update={"name": folder.name}))
-    experiment._run(cast(Engine, DyingEngine(99)), again, observers(Ending(), written), 0.0)
+    experiment.execute(cast(Engine, DyingEngine(99)), again, observers(Ending(), written))
     after = store.read_experiment(folder)
     assert (after.ended_by, after.unfinished, after.started) == ("", [], before.started)
-    # The last report is the whole one's.
-    assert written == [folder]
+    # Before the first block, and between the two workloads; the last report is the whole one's.
+    assert written == [folder] * 2
 
 
 def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_builds(tmp_path: Path) -> None:
     ending = Ending()
     with ending.listening():
         os.kill(os.getpid(), signal.SIGTERM)
-    unbuilt = image("cpython-3.14", Outcome(state=State.NOT_MEASURED, reason="SIGTERM came before it was built"))
+    unbuilt = make_built("cpython-3.14", Outcome(state=State.NOT_MEASURED, reason="SIGTERM came before it was built"))
     given = small_assignment(tmp_path)
     settings = given.settings.model_copy(update={"variants": ["cpython-3.13", "cpython-3.14"]})
     given = dataclasses.replace(given, built=[*given.built, unbuilt], settings=settings)
@@ -475,9 +270,9 @@ def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_buil
     assert found.ended_by == "SIGTERM"
     assert engine.starts == 0
     assert {cell.outcome.state for cell in found.cells} == {State.NOT_MEASURED}
-    assert [one.outcome.state for one in found.images] == [State.OK, State.NOT_MEASURED]
+    assert [built.outcome.state for built in found.images] == [State.OK, State.NOT_MEASURED]
     # An experiment that has values keeps them.
-    whole = experiment._run(cast(Engine, DyingEngine(99)), small_assignment(tmp_path), observers(Ending()), 0.0)
+    whole = experiment.execute(cast(Engine, DyingEngine(99)), small_assignment(tmp_path), observers(Ending()))
     before = store.read_experiment(whole).model_copy(update={"name": whole.name, "unfinished": ["second"]})
     experiment.record_builds(cast(Engine, engine), small_assignment(tmp_path, before), observers(ending))
     after = store.read_experiment(whole)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from interlock.catalog import project
 from interlock.catalog.project import Catalog
-from interlock.measure import stages
-from interlock.results.experiments import Outcome, State
+from interlock.cli.report import write_report
+from interlock.engine.protocol import BuildOptions, Engine
+from interlock.measure import resumable, stages
+from interlock.measure.ending import Ending
+from interlock.measure.experiment import Observers
+from interlock.results.experiments import Built, EngineName, Outcome, State
 from tests.builders import ROOT, make_built
+from tests.measure.assigned import assigned
 
 FIRST = {"cpython-3.13", "cpython-3.14", "cpython-3.14t", "debian-3.13", "official-3.13"}
 
@@ -25,19 +37,19 @@ def core() -> list[str]:
 
 
 def test_of_the_core_set_the_baseline_what_is_mended_and_what_is_not_compiled_comes_first() -> None:
-    found = stages.first_variants(known().variants, core(), core(), None)
+    found = stages.first_variants(known().variants, core(), core(), "")
     assert set(found) == FIRST
     assert found == [name for name in core() if name in FIRST]
     everything = list(known().variants)
-    assert set(stages.first_variants(known().variants, everything, everything, None)) == FIRST
+    assert set(stages.first_variants(known().variants, everything, everything, "")) == FIRST
 
 
 def test_what_is_built_already_is_first_too_and_where_little_is_missing_all_is_at_once() -> None:
     variants, later = known().variants, [name for name in core() if name not in FIRST]
-    found = stages.first_variants(variants, core(), [one for one in core() if one != "cpython-3.9"], None)
+    found = stages.first_variants(variants, core(), [one for one in core() if one != "cpython-3.9"], "")
     assert set(found) == {*FIRST, "cpython-3.9"}
-    assert stages.first_variants(variants, core(), [], None) == []
-    assert stages.first_variants(variants, core(), [*FIRST, later[0]], None) == []
+    assert stages.first_variants(variants, core(), [], "") == []
+    assert stages.first_variants(variants, core(), [*FIRST, later[0]], "") == []
 
 
 @pytest.mark.parametrize(("baseline", "expected"), [("cpython-2.7", "cpython-2.7"), ("cpython-3.12", None)])
@@ -47,12 +59,55 @@ def test_the_wanted_baseline_is_first_and_without_one_that_is_asked_for_nothing_
     found = stages.first_variants(known().variants, core(), core(), baseline)
     assert (expected in found) if expected else not found
     names = [name for name in core() if name != "cpython-3.13"]
-    assert stages.first_variants(known().variants, names, names, None) == []
+    assert stages.first_variants(known().variants, names, names, "") == []
 
 
 def test_there_is_something_to_look_at_if_the_baseline_and_another_are_there() -> None:
     failed = Outcome(state=State.FAILED, reason="it does not compile")
     base, other = make_built("cpython-3.13"), make_built("cpython-3.14")
-    assert stages.are_enough([base, other, make_built("cpython-3.14t", failed)], None)
-    assert not stages.are_enough([base, make_built("cpython-3.14", failed)], None)
+    assert stages.are_enough([base, other, make_built("cpython-3.14t", failed)], "")
+    assert not stages.are_enough([base, make_built("cpython-3.14", failed)], "")
     assert not stages.are_enough([base, other], "cpython-2.7")
+
+
+class Unbuilt:
+    """An engine that has nothing yet."""
+
+    name, is_elsewhere = EngineName.HOST, False
+
+    def facts(self) -> dict[str, str]:
+        return {"name": "host", "version": "1", "storage_driver": "none"}
+
+    def look_up(self, _known: Catalog, names: Sequence[str], _how: BuildOptions) -> list[Built]:
+        return [make_built(name, Outcome(state=State.UNAVAILABLE, reason="it is not built")) for name in names]
+
+    def clean_up(self, _owner: str) -> None: ...
+
+
+@pytest.mark.parametrize("first", [[], ["cpython-3.13", "cpython-3.14"]])
+def test_what_ends_the_first_build_is_reported_and_can_go_on(tmp_path: Path, first: list[str]) -> None:
+    """It was a line, and nothing that says what was to be measured."""
+    names, ending = ["cpython-3.13", "cpython-3.14", "cpython-3.9"], Ending()
+
+    def build(_names: list[str]) -> list[Built]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return []
+
+    asked = assigned([], "", names)
+    how = BuildOptions(ROOT, tmp_path)
+    run = stages.StagedRun(
+        cast(Engine, Unbuilt()),
+        dataclasses.replace(asked, results=tmp_path),
+        how,
+        ending,
+        build,
+        lambda _: nullcontext(Observers(lambda _: None, ending=ending)),
+    )
+    folder, built = run.run(first)
+    described = write_report(folder)
+    assert {image.variant for image in built} == set(names)
+    assert (described.ended_by, described.settings.baseline) == ("SIGTERM", "cpython-3.13")
+    assert {cell.outcome.state for cell in described.cells} == {State.NOT_MEASURED}
+    assert [cell.label for cell in described.cells] == names
+    assert resumable.remaining(described) == ["locks"]
+    assert "cpython-3.9" in (folder / "report.md").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.catalog.project import Catalog
-from interlock.engine.packages.installer import Installer
+from interlock.engine.packages.installer import ImageInstaller
 from interlock.results.experiments import PackageSet, State
 from interlock.swap.edits import swapped_dockerfile
 from interlock.swap.image_names import new_image
@@ -33,7 +33,7 @@ cat /tmp/log
 
 
 def installed(client: Any, catalog: Catalog, root: Path, built: Images, variant: str) -> PackageSet:
-    return Installer(client, catalog, root, lambda *_: None).ensure(built[variant], UWSGI)
+    return ImageInstaller(client, catalog, root, lambda *_: None).ensure(built[variant], UWSGI)
 
 
 @pytest.mark.usefixtures("nothing_left")

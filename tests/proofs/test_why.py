@@ -17,8 +17,9 @@ from interlock.catalog.project import Catalog
 from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
+from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, open_sandbox, open_session
-from interlock.measure.experiment import Assignment, Observers, Record, set_up, subjects
+from interlock.measure.experiment import Execution, Observers
 from interlock.measure.profiling import lock_sites_in
 from interlock.measure.stacks import Interpreter
 from interlock.results.profiles import UNNAMED, LockSites, Method
@@ -151,12 +152,13 @@ def test_calls_of_the_core_workloads_have_names(
 
 def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple[str, LockSites]]:
     """Yield the sites of each profiled benchmark of the only workload on the only variant, all from one cell."""
-    record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
+    now = datetime.datetime.now(datetime.UTC)
+    execution = Execution(engine, assignment, Observers(lambda _: None), Path("why"), now)
     (name,) = assignment.settings.workloads
     try:
-        resources = set_up(engine, assignment, record, Observers(lambda _: None))
+        resources = execution.set_up()
         with open_session(resources, assignment.workloads[name]) as session:
-            subject = subjects(assignment)[0]
+            subject = assignment.subjects()[0]
             cell = Cell(subject, open_sandbox(session, subject))
             try:
                 for benchmark in session.workload.benchmarks:
@@ -165,4 +167,4 @@ def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple
             finally:
                 cell.sandbox.close()
     finally:
-        engine.clean_up(record.owner)
+        engine.clean_up(execution.owner)

@@ -12,12 +12,12 @@ import pytest
 from interlock.catalog import project as catalogs
 from interlock.cli.choosing import lead_to
 from interlock.cli.main import load_command
-from interlock.cli.matrix import engine_of, read_request, require_no_contradiction, resumed_place
 from interlock.cli.options import MatrixOptions
-from interlock.measure import experiment
+from interlock.cli.settings import engine_of, require_no_contradiction, resumed_place, settings_from
 from interlock.results import store
-from interlock.results.commands import command_line, resuming, runnable
+from interlock.results.commands import command_line, option_words, resuming, runnable
 from interlock.results.experiments import EngineName, Experiment
+from interlock.results.settings import Where
 from tests.builders import ROOT, make_experiment, make_settings
 
 SESSION = "NOX_CURRENT_SESSION"
@@ -119,31 +119,44 @@ def test_what_repeats_or_continues_an_experiment_finds_its_folder_and_its_engine
     assert resumed_place(on["resume"], on["results"]) == (began.name, folder.parent if results else None)
     options = MatrixOptions(**{name: again[name] for name in MatrixOptions.__dataclass_fields__})
     known = catalogs.load(ROOT)
-    require_no_contradiction(options, read_request(known, options), began)
+    require_no_contradiction(options, settings_from(known, options), began)
     assert engine_of(began) is used
 
 
 def begun(used: EngineName, asked: EngineName | None, as_root: bool, results: Path | None) -> Experiment:
     """An experiment of this engine, with the command that `matrix` records."""
-    settings = make_settings(["cpython-3.13", "cpython-3.14"]).model_copy(update={"rounds_limit": None})
-    where = lead_to(used, asked, as_root=as_root)
-    where += ["--results", str(results.absolute())] if results else []
+    where = lead_to(used, asked, as_root=as_root, results=str(results.absolute()) if results else "")
+    settings = make_settings(["cpython-3.13", "cpython-3.14"]).model_copy(update={"where": where})
     engine = {"name": used.value, "version": "1", "storage_driver": "x"}
     found = make_experiment(["cpython-3.13", "cpython-3.14"], settings=settings)
-    command = experiment.repeat_command(settings, where=where)
-    return found.model_copy(update={"host": {**found.host, "engine": engine}, "command": command})
+    return found.model_copy(update={"host": {**found.host, "engine": engine}, "command": settings.command})
 
 
 @pytest.mark.parametrize(
-    ("began", "on"),
+    ("began", "where", "on"),
     [
-        ("nox -s matrix -- --quick --seed 7", "nox -s matrix -- --resume x"),
-        ("interlock matrix --seed 7 --engine host --as-root", "interlock matrix --resume x --engine host --as-root"),
+        ("nox -s matrix -- --quick --seed 7", Where(), "nox -s matrix -- --resume x"),
+        (
+            "interlock matrix --seed 7 --engine host --as-root",
+            Where(engine=EngineName.HOST, as_root=True),
+            "interlock matrix --resume x --engine host --as-root",
+        ),
         (
             "interlock fleet -i a.yml --variants a --engine podman",
-            "interlock fleet -i a.yml --resume x --engine podman",
+            Where(engine=EngineName.PODMAN, results="/r"),
+            "interlock fleet -i a.yml --resume x --engine podman --results /r",
+        ),
+        (
+            "interlock trial . --load 'wrk {url}' --results /r",
+            Where(results="/r"),
+            "interlock trial . --load 'wrk {url}' --results /r --resume x",
         ),
     ],
 )
-def test_an_experiment_goes_on_by_the_words_that_began_it(began: str, on: str) -> None:
-    assert resuming(began, "x") == on
+def test_an_experiment_goes_on_by_the_words_that_began_it(began: str, where: Where, on: str) -> None:
+    assert resuming(began, "x", where.words) == on
+
+
+def test_options_are_typed_by_their_values() -> None:
+    given = {"a": None, "b": "", "c_d": True, "e": False, "f": ["x", "y"], "g": 0, "h": 1.5, "i": Path("z")}
+    assert option_words(given) == ["--c-d", "--f", "x", "--f", "y", "--g", "0", "--h", "1.5", "--i", "z"]

@@ -6,6 +6,7 @@ A test says them by `record_property`: `promise` (a sentence), `tried`, `survive
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import docker
 import pytest
@@ -15,7 +16,7 @@ from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions
 from tests.builders import ROOT
 from tests.integration.images import QUICK, Images
-from tests.integration.toys import make_toy_base
+from tests.integration.toys import add_toy_bases, copy_project, make_toy_base
 
 COUNTS = ("tried", "survived", "lost")
 PROMISED = pytest.StashKey[dict[str, list[int]]]()
@@ -43,6 +44,14 @@ def built() -> None:
     base = Images(client, catalogs.load(ROOT), options)[QUICK].base
     assert base is not None
     ensure_helper(client, ROOT, INSTRUMENTS, base)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project with one variant and one workload, and a base for toys."""
+    copied = copy_project(ROOT, tmp_path / "project", [QUICK], ["startup"])
+    add_toy_bases(copied)
+    return copied
 
 
 @pytest.fixture(autouse=True)

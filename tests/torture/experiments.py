@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import docker
 
 from interlock.results import store
 from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.images import QUICK
+from tests.integration.toys import TOYS, toy_tarball, toy_variant
 
 Record = Callable[[str, object], None]
 ENDS = "a completed block survives any end"
@@ -19,11 +23,36 @@ INTERLOCK = command()
 # Long enough to be ended anywhere, short enough to be begun often.
 MATRIX = ["matrix", "--variants", QUICK, "--workloads", "startup", "--rounds", "4", "--no-profile", "--quick"]
 LIMIT_S = 300
+TRIES = max(1, int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12")) // 4)
 
 
-def count(record: Record, promise: str, tried: int, lost: int) -> None:
-    for name, value in (("promise", promise), ("tried", tried), ("survived", tried - lost), ("lost", lost)):
+def count(record: Record, promise: str, tried: int, wrong: Sequence[str]) -> None:
+    """Record what was tried of a promise, and fail if anything was wrong; an empty text is nothing."""
+    lost = [what for what in wrong if what]
+    for name, value in (("promise", promise), ("tried", tried), ("survived", tried - len(lost)), ("lost", len(lost))):
         record(name, value)
+    assert lost == []
+
+
+def add_toy(project: Path, takes_s: int = 1) -> tuple[str, dict[str, str]]:
+    """Add a variant that nobody has built; return its name and the environment in which its source is found."""
+    name, mirror = f"toy-{uuid.uuid4().hex[:8]}", project.parent / "mirror"
+    sha256 = toy_tarball(mirror, f"{name}.tgz", f"sleep {takes_s}; echo {name}")
+    toy_variant(project, name, f"{name}.tgz", sha256, base=TOYS)
+    return name, {"INTERLOCK_SOURCE_MIRROR": str(mirror)}
+
+
+def images_of(toy: str) -> str:
+    """What is wrong with the images of a toy that was built; empty if it is one."""
+    images = docker.from_env().images.list(name=f"localhost/interlock/python:{toy}-{TOYS}")
+    return "" if len(images) == 1 else f"{len(images)} images have the tag"
+
+
+def forget(*names: str) -> None:
+    client = docker.from_env()
+    for name in names:
+        for image in client.images.list(filters={"label": f"interlock.variant={name}"}):
+            client.images.remove(image.id, force=True)
 
 
 def sentences(said: str) -> list[str]:
@@ -43,12 +72,12 @@ def interlock(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.C
     )
 
 
-def usual_duration_s(results: Path) -> float:
+def usual_duration_s(results: Path, **environment: str) -> float:
     """How long an experiment takes that nothing ends, once its image is built."""
     durations = []
     for name in ("first", "second"):
         start_s = time.monotonic()
-        done = interlock(*MATRIX, "--name", name, "--results", str(results))
+        done = interlock(*MATRIX, "--name", name, "--results", str(results), **environment)
         assert done.returncode == 0, done.stderr
         durations.append(time.monotonic() - start_s)
     return durations[-1]

@@ -5,13 +5,12 @@ The real ones measure `startup` on one variant with Docker; INTERLOCK_TORTURE_EN
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import docker
@@ -19,17 +18,15 @@ import pytest
 
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run.leftovers import clean_up
-from interlock.errors import StoreError
 from interlock.results import store
-from interlock.results.experiments import Experiment
-from tests.builders import ROOT, make_cell, make_experiment, make_settings, make_workload
+from tests.builders import ROOT
 from tests.results.test_journal import expected, kill_once, measured
-from tests.results.writer import run_of
 from tests.torture.experiments import (
     ENDS,
     INTERLOCK,
     LIMIT_S,
     MATRIX,
+    TRIES,
     Record,
     count,
     kept_and_resumed,
@@ -38,20 +35,18 @@ from tests.torture.experiments import (
 )
 
 START = "a start works in any surroundings"
-READ = "a file that cannot be read is named, and the others are read"
-TIMES = int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12"))
 KILLS = int(os.environ.get("INTERLOCK_TORTURE_KILLS", "100"))
 NAME = "tried"
 
 
 def test_blocks_of_a_writer_that_is_killed_at_random_moments(record_property: Record, tmp_path: Path) -> None:
-    rng, lost, said = random.Random(), 0, 0
+    wrong = []
     for _ in range(KILLS):
-        said = kill_once(tmp_path, rng.uniform(0, 0.2))
-        found = measured(tmp_path)
-        lost += found != expected(len(found)) or len(found) not in {said, said + 1}
-    count(record_property, ENDS, KILLS, lost)
-    assert lost == 0
+        said = kill_once(tmp_path, random.uniform(0, 0.2))
+        kept = measured(tmp_path)
+        if kept != expected(len(kept)) or len(kept) not in {said, said + 1}:
+            wrong.append(f"{said} blocks were said, {len(kept)} are there")
+    count(record_property, ENDS, KILLS, wrong)
 
 
 @pytest.fixture(scope="module")
@@ -74,24 +69,22 @@ def results(tmp_path: Path) -> Iterator[Path]:
 def test_a_matrix_that_a_signal_ends_at_a_random_moment(
     number: signal.Signals, record_property: Record, results: Path, usual_s: float
 ) -> None:
-    rng, wrong = random.Random(), []
-    tries = max(1, TIMES // 4)
-    for turn in range(tries):
+    wrong = []
+    for turn in range(TRIES):
         name = f"{NAME}-{turn}"
         with (results / "said").open("wb") as said:
             process = subprocess.Popen(
                 [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)], cwd=ROOT, stdout=said, stderr=said
             )
-            after_s = rng.uniform(0.1, usual_s)
+            after_s = random.uniform(0.1, usual_s)
             time.sleep(after_s)
             process.send_signal(number)
             code = process.wait(LIMIT_S)
         if code not in {0, -number, 128 + number}:
             wrong.append(f"after {after_s:.1f} s it left with {code}: {(results / 'said').read_text()[-500:]}")
-        found = kept_and_resumed(results / name, name)
-        wrong += [f"after {after_s:.1f} s: {found}"] if found else []
-    count(record_property, ENDS, tries, len(wrong))
-    assert wrong == []
+        lost = kept_and_resumed(results / name, name)
+        wrong += [f"after {after_s:.1f} s: {lost}"] if lost else []
+    count(record_property, ENDS, TRIES, wrong)
 
 
 FULL = """
@@ -115,8 +108,7 @@ def test_a_matrix_whose_disk_is_full(kilobytes: int, record_property: Record, re
     kept = results / "disk.kept"
     names = [path.name for path in kept.iterdir()]
     wrong = wrong or (kept_and_resumed(kept / names[0], names[0]) if names else "")
-    count(record_property, ENDS, 1, int(bool(wrong)))
-    assert wrong == ""
+    count(record_property, ENDS, 1, [wrong])
 
 
 FULL_CACHE = """
@@ -148,58 +140,4 @@ def test_a_matrix_in_odd_surroundings(what: str, record_property: Record, result
     argv = ["sh", "-c", script, "sh", *INTERLOCK, *MATRIX, "--name", NAME, "--results", str(folder)]
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
     fine = done.returncode == 0 and store.read_experiment(folder / NAME).ended_by == "" and values_of(folder / NAME)
-    count(record_property, START, 1, int(not fine))
-    assert fine, done.stderr
-
-
-CELLS = 100  # times as many workloads
-
-
-def many_files(folder: Path) -> tuple[Experiment, list[Path]]:
-    """An experiment of 10,000 files of values."""
-    variants, workloads = ([f"{what}{number}" for number in range(CELLS)] for what in "vw")
-    settings = make_settings(variants).model_copy(update={"workloads": workloads})
-    cells = [make_cell(variant, workload) for variant in variants for workload in workloads]
-    known = {name: make_workload(name) for name in workloads}
-    described = make_experiment(variants, settings=settings, cells=cells, workloads=known, facts={})
-    store.write_json(folder / store.EXPERIMENT_FILE, described)
-    paths = []
-    for cell in cells:
-        run = run_of(1, "a", cell.workload)
-        benchmark = {"metadata": run.metadata, "runs": [{"values": run.values}]}
-        text = json.dumps({"version": "1.0", "benchmarks": [benchmark]})
-        path = store.cell_path(folder, "box", cell.variant, None, cell.workload)
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_text(text)
-        paths.append(path)
-    return described, paths
-
-
-def test_one_file_of_ten_thousand_that_is_damaged(record_property: Record, tmp_path: Path) -> None:
-    rng, lost = random.Random(), 0
-    described, paths = many_files(tmp_path)
-    store.write_sums(tmp_path)
-    assert len(store.read_cell_values(tmp_path, described)) == len(paths)
-    damages: list[Callable[[bytes], bytes]] = [
-        lambda data: data[: len(data) // 2],
-        lambda data: b"",
-        lambda data: bytes(len(data)),
-        lambda data: rng.randbytes(len(data)),
-        lambda data: data.replace(b"1.0015", b"Infinity"),
-        lambda data: data.replace(b"1.0015", b"1.0016"),
-    ]
-    for damage in damages:
-        path = rng.choice(paths)
-        whole = path.read_bytes()
-        path.write_bytes(damage(whole))
-        try:
-            store.read_cell_values(tmp_path, described)
-            lost += 1
-        except StoreError as error:
-            lost += error.file != str(path)
-        # Without the file all others are read.
-        path.unlink()
-        lost += len([one for one in store.read_cell_values(tmp_path, described).values() if one]) != len(paths) - 1
-        path.write_bytes(whole)
-    count(record_property, READ, len(damages), lost)
-    assert lost == 0
+    count(record_property, START, 1, [] if fine else [done.stderr.decode()])

@@ -14,7 +14,7 @@ import resource
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzzing import LIMIT_S, TARGETS, Target, attempt, made
+from tests.torture.experiments import Record, count
 
 EACH_S = float(os.environ.get("INTERLOCK_FUZZING_S", "30"))
 BATCH = 200
@@ -37,7 +38,7 @@ class TooLongError(BaseException):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_no_damaged_text_is_lost(name: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+def test_no_damaged_text_is_lost(name: str, tmp_path: Path, record_property: Record) -> None:
     tried, lost = 0, dict[str, list[int]]()
     end = time.monotonic() + EACH_S
     TARGETS[name].seeds()  # of which some are made by other programs, without limits
@@ -57,12 +58,9 @@ def test_no_damaged_text_is_lost(name: str, tmp_path: Path, record_property: Cal
     with limited():
         while time.monotonic() < end:
             batch()
-    record_property("promise", f"every text is read or refused with a sentence: {name}")
-    record_property("tried", tried)
-    record_property("survived", tried - sum(map(len, lost.values())))
-    record_property("lost", sum(map(len, lost.values())))
+    wrong = [f"{how}: {seed}" for how, seeds in lost.items() for seed in seeds]
     assert tried
-    assert {how: (len(seeds), seeds[0]) for how, seeds in lost.items()} == {}
+    count(record_property, f"every text is read or refused with a sentence: {name}", tried, wrong)
 
 
 @contextmanager

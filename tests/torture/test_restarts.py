@@ -5,11 +5,9 @@ It is a second dockerd, never the machine's. INTERLOCK_TORTURE_ENDS is how often
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,33 +19,37 @@ from interlock.engine.build.helper_images import ensure_helper, helper_tag
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import INSTRUMENTS, BuildOptions
-from interlock.results import store
 from tests.builders import ROOT
 from tests.integration.images import QUICK
-from tests.integration.toys import TOYS, add_toy_bases, copy_project, make_toy_base, toy_tarball, toy_variant
-from tests.torture.experiments import INTERLOCK, LIMIT_S, MATRIX, Record, count, interlock, kept_and_resumed, sentences
+from tests.integration.toys import make_toy_base
+from tests.torture.experiments import (
+    INTERLOCK,
+    LIMIT_S,
+    MATRIX,
+    TRIES,
+    Record,
+    add_toy,
+    count,
+    interlock,
+    kept_and_resumed,
+    sentences,
+    usual_duration_s,
+)
 from tests.torture.second_engine import SecondEngine, second_engine
 
 PROMISE = "an engine that is restarted in the middle loses nothing that was complete"
-TRIES = max(1, int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12")) // 4)
 SIGNALS = ("KILL", "TERM")
 NAME = "restarted"
-# The image of who puts load on a service.
-LOAD = "load"
-# A user's own service, by the name that an official image has in a registry of one's own.
-OWN_IMAGE = "localhost:5000/restarted/python:3.13-slim"
-TRIAL = ["trial", "service", "--cmd", "python -c pass", "--variants", QUICK, "--profile", "standard", "--no-syscalls"]
-ROUNDS = 6
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[SecondEngine]:
-    """An engine that has what matrices and trials need, and reaches nobody to fetch more."""
+    """An engine that has what a matrix needs, and reaches nobody to fetch more."""
     machine, known = docker.from_env(), catalogs.load(ROOT)
     (built,) = DockerEngine(machine).build(known, [QUICK], BuildOptions(ROOT, catalogs.cache_folder()), print)
     assert built.base is not None
-    images = {built.tag: built.image_id, built.base.reference: built.base.image_id, OWN_IMAGE: built.image_id}
-    images |= {helper_tag(name): ensure_helper(machine, ROOT, name, built.base) for name in (INSTRUMENTS, LOAD)}
+    images = {built.tag: built.image_id, built.base.reference: built.base.image_id}
+    images[helper_tag(INSTRUMENTS)] = ensure_helper(machine, ROOT, INSTRUMENTS, built.base)
     with second_engine() as found:
         found.take(list(dict.fromkeys(images.values())))
         for name, image_id in images.items():
@@ -62,13 +64,10 @@ def chosen(engine: SecondEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", engine.host)
 
 
-def begin(words: Sequence[str], cwd: Path = ROOT) -> subprocess.Popen[str]:
-    return subprocess.Popen([*INTERLOCK, *words], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
 def restart_meanwhile(engine: SecondEngine, signal: str, words: Sequence[str], cwd: Path, after_s: float) -> str:
     """Restart the engine while a command is at work; return what is wrong with its end, empty if nothing is."""
-    with begin(words, cwd) as process:
+    command = [*INTERLOCK, *words]
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         time.sleep(after_s)
         engine.end(signal)
         said, _ = process.communicate(timeout=LIMIT_S)
@@ -91,34 +90,23 @@ def cleaned(engine: SecondEngine) -> list[str]:
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
-def test_a_build(signal: str, engine: SecondEngine, record_property: Record, tmp_path: Path) -> None:
-    project = copy_project(ROOT, tmp_path / "project", [QUICK], [])
-    add_toy_bases(project)
+def test_a_build(
+    signal: str, engine: SecondEngine, project: Path, record_property: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wrong = []
     for _ in range(TRIES):
-        name = f"toy-{uuid.uuid4().hex[:8]}"
-        sha256 = toy_tarball(tmp_path / "mirror", f"{name}.tgz", "sleep 5")
-        toy_variant(project, name, f"{name}.tgz", sha256, base=TOYS)
-        words, mirror = ["build", name], str(tmp_path / "mirror")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("INTERLOCK_SOURCE_MIRROR", mirror)
-            wrong.append(restart_meanwhile(engine, signal, words, project, random.uniform(1, 8)))
-            again = interlock(*words, cwd=project)
+        name, environment = add_toy(project, takes_s=5)
+        monkeypatch.setenv(*next(iter(environment.items())))
+        wrong.append(restart_meanwhile(engine, signal, ["build", name], project, random.uniform(1, 8)))
+        again = interlock("build", name, cwd=project)
         wrong.append("" if again.returncode == 0 else f"built again: {again.stderr}")
         wrong += cleaned(engine)
-    found = [one for one in wrong if one]
-    count(record_property, PROMISE, TRIES, len(found))
-    assert found == []
+    count(record_property, PROMISE, TRIES, wrong)
 
 
 @pytest.fixture(scope="module")
 def usual_s(engine: SecondEngine, tmp_path_factory: pytest.TempPathFactory) -> float:
-    """How long a matrix takes that nothing ends."""
-    start_s = time.monotonic()
-    words = [*MATRIX, "--name", "usual", "--results", str(tmp_path_factory.mktemp("usual"))]
-    done = interlock(*words, DOCKER_HOST=engine.host)
-    assert done.returncode == 0, done.stderr
-    return time.monotonic() - start_s
+    return usual_duration_s(tmp_path_factory.mktemp("usual"), DOCKER_HOST=engine.host)
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -130,32 +118,4 @@ def test_a_matrix(signal: str, engine: SecondEngine, usual_s: float, record_prop
         wrong.append(restart_meanwhile(engine, signal, words, ROOT, random.uniform(1, usual_s)))
         wrong.append(kept_and_resumed(tmp_path / name, name))
         wrong += cleaned(engine)
-    found = [one for one in wrong if one]
-    count(record_property, PROMISE, TRIES, len(found))
-    assert found == []
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-def test_a_trial(signal: str, engine: SecondEngine, record_property: Record, tmp_path: Path) -> None:
-    (tmp_path / "service").mkdir()
-    (tmp_path / "service/Dockerfile").write_text(f"FROM {OWN_IMAGE}\nCMD python -c pass\n")
-    words = [*TRIAL, "--rounds", str(ROUNDS), "--results", str(tmp_path), "--name"]
-    start_s = time.monotonic()
-    first = interlock(*words, "first", cwd=tmp_path)
-    assert first.returncode == 0, first.stderr
-    usual_s = time.monotonic() - start_s
-    wrong = []
-    for turn in range(TRIES):
-        there = tmp_path / f"{signal}-{turn}"
-        wrong.append(restart_meanwhile(engine, signal, [*words, there.name], tmp_path, random.uniform(1, usual_s)))
-        if there.exists():
-            reported = interlock("report", str(there))
-            wrong.append("" if reported.returncode == 0 else f"report: {reported.stderr}")
-            values, _ = store.read_cells(there, store.read_experiment(there))
-            wrong.append("" if any(values.values()) else "no value was kept")
-        again = interlock(*words, f"{there.name}-again", cwd=tmp_path)
-        wrong.append("" if again.returncode == 0 else f"tried again: {again.stderr}")
-        wrong += cleaned(engine)
-    found = [one for one in wrong if one]
-    count(record_property, PROMISE, TRIES, len(found))
-    assert found == []
+    count(record_property, PROMISE, TRIES, wrong)

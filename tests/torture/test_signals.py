@@ -12,7 +12,6 @@ import random
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
@@ -27,11 +26,8 @@ from interlock.results import store
 from tests import simulated
 from tests.builders import ROOT
 from tests.integration.images import QUICK
-from tests.integration.registries import registry
 from tests.integration.test_trial import BUILD, OWN_IMAGE, write_service
-from tests.integration.toys import TOYS, add_toy_bases, copy_project, toy_tarball, toy_variant
-from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, count, values_of
-from tests.torture.test_two_at_once import forget
+from tests.torture.experiments import INTERLOCK, LIMIT_S, Record, add_toy, count, forget, images_of, values_of
 
 pytestmark = pytest.mark.usefixtures("built")
 TIMES = int(os.environ.get("INTERLOCK_TORTURE_SIGNALS", "10"))
@@ -48,7 +44,6 @@ class Attempts:
     cwd: Path
     temporary: Path
     environment: dict[str, str] = field(default_factory=dict)
-    before: Callable[[int], None] = lambda _: None
     wrong: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -61,9 +56,13 @@ class Attempts:
         )
         return done.returncode, done.stdout[-1000:] + done.stderr[-1000:]
 
+    def works(self, words: Sequence[str]) -> None:
+        """Run a command that nothing ends."""
+        code, said = self.run(words)
+        self.wrong += [] if code == 0 else [f"{' '.join(words)}: {said}"]
+
     def usual_s(self) -> float:
         """How long the command takes that nothing ends."""
-        self.before(-1)
         start_s = time.monotonic()
         code, said = self.run(self.words(-1))
         assert code == 0, said
@@ -71,7 +70,6 @@ class Attempts:
 
     def ended(self, number: int, which: signal.Signals, after_s: float) -> None:
         """Start it, end it, and look for what it left."""
-        self.before(number)
         path = self.temporary / "said"
         with path.open("wb") as said:
             process = subprocess.Popen(
@@ -86,16 +84,12 @@ class Attempts:
         if code not in {0, -which, 128 + which} or "Traceback" in text:
             self.wrong.append(f"{when}: it left with {code}: {text[-800:]}")
         if which == signal.SIGKILL:
-            self.clean(when)
+            self.works([*INTERLOCK, "clean"])
         left = self.left(process.pid)
         if left and which == signal.SIGKILL:  # a busy engine was still making it when `clean` looked
-            self.clean(when)
+            self.works([*INTERLOCK, "clean"])
             left = self.left(process.pid)
         self.wrong += [f"{when}: {what} is left" for what in left]
-
-    def clean(self, when: str) -> None:
-        code, text = self.run([*INTERLOCK, "clean"])
-        self.wrong += [] if code == 0 else [f"{when}: clean: {text}"]
 
     def left(self, pid: int) -> list[str]:
         """What there is of a process in the engine and among temporary folders, once that had time to go."""
@@ -122,37 +116,18 @@ def moments(usual_s: float, times: int = TIMES) -> Iterator[tuple[int, signal.Si
         yield number, which, random.uniform(0.1, usual_s)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    found = copy_project(ROOT, tmp_path / "project", [QUICK], ["startup"])
-    add_toy_bases(found)
-    return found
-
-
-def toys(project: Path, count_of: int) -> tuple[list[str], dict[str, str]]:
-    """Add variants that nobody has built; return their names and the environment in which their sources are found."""
-    mirror = project.parent / "mirror"
-    names = [f"toy-{uuid.uuid4().hex[:8]}" for _ in range(count_of)]
-    for name in names:
-        sha256 = toy_tarball(mirror, f"{name}.tgz", f"sleep 1; echo {name}")
-        toy_variant(project, name, f"{name}.tgz", sha256, base=TOYS)
-    return names, {"INTERLOCK_SOURCE_MIRROR": str(mirror)}
-
-
 def test_a_build(project: Path, tmp_path: Path, record_property: Record) -> None:
-    names, environment = toys(project, TIMES + 1)
+    toys = [add_toy(project) for _ in range(TIMES + 1)]
+    names, environment = [name for name, _ in toys], toys[0][1]
     try:
         tried = Attempts(lambda turn: [*INTERLOCK, "build", names[turn]], project, tmp_path / "tmp", environment)
         for turn, which, after_s in moments(tried.usual_s()):
             tried.ended(turn, which, after_s)
-            code, said = tried.run(tried.words(turn))
-            tried.wrong += [] if code == 0 else [f"built again: {said}"]
-            images = docker.from_env().images.list(name=f"localhost/interlock/python:{names[turn]}-{TOYS}")
-            tried.wrong += [] if len(images) == 1 else [f"{len(images)} images have the tag"]
+            tried.works(tried.words(turn))
+            tried.wrong.append(images_of(names[turn]))
     finally:
         forget(*names)
-    count(record_property, PROMISE.format("build"), TIMES, len(tried.wrong))
-    assert tried.wrong == []
+    count(record_property, PROMISE.format("build"), TIMES, tried.wrong)
 
 
 def test_a_matrix_with_profiles(tmp_path: Path, record_property: Record) -> None:
@@ -169,15 +144,12 @@ def test_a_matrix_with_profiles(tmp_path: Path, record_property: Record) -> None
         if (folder / store.EXPERIMENT_FILE).is_file():
             before, described = values_of(folder), store.read_experiment(folder)
             if described.ended_by:
-                code, said = tried.run([*INTERLOCK, "matrix", "--resume", folder.name, "--results", str(results)])
-                tried.wrong += [] if code == 0 else [f"resumed: {said}"]
+                tried.works([*INTERLOCK, "matrix", "--resume", folder.name, "--results", str(results)])
             tried.wrong += [] if before <= values_of(folder) else ["values are lost"]
-            code, said = tried.run([*INTERLOCK, "report", str(folder)])
+            tried.works([*INTERLOCK, "report", str(folder)])
         else:
-            code, said = tried.run(tried.words(turn))
-        tried.wrong += [] if code == 0 else [f"again: {said}"]
-    count(record_property, PROMISE.format("matrix with profiles"), TIMES, len(tried.wrong))
-    assert tried.wrong == []
+            tried.works(tried.words(turn))
+    count(record_property, PROMISE.format("matrix with profiles"), TIMES, tried.wrong)
 
 
 @pytest.fixture
@@ -208,33 +180,9 @@ def test_a_trial(project: Path, tmp_path: Path, own_image: None, record_property
         if (folder / store.EXPERIMENT_FILE).is_file():
             store.read_cells(folder, store.read_experiment(folder))
         else:
-            code, said = tried.run(tried.words(turn))
-            tried.wrong += [] if code == 0 else [f"again: {said}"]
+            tried.works(tried.words(turn))
     tried.wrong += [] if before == sorted(path.read_bytes() for path in service.iterdir()) else ["a file has changed"]
-    count(record_property, PROMISE.format("trial"), max(1, TIMES // 2), len(tried.wrong))
-    assert tried.wrong == []
-
-
-def test_a_push(project: Path, tmp_path: Path, record_property: Record) -> None:
-    (name,), environment = toys(project, 1)
-    with registry(tmp_path / "registry") as there:
-        places = [f"{there.address}/team-{turn}" for turn in range(TIMES + 1)]
-        tried = Attempts(
-            lambda turn: [*INTERLOCK, "push", name, "--registry", places[turn]], project, tmp_path / "tmp", environment
-        )
-        try:
-            code, said = tried.run([*INTERLOCK, "build", name])
-            assert code == 0, said
-            for turn, which, after_s in moments(tried.usual_s()):
-                tried.ended(turn, which, after_s)
-                code, said = tried.run(tried.words(turn))
-                tried.wrong += [] if code == 0 else [f"pushed again: {said}"]
-                code, said = tried.run([*INTERLOCK, "pull", name, "--registry", places[turn]])
-                tried.wrong += [] if code == 0 else [f"pulled: {said}"]
-        finally:
-            forget(name)
-    count(record_property, PROMISE.format("push"), TIMES, len(tried.wrong))
-    assert tried.wrong == []
+    count(record_property, PROMISE.format("trial"), max(1, TIMES // 2), tried.wrong)
 
 
 def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
@@ -254,11 +202,9 @@ def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
         records = [store.read_json(path, FleetRecord) for path in folder.glob(f"*/{FLEET_FILE}")]
         complete = [name for record in records for name, host in record.hosts.items() if host.complete]
         measured = {path: path.read_bytes() for name in complete for path in folder.glob(f"*/{name}/*.json")}
-        code, said = tried.run(tried.words(turn))
-        tried.wrong += [] if code == 0 else [f"again: {said}"]
+        tried.works(tried.words(turn))
         tried.wrong += [f"{path} has changed" for path, data in measured.items() if path.read_bytes() != data]
         found = len(list(folder.glob(f"*/*/{store.EXPERIMENT_FILE}")))
         tried.wrong += [] if found == 2 else [f"{found} of 2 hosts were measured"]
         tried.wrong += [f"{path} is left" for path in (*folder.glob("*/*.tar.gz"), *folder.glob("*/.incoming"))]
-    count(record_property, PROMISE.format("fleet"), max(1, TIMES // 2), len(tried.wrong))
-    assert tried.wrong == []
+    count(record_property, PROMISE.format("fleet"), max(1, TIMES // 2), tried.wrong)

@@ -5,15 +5,14 @@ INTERLOCK_TORTURE_ENDS is how often each is tried.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
 import time
-import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Timer
 
 import docker
 import pytest
@@ -23,14 +22,16 @@ from interlock.engine.run.leftovers import clean_up
 from interlock.results import store
 from tests.builders import ROOT
 from tests.integration.images import QUICK
-from tests.integration.registries import registry
-from tests.integration.toys import TOYS, add_toy_bases, copy_project, toy_tarball, toy_variant
 from tests.torture.experiments import (
     INTERLOCK,
     LIMIT_S,
     MATRIX,
+    TRIES,
     Record,
+    add_toy,
     count,
+    forget,
+    images_of,
     interlock,
     sentences,
     usual_duration_s,
@@ -40,29 +41,15 @@ from tests.torture.experiments import (
 pytestmark = pytest.mark.usefixtures("built")
 TWO = "two of a command at the same moment"
 CLOCK = "a clock that is moved changes no experiment"
-TRIES = max(1, int(os.environ.get("INTERLOCK_TORTURE_ENDS", "12")) // 4)
 SWAPS = 5 * TRIES
 BEFORE = "FROM python:3.12-slim AS app\nCOPY . /app\nCMD python /app/server.py\n"
 
 
 def at_once(*commands: Sequence[str], cwd: Path = ROOT, **environment: str) -> list[tuple[int, str]]:
     """Start all commands, and return each one's exit code and what it said once all have ended."""
-    with ExitStack() as ends:
-        started = [
-            ends.enter_context(
-                subprocess.Popen(
-                    [*INTERLOCK, *words],
-                    cwd=cwd,
-                    env={**os.environ, **environment},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-            for words in commands
-        ]
-        said = [one.communicate(timeout=LIMIT_S)[0] for one in started]
-    return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
+    with ThreadPoolExecutor(len(commands)) as starters:
+        ended = list(starters.map(lambda words: interlock(*words, cwd=cwd, **environment), commands))
+    return [(done.returncode, done.stdout + done.stderr) for done in ended]
 
 
 def failures(ended: Sequence[tuple[int, str]]) -> list[str]:
@@ -79,70 +66,17 @@ def owners_of(beginning: str) -> set[str]:
     return {labels[OWNER_LABEL] for labels in found if labels[OWNER_LABEL].startswith(beginning)}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    found = copy_project(ROOT, tmp_path / "project", [QUICK], [])
-    add_toy_bases(found)
-    return found
-
-
-def add_toy(project: Path) -> tuple[str, dict[str, str]]:
-    """Add a variant that nobody has built; return its name and the environment in which its source is found."""
-    name, mirror = f"toy-{uuid.uuid4().hex[:8]}", project.parent / "mirror"
-    sha256 = toy_tarball(mirror, f"{name}.tgz", f"sleep 1; echo {name}")
-    toy_variant(project, name, f"{name}.tgz", sha256, base=TOYS)
-    return name, {"INTERLOCK_SOURCE_MIRROR": str(mirror)}
-
-
-def forget(*names: str) -> None:
-    client = docker.from_env()
-    for name in names:
-        for image in client.images.list(filters={"label": f"interlock.variant={name}"}):
-            client.images.remove(image.id, force=True)
-
-
-def test_two_builds_of_one_variant(project: Path, record_property: Record) -> None:
+@pytest.mark.parametrize("beside", [[["build"]], [["clean"], ["clean"]]], ids=["the same build", "cleans"])
+def test_a_build_beside_others(beside: list[list[str]], project: Path, record_property: Record) -> None:
+    """What `clean` removes is what the dead have left: the build, and the proof that ends it, are at work."""
     wrong: list[str] = []
     for _ in range(TRIES):
         name, environment = add_toy(project)
-        wrong += failures(at_once(["build", name], ["build", name], cwd=project, **environment))
-        images = docker.from_env().images.list(name=f"localhost/interlock/python:{name}-{TOYS}")
-        wrong += [] if len(images) == 1 else [f"{len(images)} images have the tag"]
-        wrong += [f"{owner} is left" for owner in owners_of("proof-")]
+        others = [[*words, name] if words == ["build"] else words for words in beside]
+        wrong += failures(at_once(["build", name], *others, cwd=project, **environment))
+        wrong += [images_of(name), *(f"{owner} is left" for owner in owners_of("proof-"))]
         forget(name)
-    count(record_property, TWO, 2 * TRIES, len(wrong))
-    assert wrong == []
-
-
-def test_a_build_beside_cleans(project: Path, record_property: Record) -> None:
-    """What is removed is what the dead have left: the build, and the proof that ends it, are at work."""
-    wrong: list[str] = []
-    for _ in range(TRIES):
-        name, environment = add_toy(project)
-        wrong += failures(at_once(["build", name], ["clean"], ["clean"], cwd=project, **environment))
-        images = docker.from_env().images.list(name=f"localhost/interlock/python:{name}-{TOYS}")
-        wrong += [] if len(images) == 1 else [f"{len(images)} images have the tag"]
-        forget(name)
-    count(record_property, TWO, 3 * TRIES, len(wrong))
-    assert wrong == []
-
-
-def test_two_pushes_of_one_image(project: Path, record_property: Record, tmp_path: Path) -> None:
-    wrong: list[str] = []
-    with registry(tmp_path / "registry") as there:
-        for _ in range(TRIES):
-            name, environment = add_toy(project)
-            push, pull = ([word, name, "--registry", f"{there.address}/team"] for word in ("push", "pull"))
-            wrong += failures(at_once(["build", name], cwd=project, **environment))
-            wrong += failures(at_once(push, push, cwd=project, **environment))
-            images = docker.from_env().images.list(filters={"label": f"interlock.variant={name}"})
-            digests = {str(one.attrs["RepoDigests"]) for one in images}
-            wrong += [] if len(digests) == 1 else [f"digests {digests}"]
-            forget(name)
-            wrong += failures(at_once(pull, cwd=project, **environment))
-            forget(name)
-    count(record_property, TWO, 2 * TRIES, len(wrong))
-    assert wrong == []
+    count(record_property, TWO, (1 + len(beside)) * TRIES, wrong)
 
 
 def test_two_swaps_of_one_file(record_property: Record, tmp_path: Path) -> None:
@@ -162,8 +96,7 @@ def test_two_swaps_of_one_file(record_property: Record, tmp_path: Path) -> None:
         wrong += failures(at_once(["swap", str(file), "--revert", "--write"]))
         wrong += [] if file.read_text() == BEFORE else [f"not reverted: {file.read_text()}"]
         wrong += [f"{path} is left" for path in tmp_path.iterdir() if path != file]
-    count(record_property, TWO, 2 * SWAPS, len(wrong))
-    assert wrong == []
+    count(record_property, TWO, 2 * SWAPS, wrong)
 
 
 @pytest.fixture
@@ -186,8 +119,7 @@ def test_two_matrices_of_one_name(results: Path, record_property: Record) -> Non
         described = store.read_experiment(results / name)
         wrong += [] if described.ended_by == "" and values_of(results / name) else [f"{name} is not whole"]
         wrong += [f"{owner} is left" for owner in owners_of(name)]
-    count(record_property, TWO, 2 * TRIES, len(wrong))
-    assert wrong == []
+    count(record_property, TWO, 2 * TRIES, wrong)
 
 
 def test_two_cleans(results: Path, record_property: Record) -> None:
@@ -207,8 +139,7 @@ def test_two_cleans(results: Path, record_property: Record) -> None:
         process.wait(LIMIT_S)
         wrong += failures(at_once(["clean"], ["clean"]))
         wrong += [f"{owner} is left" for owner in owners_of(name)]
-    count(record_property, TWO, 2 * TRIES, len(wrong))
-    assert wrong == []
+    count(record_property, TWO, 2 * TRIES, wrong)
 
 
 @pytest.fixture(scope="module")
@@ -234,25 +165,15 @@ def test_a_matrix_whose_clock_is_moved(
         "DONT_FAKE_MONOTONIC": "1",
         "NO_FAKE_STAT": "1",
     }
-    with subprocess.Popen(
-        [*INTERLOCK, *MATRIX, "--name", name, "--results", str(results)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        time.sleep(usual_s / 2)
-        clock.write_text(f"{moved}\n")
-        said, _ = process.communicate(timeout=LIMIT_S)
-    described = store.read_experiment(results / name) if process.returncode == 0 else None
-    found = [] if described else [f"it left with {process.returncode}: {said[-1000:]}"]
-    if described:
-        found += [] if described.ended_by == "" and values_of(results / name) else ["it is not whole"]
+    Timer(usual_s / 2, clock.write_text, [f"{moved}\n"]).start()
+    done = interlock(*MATRIX, "--name", name, "--results", str(results), **environment)
+    wrong = [] if done.returncode == 0 else [f"it left with {done.returncode}: {done.stderr[-1000:]}"]
+    if done.returncode == 0:
+        described = store.read_experiment(results / name)
+        wrong += [] if described.ended_by == "" and values_of(results / name) else ["it is not whole"]
         # By the monotonic clock, which nobody moves.
-        found += [] if usual_s / 4 < described.duration_s < 4 * usual_s else [f"it took {described.duration_s} s"]
+        wrong += [] if usual_s / 4 < described.duration_s < 4 * usual_s else [f"it took {described.duration_s} s"]
         reported = interlock("report", str(results / name))
-        found += [] if reported.returncode == 0 else [reported.stderr]
-        found += [f"{owner} is left" for owner in owners_of(name)]
-    count(record_property, CLOCK, 1, int(bool(found)))
-    assert found == []
+        wrong += [] if reported.returncode == 0 else [reported.stderr]
+        wrong += [f"{owner} is left" for owner in owners_of(name)]
+    count(record_property, CLOCK, 1, ["; ".join(wrong)])

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from interlock.engine import ownership
 from interlock.engine.packages.kept_wheels import KeptWheels
 from tests.engine.packages.test_kept_wheels import DATA, NAME, Container
 from tests.engine.test_ownership import FOLDER
+from tests.torture.experiments import Record, count
 
 CHANGES, PROCESSES = 3000, 40
 
@@ -27,11 +27,9 @@ def changed(data: bytes, chance: random.Random) -> bytes:
     return chance.choice([data[:at] + other + data[at + 1 :], data[:at] + data[at + 1 :], data + other, data[:at]])
 
 
-def test_a_kept_wheel_in_which_anything_changed_is_not_taken(
-    tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_kept_wheel_in_which_anything_changed_is_not_taken(tmp_path: Path, record_property: Record) -> None:
     chance, container = random.Random(17), Container(tmp_path / "root")
-    kept, into, lost = KeptWheels(container), tmp_path / "into", 0
+    kept, into, wrong = KeptWheels(container), tmp_path / "into", list[str]()
     into.mkdir()
     (tmp_path / NAME).write_bytes(DATA)
     for _ in range(CHANGES):
@@ -40,12 +38,12 @@ def test_a_kept_wheel_in_which_anything_changed_is_not_taken(
         spoiled = chance.choice([wheel, tmp_path / "root/cache/key/record.json"])
         spoiled.write_bytes(changed(spoiled.read_bytes(), chance))
         found = kept.take("key", into)
-        lost += found is not None and found[0].read_bytes() != DATA
-    counted(record_property, "a kept wheel is what was built", CHANGES, lost)
+        wrong += [f"{spoiled} was taken"] if found is not None and found[0].read_bytes() != DATA else []
+    count(record_property, "a kept wheel is what was built", CHANGES, wrong)
 
 
 def test_clean_tells_the_living_from_the_dead_at_any_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
@@ -55,19 +53,14 @@ def test_clean_tells_the_living_from_the_dead_at_any_moment(
             command = [sys.executable, "-c", FOLDER]
             processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         folders = [Path((one.stdout.readline() if one.stdout else "").strip()) for one in processes]
-        lost = 0
+        wrong = []
         for one in chance.sample(range(PROCESSES), PROCESSES):
             processes[one].send_signal(signal.SIGKILL)
             processes[one].wait()
-            lost += ownership.remove_dead(tmp_path) != [folders[one]]
+            removed = ownership.remove_dead(tmp_path)
+            wrong += [] if removed == [folders[one]] else [f"{removed}, not {folders[one]}"]
     finally:
         for process in processes:
             process.kill()
             process.communicate()
-    counted(record_property, "clean never touches the living and leaves nothing of the dead", PROCESSES, lost)
-
-
-def counted(record_property: Callable[[str, object], None], promise: str, tried: int, lost: int) -> None:
-    for name, value in (("promise", promise), ("tried", tried), ("survived", tried - lost), ("lost", lost)):
-        record_property(name, value)
-    assert lost == 0
+    count(record_property, "clean never touches the living and leaves nothing of the dead", PROCESSES, wrong)

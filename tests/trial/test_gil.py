@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from interlock.results.trials import GilStates
 from interlock.trial.gil import gil_states, gil_switchers, joined_gil_states
 
@@ -19,23 +21,27 @@ def test_the_interpreter_names_who_switched_it_on() -> None:
     assert gil_switchers("GIL has been enabled") == []
 
 
-def test_processes_that_said_nothing_are_no_testimony() -> None:
-    assert gil_states([], ["Listening"]) is None
+MODULE = "brotlicffi._brotlicffi"
 
 
-def test_each_process_counts() -> None:
-    said = gil_states(["1 0 0 json", "7 0 1 lxml.etree\n", "8 0 1 \n", "9 1 1 \n"], [""])
-    assert said == GilStates(processes=4, off_at_start=3, came_back=2, modules=["lxml.etree"])
-
-
-def test_the_interpreters_own_word_goes_before_what_was_loaded_last() -> None:
-    said = gil_states(["7 0 1 brotlicffi"], [LOG])
-    assert said is not None
-    assert said.modules == ["brotlicffi._brotlicffi"]
-
-
-def test_the_log_alone_is_enough() -> None:
-    assert gil_states([], [LOG]) == GilStates(processes=0, off_at_start=0, modules=["brotlicffi._brotlicffi"])
+@pytest.mark.parametrize(
+    ("lines", "logs", "said"),
+    [
+        ([], ["Listening"], None),
+        ([], [LOG], GilStates(processes=0, off_at_start=0, modules=[MODULE])),
+        # The interpreter's own word goes before what was loaded last.
+        (["7 0 1 brotlicffi"], [LOG], GilStates(processes=1, off_at_start=1, came_back=1, modules=[MODULE])),
+        (
+            ["1 0 0 json", "7 0 1 lxml.etree\n", "8 0 1 \n", "9 1 1 \n"],
+            [""],
+            GilStates(processes=4, off_at_start=3, came_back=2, modules=["lxml.etree"]),
+        ),
+        # What is not the probe's is no process.
+        (["", "x", "1 0", "1 0 0\n"], [], GilStates(processes=1, off_at_start=1)),
+    ],
+)
+def test_each_process_and_each_log_counts(lines: list[str], logs: list[str], said: GilStates | None) -> None:
+    assert gil_states(lines, logs) == said
 
 
 def test_tests_and_service_are_heard_together() -> None:
@@ -46,7 +52,3 @@ def test_tests_and_service_are_heard_together() -> None:
     assert joined_gil_states(None, one) == one
     assert joined_gil_states(one, None) == one
     assert joined_gil_states(one, other) == GilStates(processes=3, off_at_start=2, came_back=1, modules=["a"])
-
-
-def test_a_line_that_is_not_the_probes_is_no_process() -> None:
-    assert gil_states(["", "x", "1 0", "1 0 0\n"], []) == gil_states(["1 0 0\n"], [])

@@ -74,28 +74,25 @@ def test_no_or_several_exposed_ports_leave_it_open(ports: list[str], said: str) 
     assert said in refused.value.found
 
 
-def test_wrk_is_asked_for_latencies_once() -> None:
-    assert load_words("wrk -t1 {url}/") == ["wrk", "--latency", "-t1", "{url}/"]
-    assert load_words("wrk -L {url}") == ["wrk", "-L", "{url}"]
-    assert load_words("wrk --latency {url}") == ["wrk", "--latency", "{url}"]
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        ("wrk -t1 {url}/", ["wrk", "--latency", "-t1", "{url}/"]),
+        ("wrk -L {url}", ["wrk", "-L", "{url}"]),
+        ("wrk --latency {url}", ["wrk", "--latency", "{url}"]),
+        ("sh -c 'curl -f {url}/a > /dev/null'", ["sh", "-c", "curl -f {url}/a > /dev/null"]),
+    ],
+)
+def test_wrk_is_asked_for_latencies_once_and_another_program_is_left_as_it_is(load: str, words: list[str]) -> None:
+    assert load_words(load) == words
 
 
-def test_another_program_is_left_as_it_is() -> None:
-    words = load_words("sh -c 'curl -f {url}/a > /dev/null'")
-    assert words == ["sh", "-c", "curl -f {url}/a > /dev/null"]
-
-
-def test_a_load_that_goes_nowhere_is_refused() -> None:
+@pytest.mark.parametrize(("load", "todo"), [("wrk http://localhost:8000/", "{url}"), ("wrk '{url}", "quotes")])
+def test_a_load_that_goes_nowhere_or_has_an_open_quote_is_refused(load: str, todo: str) -> None:
     with pytest.raises(UsageError) as refused:
-        load_words("wrk http://localhost:8000/")
+        load_words(load)
     assert refused.value.key == "--load"
-    assert "{url}" in refused.value.todo
-
-
-def test_a_load_with_an_open_quote_is_refused() -> None:
-    with pytest.raises(UsageError) as refused:
-        load_words("wrk '{url}")
-    assert refused.value.key == "--load"
+    assert todo in refused.value.todo
 
 
 def test_a_setting_has_a_value_or_takes_the_one_that_is_here() -> None:

@@ -14,6 +14,7 @@ from interlock.engine.host import account
 from interlock.engine.host.engine import HostEngine
 from interlock.errors import EngineError
 from interlock.results.engines import EngineName
+from interlock.results.settings import Where
 
 
 def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bool = False) -> protocol.Engine:
@@ -22,14 +23,13 @@ def choose_engine(paths: ProjectPaths, engine: EngineName | None, *, as_root: bo
     EngineError if the named engine does not answer, or if this machine's programs would run as root and `as_root` does
     not say so.
     """
-    if engine is EngineName.HOST:
-        return this_machine(paths, as_root=as_root)
     found = finding.find_containers(engine)
     if found.containers is not None:
         return found.containers
-    if found.refusal is not None and engine is not None:
-        raise found.refusal
-    say_without_containers(found)
+    if found.refusal is not None:
+        if engine is not None:
+            raise found.refusal
+        say_without_containers(found)
     return this_machine(paths, as_root=as_root)
 
 
@@ -59,11 +59,10 @@ def this_machine(paths: ProjectPaths, *, as_root: bool) -> HostEngine:
     return HostEngine(paths.root, account.cache_for(user, paths.cache), user)
 
 
-def lead_to(used: EngineName, asked: EngineName | None, *, as_root: bool) -> list[str]:
-    """Return the options that lead a later command to this engine, whatever the environment says by then.
+def lead_to(used: EngineName, asked: EngineName | None, *, as_root: bool, results: str = "") -> Where:
+    """Return what leads a later command to this engine, whatever the environment says by then.
 
     Where DOCKER_HOST leads to it, its name may lead to another one.
     """
-    named = asked if "DOCKER_HOST" in os.environ and used is not EngineName.HOST else used
-    words = ["--engine", named.value] if named else []
-    return [*words, *(["--as-root"] if as_root and used is EngineName.HOST else [])]
+    named = asked if finding.is_led_by_environment(used) else used
+    return Where(engine=named, as_root=as_root, results=results)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,18 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock import __version__
-from interlock.catalog.project import Catalog, ProjectPaths, cache_folder
+from interlock.catalog.project import Catalog, ProjectPaths
 from interlock.cli.options import Engine, Json, console, open_project
-from interlock.engine import finding, protocol
-from interlock.engine.docker import connect
-from interlock.engine.finding import Found
-from interlock.engine.host import memory
-from interlock.engine.host.account import cache_for, find_account
-from interlock.engine.host.engine import HostEngine, end_processes
-from interlock.engine.ownership import Life, remove_dead
-from interlock.errors import EngineError, UsageError
+from interlock.engine import finding, left_behind, protocol
+from interlock.engine.checks import CheckState, MachineCheck
+from interlock.engine.ownership import Life
+from interlock.errors import UsageError
 from interlock.measure import doctor
-from interlock.measure.doctor import Check, CheckState
 from interlock.results.commands import runnable
 from interlock.results.experiments import PRODUCTS, EngineName
 from interlock.results.json_documents import DoctorCheck, Examined
@@ -40,7 +34,7 @@ NAMES = "Give the name of an experiment, as its folder in results/ is called, or
 
 
 def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
-    """Check this machine and suggest fixes.
+    """MachineCheck this machine and suggest fixes.
 
     Exits with 1 if something prevents measuring.
     """
@@ -54,34 +48,34 @@ def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
     raise typer.Exit(1 if blocked else 0)
 
 
-def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) -> list[Check]:
+def _examined(paths: ProjectPaths, known: Catalog, engine: EngineName | None) -> list[MachineCheck]:
     """Return what `matrix` would use here, and the checks of that."""
-    found = Found(None) if engine is EngineName.HOST else finding.find_containers(engine)
+    found = finding.find_containers(engine)
     if found.containers is not None:
         where = f"{PRODUCTS[found.containers.name]} at {found.containers.address.host}"
         base = next(iter(known.bases.values()))
-        used = Check("used by matrix", CheckState.OK, where)
+        used = MachineCheck("used by matrix", CheckState.OK, where)
         return [used, *doctor.examine(found.containers, paths.root, base, paths.results)]
     if found.refusal is None or engine is None:
         why = f", because {found.why_none}" if found.refusal else ""
-        used = Check("used by matrix", CheckState.OK, f"{PRODUCTS[EngineName.HOST]}{why}")
+        used = MachineCheck("used by matrix", CheckState.OK, f"{PRODUCTS[EngineName.HOST]}{why}")
         return [used, *doctor.examine_host(paths.results)]
     fix = f"{found.refusal.todo}{' Or: interlock matrix --yes' if found.could_install(engine) else ''}"
-    return [Check("engine", CheckState.PROBLEM, found.why_none, fix), *doctor.examine_machine(paths.results)]
+    return [MachineCheck("engine", CheckState.PROBLEM, found.why_none, fix), *doctor.examine_machine(paths.results)]
 
 
-def _document(checks: list[Check], blocked: bool) -> Examined:
+def _document(checks: list[MachineCheck], blocked: bool) -> Examined:
     shown = [DoctorCheck(subject=one.subject, state=one.state, found=one.found, fix=one.fix) for one in checks]
     return Examined(can_measure=not blocked, checks=shown)
 
 
-def _project(paths: ProjectPaths) -> Check:
+def _project(paths: ProjectPaths) -> MachineCheck:
     """Return where variants and workloads are read from, and which file of the user's was taken."""
     if paths.is_clone:
-        return Check("project", CheckState.OK, str(paths.root))
+        return MachineCheck("project", CheckState.OK, str(paths.root))
     own = "; ".join(one.words for one in paths.own)
     found = f"Interlock {__version__} as it is installed{'; ' + own if own else ''}; results go to {paths.results}"
-    return Check("project", CheckState.OK, found)
+    return MachineCheck("project", CheckState.OK, found)
 
 
 def clean_command(
@@ -100,13 +94,16 @@ def clean_command(
         raise UsageError(
             key="--end", found="is given without NAME", todo="Name the experiment: interlock clean --end NAME"
         )
-    ended = end_processes(name) if end else []
+    ended = left_behind.end_processes(name) if end else []
     for one in ended:
         console.print(f"ended   {one}", highlight=False)
     kept: dict[str, Life] = {}
-    removed = [one for ready in _engines(engine) for one in _remove_twice(ready, name, kept)]
+    engines, why_none = left_behind.engines(engine)
+    if why_none:
+        console.print(Text(f"engine  {why_none}: nothing is removed from it"), soft_wrap=True)
+    removed = [one for ready in engines for one in _remove_twice(ready, name, kept)]
     if not name:
-        removed += [str(folder) for folder in remove_dead(cache_folder(), *memory.places())]
+        removed += map(str, left_behind.remove_folders())
     for one in removed:
         console.print(f"removed {one}", highlight=False)
     for owner, found in kept.items():
@@ -138,22 +135,7 @@ def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> I
         yield owner
 
 
-def _engines(named: EngineName | None) -> list[protocol.Engine]:
-    """Return this machine and, if one answers, the container engine."""
-    caches = dict.fromkeys([cache_folder(), cache_for(find_account(), cache_folder())])
-    found: list[protocol.Engine] = [HostEngine(Path(), cache) for cache in caches]
-    if named is EngineName.HOST:
-        return found
-    try:
-        return [*found, connect(named)]
-    except EngineError as error:
-        if named is not None:
-            raise
-        console.print(Text(f"engine  {error.found}: nothing is removed from it"), soft_wrap=True)
-        return found
-
-
-def print_checks(checks: list[doctor.Check]) -> None:
+def print_checks(checks: list[MachineCheck]) -> None:
     """Print each check of the doctor: a line, or on a terminal a paragraph with its fix below."""
     if console.is_terminal:
         table = Table.grid(padding=(0, 2))

@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -85,11 +85,11 @@ class LazyGroup(TyperGroup):
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         """Return the options; of a switch that is not given Typer would load pydantic to convert None."""
-        found = super().get_params(ctx)
-        for one in found:
-            if isinstance(one, TyperOption) and one.is_flag and one.default is None:
-                one.default = False
-        return found
+        parameters = super().get_params(ctx)
+        for option in parameters:
+            if isinstance(option, TyperOption) and option.is_flag and option.default is None:
+                option.default = False
+        return parameters
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, TyperCommand | None, list[str]]:
         """Return the command that the words name, with its options, and the words that are left for it."""
@@ -101,33 +101,25 @@ def load_command(name: str) -> TyperCommand:
     """Import a command's module and return the command with its options."""
     entry = COMMANDS[name]
     function = getattr(importlib.import_module(f"interlock.cli.{entry.module}"), entry.function)
-    if name in EXTRA_OF:
-        function = _with_extra(name, EXTRA_OF[name], function)
-    info = CommandInfo(name=name, callback=_with_way_out(name, function))
+    info = CommandInfo(name=name, callback=_guarded(name, function))
     command = get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=app.rich_markup_mode)
     assert isinstance(command, TyperCommand)  # noqa: S101  CommandInfo.cls is not set
     return command
 
 
-def _with_extra(name: str, extra: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command so that it ends at once if its extra is not installed; its help needs none."""
+def _guarded(name: str, function: Callable[..., None]) -> Callable[..., None]:
+    """Return the command so that it ends at once if its extra is not installed; its help needs none.
 
-    @functools.wraps(function)
-    def run(*arguments: Any, **options: Any) -> None:
-        require(extra, name)
-        function(*arguments, **options)
-
-    return run
-
-
-def _with_way_out(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Return the command so that it says, where no container engine answers, whether it can do without one."""
+    Where no container engine answers it says whether it can do without one.
+    """
     way = f"`interlock {name}` cannot do this without one."
     if "engine" in inspect.signature(function).parameters:
         way = "Or do without containers: --engine host."
 
     @functools.wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
+        if name in EXTRA_OF:
+            require(EXTRA_OF[name], name)
         try:
             function(*arguments, **options)
         except NoEngineError as error:
@@ -239,66 +231,43 @@ standard error, with its kind, file, key and exit code.
 
 def reference_page() -> str:
     """Return the text of docs/cli.md."""
-    sections = [part for panel in _panels() for part in (f"## {panel}", *_sections(panel))]
-    overview = "\n".join(map(_overview, _panels()))
-    return "\n\n".join([REFERENCE_HEAD.rstrip("\n"), overview, *sections]) + "\n"
-
-
-def _panels() -> list[str]:
-    return list(dict.fromkeys(entry.panel for entry in COMMANDS.values()))
-
-
-def _overview(panel: str) -> str:
-    names = [f"[`{name}`](#{name})" for name, entry in COMMANDS.items() if entry.panel == panel]
-    return f"- {panel}: {', '.join(names)}"
-
-
-def _sections(panel: str) -> Iterator[str]:
+    panels: dict[str, list[str]] = {}
     for name, entry in COMMANDS.items():
-        if entry.panel == panel:
-            yield _section(name, load_command(name))
+        panels.setdefault(entry.panel, []).append(name)
+    overview = [f"- {panel}: {', '.join(f'[`{name}`](#{name})' for name in names)}" for panel, names in panels.items()]
+    sections = [part for panel, names in panels.items() for part in (f"## {panel}", *map(_section, names))]
+    return "\n\n".join([REFERENCE_HEAD.rstrip("\n"), "\n".join(overview), *sections]) + "\n"
 
 
-def _section(name: str, command: TyperCommand) -> str:
+def _section(name: str) -> str:
+    command = load_command(name)
     context = command.make_context(name, [], resilient_parsing=True)
-    parameters = [one for one in command.params if isinstance(one, TyperArgument | TyperOption) and not one.hidden]
-    arguments = [_argument_usage(one) for one in parameters if isinstance(one, TyperArgument)]
-    usage = " ".join(["interlock", name, *arguments, "[OPTIONS]"])
-    rows = [_row(one, _type_of(one, context)) for one in parameters]
+    shown = [each for each in command.params if isinstance(each, TyperArgument | TyperOption) and not each.hidden]
+    usage = ["interlock", name, *(_usage(each) for each in shown if isinstance(each, TyperArgument)), "[OPTIONS]"]
+    rows = [_row(each, context) for each in shown]
     table = ["| argument or option | value | default | meaning |", "|---|---|---|---|", *rows] if rows else []
-    return "\n\n".join([f"### {name}", f"`{usage}`", inspect.cleandoc(command.help or ""), "\n".join(table)]).rstrip()
+    parts = [f"### {name}", f"`{' '.join(usage)}`", inspect.cleandoc(command.help or ""), "\n".join(table)]
+    return "\n\n".join(parts).rstrip()
 
 
-def _argument_usage(argument: TyperArgument) -> str:
+def _usage(argument: TyperArgument) -> str:
     name = argument.display_name_raw + ("..." if argument.nargs != 1 else "")
     return name if argument.required else f"[{name}]"
 
 
-def _type_of(parameter: TyperArgument | TyperOption, context: Context) -> str:
-    """Return what to write for the value, empty for a switch."""
-    if isinstance(parameter, TyperOption) and parameter.is_flag:
-        return ""
-    return f"`{parameter.metavar or parameter.display_type(context)}`"
-
-
-def _row(parameter: TyperArgument | TyperOption, kind: str) -> str:
-    names = ", ".join(f"`{one}`" for one in _names(parameter))
+def _row(parameter: TyperArgument | TyperOption, context: Context) -> str:
+    """Return the line of the table; a switch has no value."""
+    if isinstance(parameter, TyperArgument):
+        names, is_switch = [parameter.display_name_raw], False
+    else:
+        names, is_switch = [*parameter.opts, *parameter.secondary_opts], parameter.is_flag
+    value = "" if is_switch else f"`{parameter.metavar or parameter.display_type(context)}`"
     default = "required" if parameter.required else _default(parameter.default)
-    cells = (names, kind, default, parameter.help or "")
+    cells = (", ".join(f"`{name}`" for name in names), value, default, parameter.help or "")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _names(parameter: TyperArgument | TyperOption) -> list[str]:
-    if isinstance(parameter, TyperArgument):
-        return [parameter.display_name_raw]
-    return [*parameter.opts, *parameter.secondary_opts]
-
-
 def _default(value: object) -> str:
-    return (
-        ""
-        if value in (None, "") or isinstance(value, bool)
-        else f"`{value:g}`"
-        if isinstance(value, float)
-        else f"`{value}`"
-    )
+    if value in (None, "") or isinstance(value, bool):
+        return ""
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

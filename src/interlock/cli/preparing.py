@@ -22,6 +22,7 @@ from interlock.cli.choosing import say_without_containers, this_machine
 from interlock.cli.machine import print_checks
 from interlock.cli.options import console
 from interlock.engine import finding, protocol, system_packages
+from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
 from interlock.engine.finding import Found
 from interlock.engine.host import profiler
@@ -29,7 +30,6 @@ from interlock.engine.system_packages import Installation
 from interlock.errors import EngineError, FleetError
 from interlock.fleet import ansible
 from interlock.measure import doctor
-from interlock.measure.doctor import Check, CheckState
 from interlock.results.experiments import PRODUCTS, EngineName
 
 PLAYBOOK = "playbooks/host.yml"
@@ -38,7 +38,7 @@ NAMES = {**PRODUCTS, EngineName.DOCKER: "Docker"}  # whose API Podman has too
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreparationPlan:
     """What is changed on this machine before anything is built, and which engine is used then."""
 
     engine: EngineName
@@ -92,7 +92,7 @@ def ready_machine(
     """
     with ExitStack() as undo:
         preparation = _Preparation(paths, profiled, agreed, rest, undo)
-        containers = None if engine is EngineName.HOST else preparation.find_containers(engine)
+        containers = preparation.find_containers(engine)
         if containers is None:
             yield preparation.ready_here(as_root=as_root)
         else:
@@ -122,14 +122,14 @@ class _Preparation:
         if found.refusal is not None and engine is not None:
             way = f"`interlock matrix --yes` does it, by {PLAYBOOK}."
             raise found.refusal.with_todo(way) if could else found.refusal
-        if found.containers is None:
+        if found.refusal is not None:
             say_without_containers(found, " (`--yes` installs Docker)" if could and not self.agreed else "")
         return found.containers
 
     def ready_containers(self, containers: DockerEngine, base: Base) -> protocol.Engine:
         """Return the engine once what it lacks is there: what makes the parent image, and the machine's tuning."""
 
-        def examined() -> list[Check]:
+        def examined() -> list[MachineCheck]:
             root, results = self.paths.root, self.paths.results
             return _shown(doctor.examine(containers, root, base, results, profiled=self.profiled))
 
@@ -155,12 +155,12 @@ class _Preparation:
         _fail_on_blocking(_shown(doctor.examine_host(self.paths.results, profiled=self.profiled)))
         return here
 
-    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool, traces: bool) -> Plan:
+    def _plan(self, engine: EngineName, names: Sequence[str], *, starts: bool, traces: bool) -> PreparationPlan:
         """Return what has to be done to this machine for an engine that needs these packages."""
         tunes = any(check.by_playbook for check in doctor.examine_machine(self.paths.results))
         more = self._packages("tools", "tools_tuning") if tunes else []
         installs = system_packages.installation([*names, *more], recommended=engine is EngineName.PODMAN)
-        return Plan(engine, installs, starts, tunes, traces, self.rest)
+        return PreparationPlan(engine, installs, starts, tunes, traces, self.rest)
 
     def _packages(self, role: str, *keys: str) -> list[str]:
         """Return the distribution's names of packages, from the file of the playbook's role; none without it."""
@@ -206,19 +206,19 @@ def _restore(root: Path) -> None:
         ansible.play_here(root, "restore.yml", {})
 
 
-def _shown(checks: list[Check]) -> list[Check]:
+def _shown(checks: list[MachineCheck]) -> list[MachineCheck]:
     """Return the checks, and print those that are not OK."""
     print_checks([check for check in checks if check.state is not CheckState.OK])
     return checks
 
 
-def _fail_on_blocking(checks: list[Check], way: str = "") -> None:
+def _fail_on_blocking(checks: list[MachineCheck], way: str = "") -> None:
     """Raise EngineError for a check that prevents measuring; `way` says how the playbook mends it."""
     for check in doctor.blocking(checks):
         raise EngineError(key=check.subject, found=check.found, todo=f"{check.fix}{way if check.by_playbook else ''}")
 
 
-def _user_agrees(plan: Plan, agreed: bool) -> bool:
+def _user_agrees(plan: PreparationPlan, agreed: bool) -> bool:
     """Say what would be done, and return whether the user agrees: by --yes, or asked at a terminal."""
     if not agreed and not sys.stdin.isatty():
         return False

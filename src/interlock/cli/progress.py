@@ -44,7 +44,7 @@ def clock(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class ProgressRow:
     """What a terminal shows of one thing that goes on."""
 
     name: str
@@ -57,13 +57,13 @@ class Row:
 
 class _Bar(ProgressColumn):
     def render(self, task: Task) -> RenderableType:
-        row: Row = task.fields["row"]
+        row: ProgressRow = task.fields["row"]
         return ProgressBar(row.total, row.done, BAR_WIDTH) if row.total else Text()
 
 
 class _Clock(ProgressColumn):
     def render(self, task: Task) -> Text:
-        row: Row = task.fields["row"]
+        row: ProgressRow = task.fields["row"]
         about = f" of about {clock(row.expected_s)}" if row.expected_s else ""
         return Text() if row.since is None else Text(f"{clock(time.monotonic() - row.since)}{about}")
 
@@ -87,9 +87,9 @@ class Display:
 
     def show(self, status: str) -> None:
         """Show what goes on, where there is one thing at a time."""
-        self.set_row(STATUS, Row("", status))
+        self.set_row(STATUS, ProgressRow("", status))
 
-    def set_row(self, key: str, row: Row) -> None:
+    def set_row(self, key: str, row: ProgressRow) -> None:
         if not self._progress:
             return
         if key not in self._tasks:
@@ -203,18 +203,18 @@ class BuildProgress:
         for variant in self._steps:
             self._display.set_row(variant, self.row(variant))
 
-    def row(self, variant: str) -> Row:
+    def row(self, variant: str) -> ProgressRow:
         """Return what is shown of a build that goes on."""
         step = self._steps[variant]
         usual_s = self._usual_s.get(variant)
-        return Row(f"build   {variant}", step, self._started[variant], usual_s, *_amount(step))
+        return ProgressRow(f"build   {variant}", step, self._started[variant], usual_s, *_amount(step))
 
-    def total_row(self, now: float) -> Row:
+    def total_row(self, now: float) -> ProgressRow:
         """Return what is shown of all builds together."""
         ended = len(self._ended.keys() - {"base"})
         left_s = self._left_s(now)
         expected_s = None if left_s is None else now - self._start + left_s
-        return Row("build", f"{ended} of {self._total} done", self._start, expected_s)
+        return ProgressRow("build", f"{ended} of {self._total} done", self._start, expected_s)
 
     def _left_s(self, now: float) -> float | None:
         """Return how long the rest takes, from how long its builds took before, else from the pace of this run."""
@@ -249,8 +249,8 @@ class TransferProgress:
         now = time.monotonic()
         began = self._began.setdefault(subject, now)
         done = f"{self._ended} of {self._total} done"
-        self._display.set_row(TOTAL, Row(self._verb, done, self._start))
-        self._display.set_row(subject, Row(f"{self._verb:7} {subject}", step, began, None, *_amount(step)))
+        self._display.set_row(TOTAL, ProgressRow(self._verb, done, self._start))
+        self._display.set_row(subject, ProgressRow(f"{self._verb:7} {subject}", step, began, None, *_amount(step)))
         if not self._display.redraws and now - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now
             self._display.log(f"{self._verb:7} {subject}  {step} {clock(now - began)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ import typer
 
 from interlock.cli import progress
 from interlock.cli.images import fail_on_failed_builds
-from interlock.cli.matrix import resumed_place, unfinished
 from interlock.cli.options import (
     Json,
     Profile,
@@ -27,16 +25,17 @@ from interlock.cli.options import (
 )
 from interlock.cli.progress import DecidedRows
 from interlock.cli.report import write_report
-from interlock.engine.docker import connect
-from interlock.engine.machine import facts
+from interlock.cli.settings import new_seed, resumed_place, unfinished
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.protocol import UserSurroundings
 from interlock.engine.run.user_containers import require_memory, require_network
 from interlock.errors import UsageError, WorkloadError
+from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Observers, planned_rounds
-from interlock.measure.resumable import remaining, require_same_host
-from interlock.results import store
-from interlock.results.commands import command_line
-from interlock.results.experiments import Experiment, Settings, State
+from interlock.measure.experiment import Observers
+from interlock.results.commands import command_line, option_words
+from interlock.results.experiments import Experiment, State
+from interlock.results.settings import Settings, Where, duration_word
 from interlock.results.trials import OWN, Trial
 from interlock.trial import options as trial_options
 from interlock.trial import planning
@@ -106,7 +105,9 @@ class ServiceOptions:
 
     def checks(self) -> Checks:
         """Return what each image must do; UsageError if that is nothing."""
-        found = Checks(
+        if not (self.load or self.cmd or self.http):
+            raise UsageError(found="no --load, --cmd or --http given", todo="Give at least one of them.")
+        return Checks(
             address=trial_options.parse_address(self.http) if self.http else None,
             load=trial_options.load_words(self.load) if self.load else None,
             test=self.cmd,
@@ -114,9 +115,15 @@ class ServiceOptions:
             healthy_within_s=self.healthy_within,
             deadline_s=self.deadline,
         )
-        if not (self.load or self.cmd or self.http):
-            raise UsageError(found="no --load, --cmd or --http given", todo="Give at least one of them.")
-        return found
+
+    def surroundings(self, containers: DockerEngine, environment: Mapping[str, str]) -> UserSurroundings:
+        """Return where the images run; UsageError for what the engine does not have."""
+        if self.network is not None:
+            require_network(containers.client, self.network)
+        if self.memory is not None:
+            require_memory(self.memory)
+        cpus = trial_options.cpus_of(containers.facts()["cpus"], self.cpus)
+        return UserSurroundings(self.network, cpus, self.memory, environment=environment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,15 +145,15 @@ class RoundOptions:
     syscalls: Annotated[bool, typer.Option(help="Count system calls, in a separate pass.")] = True
     why: Annotated[bool, typer.Option("--why", help="Record stacks of waits and wakes, in a separate pass.")] = False
 
-    def settings(self, labels: Sequence[str], profile: str) -> Settings:
-        """Return the settings of the experiment."""
-        plan = planned_rounds(quick=False, wanted=self.rounds)
+    def settings(self, labels: Sequence[str], profile: str, results: Path | None = None) -> Settings:
+        """Return the settings of the experiment, whose workload is made of the user's service."""
+        least, limit = planned_rounds(quick=False, wanted=self.rounds)
         usual_s = None if self.rounds else BUDGET_S
         return Settings(
             quick=False,
-            rounds=plan.least,
-            rounds_limit=plan.limit,
-            seed=random.SystemRandom().randrange(2**32) if self.seed is None else self.seed,
+            rounds=least,
+            rounds_limit=limit,
+            seed=new_seed(self.seed),
             baseline=OWN,
             profile=profile,
             variants=[OWN, *labels],
@@ -154,6 +161,7 @@ class RoundOptions:
             profiled=self.syscalls,
             why=self.why,
             budget_s=parse_duration(self.budget, "--budget") if self.budget else usual_s,
+            where=Where(results=str(results.absolute()) if results else ""),
         )
 
 
@@ -185,58 +193,34 @@ def trial_command(
 
     Builds, starts, tests and loads the service on each variant, and says whether to switch.
     """
-    store.require_name(name)
-    resume, results = resumed_place(resume, results)
-    store.require_name(resume, "--resume")
+    resume, results = resumed_place(resume, results, name=name)
     words = planning.docker_options(dockerfile.build_arg or [], dockerfile.secret or [], dockerfile.target)
     recipe, text = planning.find_recipe(context, dockerfile.file, words)
     checks = service.checks()
     paths, known = open_project()
     containers = connect()
-    if service.network is not None:
-        require_network(containers.client, service.network)
-    if service.memory is not None:
-        require_memory(service.memory)
-    service_cpus = trial_options.cpus_of(containers.facts()["cpus"], service.cpus)
+    surroundings = service.surroundings(containers, checks.environment)
     choice = planning.Variants(containers, paths, known, profile)
     labels = choice.labels(split_names(variants))
-    settings = measured.settings(labels, profile or ProfileName.RELEASE)
-    began = _began(results or paths.results, resume, settings, name) if resume else None
+    settings = measured.settings(labels, profile or ProfileName.RELEASE, results)
+    into = results or paths.results
+    assignment = Assignment(
+        known,
+        paths.root,
+        into,
+        built=[],
+        settings=settings,
+        command=_repeat(context, recipe.dockerfile, settings, service, dockerfile, measured),
+        name=name,
+        resumes=_began(into, resume, settings) if resume else None,
+    )
     copies = choice.copies(labels, text, dockerfile.stage, recipe.dockerfile)
-    known_options = {"file": recipe.dockerfile, "variants": ",".join(labels)}
+    users = UsersImages(_asked(context, recipe.dockerfile, dockerfile, service, surroundings), surroundings)
+    ending = Ending(settings.budget_s)
     with progress.open_display(as_json) as display:
-        built = choice.build(labels, progress.BuildProgress(display, len(copies), {}))
-        request = TrialRequest(
-            root=paths.root,
-            cache=paths.cache,
-            results=results or paths.results,
-            name=name,
-            catalog=known,
-            recipe=recipe,
-            planned=[choice.planned(label, built, copies) for label in labels],
-            checks=checks,
-            asked=Trial(
-                context=str(context),
-                dockerfile=str(recipe.dockerfile),
-                builder="",
-                target=dockerfile.target,
-                stage=dockerfile.stage,
-                build_args=[one.partition("=")[0] for one in dockerfile.build_arg or []],
-                secrets=dockerfile.secret or [],
-                environment=list(checks.environment),
-                test=service.cmd,
-                load=service.load,
-                service_cpus=service_cpus,
-                memory=service.memory,
-                network=service.network,
-            ),
-            settings=settings,
-            starts_service=service.load is not None,
-            keep=dockerfile.keep,
-            command=_repeat(context, known_options, settings, service, dockerfile, measured),
-            began=began,
-        )
-        ending, rows = Ending(settings.budget_s), DecidedRows(display, OWN)
+        candidates = choice.candidates(labels, copies, progress.BuildProgress(display, len(copies), {}))
+        request = TrialRequest(assignment, paths.cache, recipe, candidates, checks, users, dockerfile.keep)
+        rows = DecidedRows(display, OWN)
         on_progress = progress.MeasureProgress(display, 1, lambda: rows.counts)
         on_build = progress.BuildProgress(display, len(copies) + 1, {})
         folder = run_trial(containers, request, on_build, Observers(on_progress, rows, ending))
@@ -248,48 +232,72 @@ def trial_command(
         if cell.label == OWN and cell.outcome.state is State.FAILED:
             found = f"your own Dockerfile, unchanged, failed after it had worked: {cell.outcome.reason}"
             raise WorkloadError(file=str(folder), found=found, todo="Correct the service, or the load.")
-    fail_on_failed_builds(list(built.values()))
+    fail_on_failed_builds([candidate.built for candidate in candidates])
 
 
-def _began(results: Path, named: str, settings: Settings, name: str | None) -> Experiment:
+def _asked(
+    context: Path,
+    file: Path,
+    dockerfile: DockerfileOptions,
+    service: ServiceOptions,
+    surroundings: UserSurroundings,
+) -> Trial:
+    """Return what the record says of the options, without values that may be secrets."""
+    return Trial(
+        context=str(context),
+        dockerfile=str(file),
+        builder="",
+        target=dockerfile.target,
+        stage=dockerfile.stage,
+        build_args=_names(dockerfile.build_arg),
+        secrets=dockerfile.secret or [],
+        environment=list(surroundings.environment),
+        test=service.cmd,
+        load=service.load,
+        service_cpus=surroundings.cpus,
+        memory=service.memory,
+        network=service.network,
+    )
+
+
+def _names(given: list[str] | None) -> list[str]:
+    """Return the names of NAME=VALUE."""
+    return [setting.partition("=")[0] for setting in given or []]
+
+
+def _began(results: Path, named: str, settings: Settings) -> Experiment:
     """Return the trial to go on with; UsageError if it cannot go on here, or was started with other options."""
-    if name:
-        raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
-    began = unfinished(results, named)
-    if began.trial is None:
-        raise UsageError(key="--resume", found=f"{named} is no trial", todo=f"Continue it: {began.resume_command}")
-    further = {"workloads": began.settings.workloads, "budget_s": began.settings.budget_s}
+    began = unfinished(results, named, is_trial=True)
+    further = {name: getattr(began.settings, name) for name in ("workloads", "budget_s", "where")}
     if settings.model_copy(update=further) != began.settings:
         raise UsageError(
             key="--resume",
             found=f"{named} was started with other options: {began.command}",
             todo="Give the same ones.",
         )
-    require_same_host(began, facts())
-    remaining(began)
     return began
 
 
-# Their values may be secrets: the command that repeats a trial takes them from the environment.
-NAMED = ("build_arg", "env")
+def _repeat(
+    context: Path,
+    file: Path,
+    settings: Settings,
+    service: ServiceOptions,
+    dockerfile: DockerfileOptions,
+    measured: RoundOptions,
+) -> str:
+    """Return the command that repeats a trial, with what was found out written out.
 
-
-def _repeat(context: Path, known: Mapping[str, object], settings: Settings, *groups: object) -> str:
-    """Return the command that repeats a trial, with what was found out written out."""
-    budget = None if settings.budget_s is None else f"{settings.budget_s:g}s"
-    standard = "standard" if settings.profile == "standard" else None
-    given = {name: value for group in groups for name, value in vars(group).items() if name != "keep"}
-    given |= {"seed": settings.seed, "budget": budget, "profile": standard, **known}
-    return command_line("trial", str(context), *(word for one in given.items() for word in _words(*one)))
-
-
-def _words(name: str, value: object) -> list[str]:
-    """Return an option as it is typed; nothing for one that was not given."""
-    option = f"--{name.replace('_', '-')}"
-    if name == "syscalls":
-        return [] if value else ["--no-syscalls"]
-    if value is None or isinstance(value, bool):
-        return [option] if value else []
-    if isinstance(value, list):
-        return [word for one in value for word in (option, one.partition("=")[0] if name in NAMED else one)]
-    return [option, f"{value:g}" if isinstance(value, float) else str(value)]
+    Values that may be secrets it takes from the environment.
+    """
+    given = {**vars(service), **vars(dockerfile), **vars(measured)}
+    given |= {"env": _names(service.env), "build_arg": _names(dockerfile.build_arg), "keep": None, "syscalls": None}
+    given |= {
+        "no_syscalls": not settings.profiled,
+        "seed": settings.seed,
+        "budget": duration_word(settings.budget_s),
+        "profile": "standard" if settings.profile == "standard" else None,
+        "file": file,
+        "variants": ",".join(settings.variants[1:]),
+    }
+    return command_line("trial", str(context), *option_words(given), *settings.where.words)

@@ -28,16 +28,19 @@ from interlock.cli.options import (
     quiet,
 )
 from interlock.cli.preparing import ready_machine
-from interlock.engine.host import profiler
+from interlock.engine import finding
+from interlock.engine.protocol import Feature
 from interlock.errors import UsageError, nearest
-from interlock.measure.experiment import Assignment
+from interlock.measure.assignment import Assignment
 from interlock.measure.explaining import explain
 from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store
-from interlock.results.experiments import EngineName, Settings
+from interlock.results.experiments import EngineName
+from interlock.results.files import write_atomically
 from interlock.results.json_documents import Explained
 from interlock.results.profiles import LockSites
+from interlock.results.settings import Settings
 
 
 def why_command(
@@ -86,7 +89,7 @@ def why_command(
     with quiet(as_json), ready_machine(paths, known, True, agreed=False, engine=engine, as_root=as_root) as machine:
         _require_bpf(machine.name)
         built = build_variants(machine, known, variants, build_options(paths, release))
-        fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root))
+        fail_on_failed_builds(built, lead_to(machine.name, engine, as_root=as_root).words)
         settings = Settings(
             quick=False,
             rounds=2,
@@ -127,7 +130,7 @@ def _answer(
     found: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
 ) -> None:
     if flame:
-        store.write_atomically(
+        write_atomically(
             flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", found[labels[0]])
         )
     if as_json:
@@ -138,8 +141,9 @@ def _answer(
 
 def _require_bpf(engine: EngineName | None) -> None:
     """Raise UnsupportedHereError if this machine is the engine and lacks what stacks need, before anything is built."""
-    if engine is EngineName.HOST:
-        profiler.require_bpf()
+    refused = finding.cannot(engine, Feature.STACKS)
+    if refused is not None:
+        raise refused
 
 
 def _benchmark(known: Catalog, text: str) -> tuple[str, str]:

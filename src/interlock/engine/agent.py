@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from interlock.engine.ended import Ended
 from interlock.errors import EngineError, FloodError
 from interlock.untrusted import parse_json
 
@@ -61,6 +62,11 @@ class Process:
             return int(parse_json(self.cost)["interlock_process"]["exit_code"])
         except (ValueError, LookupError, TypeError):
             raise _gone() from None
+
+    @property
+    def ended(self) -> Ended:
+        """Return how it has ended and what it printed; EngineError as for `exit_code`."""
+        return Ended(self.exit_code, text_of(self.stdout), text_of(self.stderr))
 
     def tell(self, line: str) -> None:
         """Send a line to its stdin."""

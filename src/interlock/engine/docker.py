@@ -23,9 +23,9 @@ from interlock.engine.build.helper_images import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
 from interlock.engine.client import Address, docker_address
 from interlock.engine.ownership import Life, labels_of
-from interlock.engine.packages.installer import COMPILE, Installer
-from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Needs, OnStep
-from interlock.engine.run import cells, first_container, leftovers, proofs, user_containers
+from interlock.engine.packages.installer import COMPILE, ImageInstaller
+from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Feature, Needs, OnStep
+from interlock.engine.run import containers, first_container, leftovers, one_shot, user_containers
 from interlock.engine.run.rights import without_rights
 from interlock.engine.run.workspace import ContainerWorkspace
 from interlock.errors import BuildError
@@ -54,6 +54,9 @@ class DockerEngine:
     def name(self) -> EngineName:
         return connection.name_of(self.client)
 
+    def cannot(self, _: Feature) -> None:
+        """Return nothing: what the machine itself lacks for a probe is known when it is tried."""
+
     def facts(self) -> dict[str, Any]:
         return connection.engine_facts(self.client)
 
@@ -61,12 +64,12 @@ class DockerEngine:
         return CoreSet(project.select_labels(known.variants, [project.CORE]), [])
 
     def build(self, known: Catalog, names: Sequence[str], options: BuildOptions, on_step: OnStep) -> list[Built]:
-        proofs.allow()
+        one_shot.allow()
         try:
             built = builds.build(self._builder(known, options, on_step), names)
         except BaseException:
             with suppress(DockerException, *connection.NETWORK):  # an engine that has gone has ended them
-                proofs.end_all(self.client)
+                one_shot.end_all(self.client)
             raise
         if not options.verifies:
             return built
@@ -90,7 +93,7 @@ class DockerEngine:
         if base is None:
             raise BuildError(found="no variant has an image", todo="Run `interlock build`.")
         instruments = self.ensure_helper(needs.root, INSTRUMENTS, base)
-        volume = cells.create_instruments_volume(self.client, owner, instruments, needs.programs)
+        volume = containers.create_instruments_volume(self.client, owner, instruments, needs.programs)
         for image in needs.built if needs.programs else ():
             if image.outcome.state is State.OK:
                 _store_byte_code(self.client, owner, image.image_id, volume)
@@ -142,8 +145,8 @@ class DockerEngine:
         with connection.engine_errors("images cannot be removed"):
             leftovers.remove_images(self.client, image_ids)
 
-    def installer(self, known: Catalog, root: Path, on_step: OnStep) -> Installer:
-        return Installer(self.client, known, root, on_step)
+    def installer(self, known: Catalog, root: Path, on_step: OnStep) -> ImageInstaller:
+        return ImageInstaller(self.client, known, root, on_step)
 
     def owners(self) -> dict[str, Life]:
         return leftovers.owners(self.client)
@@ -177,6 +180,6 @@ def _store_byte_code(client: DockerClient, owner: str, image_id: str, volume: st
             remove=True,
             volumes={volume: {"bind": MOUNT, "mode": "rw"}},
             labels=labels_of(owner),
-            **cells.memory_limits(),
+            **containers.memory_limits(),
             **without_rights(),
         )

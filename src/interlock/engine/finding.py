@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,10 @@ from pathlib import Path
 from interlock.engine import machine
 from interlock.engine.client import no_space, podman_is_installed
 from interlock.engine.docker import DockerEngine, connect
-from interlock.errors import EngineError, NoEngineError
+from interlock.engine.ended import run_here
+from interlock.engine.host import features
+from interlock.engine.protocol import Feature
+from interlock.errors import EngineError, NoEngineError, UnsupportedHereError
 from interlock.results.engines import EngineName
 
 PROC = Path("/proc")
@@ -29,7 +31,7 @@ ASK_S = 10
 
 @dataclass(frozen=True)
 class Found:
-    """The container engine that answers, or what is in the way of one."""
+    """The container engine that answers, or what is in the way of one; neither where none was looked for."""
 
     containers: DockerEngine | None
     refusal: NoEngineError | None = None  # why none answers
@@ -42,6 +44,8 @@ class Found:
 
         Without a name the user's choice, by DOCKER_HOST or by installing Podman, is not replaced by Docker.
         """
+        if self.refusal is None:
+            return False
         chosen = "DOCKER_HOST" in os.environ if named else _user_chose()
         return not (self.containers or self.answers or self.no_start or self.no_packages or chosen)
 
@@ -63,7 +67,12 @@ def _user_chose() -> bool:
 
 
 def find_containers(named: EngineName | None = None) -> Found:
-    """Return the container engine that answers and starts a container, or what is in the way of one."""
+    """Return the container engine that answers and starts a container, or what is in the way of one.
+
+    Where this machine is named nothing is looked for, and nothing refuses.
+    """
+    if named is EngineName.HOST:
+        return Found(None)
     try:
         containers = connect(named)
     except NoEngineError as error:
@@ -73,6 +82,16 @@ def find_containers(named: EngineName | None = None) -> Found:
     except NoEngineError as error:
         return Found(None, error, no_packages=why_no_packages(), answers=True)
     return Found(containers)
+
+
+def is_led_by_environment(used: EngineName) -> bool:
+    """Return whether DOCKER_HOST leads to this engine, which its name alone need not do."""
+    return "DOCKER_HOST" in os.environ and used is not EngineName.HOST
+
+
+def cannot(named: EngineName | None, feature: Feature) -> UnsupportedHereError | None:
+    """Return the error of what the named engine cannot do, before it is there; None if it can or none is named."""
+    return features.cannot(feature) if named is EngineName.HOST else None
 
 
 def require_containers(engine: DockerEngine) -> None:
@@ -129,5 +148,4 @@ def why_no_packages() -> str:
 
 def sudo_asks() -> bool:
     """Return whether sudo asks this user for a password; root needs none."""
-    asked = ["sudo", "-n", "true"]
-    return os.geteuid() != 0 and subprocess.run(asked, capture_output=True, check=False, timeout=ASK_S).returncode != 0
+    return os.geteuid() != 0 and not run_here(["sudo", "-n", "true"], limit_s=ASK_S).ok

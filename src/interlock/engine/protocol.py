@@ -1,6 +1,6 @@
 """What measuring, building and trials ask of an engine, whichever it is: Docker, Podman or this machine itself.
 
-What an engine cannot do it says itself: UnsupportedHereError, whose `found` says why.
+What an engine cannot do it says itself, by `cannot` beforehand or by the same UnsupportedHereError when it is tried.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
+from interlock.engine.ended import Ended as Ended  # noqa: PLC0414  others take it from here
 from interlock.engine.ownership import Life
 from interlock.errors import UnsupportedHereError
 from interlock.results.experiments import BaseImage, Built, EngineName, PackageSet
@@ -31,8 +33,6 @@ FIXED_RATE = "/usr/local/share/interlock/fixed-rate.lua"
 # The helper that every experiment needs.
 INSTRUMENTS = "instruments"
 NOTHING: Mapping[str, str] = MappingProxyType({})
-# The profiler's exit code where another program traces already.
-EXIT_OTHER_TRACER = 3
 # What asks for a profile has an option of its own that does without.
 LEAVE_OUT = "leave the profile out (`matrix --no-profile`, `trial --no-syscalls`)"
 
@@ -57,28 +57,28 @@ class BuildOptions:
     helpers: Sequence[str] = ()
 
 
+class Feature(StrEnum):
+    """What not every engine can do, or not on every machine."""
+
+    CONDITIONS = "conditions"
+    SERVICES = "services"
+    LOAD = "load"
+    USER_IMAGES = "images of users"
+    IMAGES = "images that are built here and run elsewhere"
+    WHOLE_CORE = "the whole core set"
+    SYSTEM_CALLS = "counts of system calls"
+    STACKS = "stacks of system calls"
+    TRACEPOINTS = "perf's tracepoints"
+    COUNTERS = "the processor's counters"
+    CPU_TIME = "CPU time of a sandbox"
+
+
 @dataclass(frozen=True)
 class CoreSet:
     """The labels of the core set that an engine can measure, and those that it leaves out, each with the reason."""
 
     labels: list[str]
     left_out: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a process in a sandbox ended. One that had to be killed, or had no memory left, took its sandbox with it."""
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-    timed_out: bool
-    out_of_memory: bool = False
-    flooded: bool = False  # it printed more than is read
-
-    @property
-    def took_sandbox(self) -> bool:
-        return self.timed_out or self.out_of_memory or self.flooded
 
 
 @dataclass(frozen=True)
@@ -355,6 +355,10 @@ class Engine(Protocol):
     @property
     def is_elsewhere(self) -> bool:
         """Return whether it is on another machine, which cannot be watched from here."""
+        ...
+
+    def cannot(self, feature: Feature) -> UnsupportedHereError | None:
+        """Return the error of what it cannot do here; None if it can."""
         ...
 
     def facts(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from interlock.catalog.variants import Base
 from interlock.engine.build.base import LABEL, find_base, local_tag
 from interlock.engine.build.image import ImagePlan, ask_facts, describe_image, id_of_tag, require_proof, take_tag
 from interlock.engine.client import HASH_LABEL, engine_words, put_tag
+from interlock.engine.ended import run_here
 from interlock.engine.names import Registry, known_digests
 from interlock.engine.protocol import OnStep
 from interlock.errors import BuildError, RegistryError, SignatureError, TagError, UsageError, last_line
@@ -111,7 +111,7 @@ def _digests(client: DockerClient, tag: str, name: str) -> list[str]:
 def _push(
     client: DockerClient, image: Image, names: Sequence[str], registry: Registry, on_step: Callable[[str], None]
 ) -> str:
-    """Push an image by each name in turn and return its digest. It keeps the names, unless a push fails."""
+    """Push an image by one name after the other and return its digest. It keeps the names, unless a push fails."""
     before = {name: id_of_tag(client, name) for name in names}
     digest = ""
     try:
@@ -285,13 +285,11 @@ def require_cosign() -> None:
 
 def require_signed(reference: str, key: str) -> None:
     """Raise SignatureError unless cosign finds that this key has signed the image with this name and digest."""
-    done = subprocess.run(
-        ["cosign", "verify", "--key", key, reference], capture_output=True, text=True, errors="replace", check=False
-    )
-    if done.returncode != 0:
+    done = run_here(["cosign", "verify", "--key", key, reference])
+    if not done.ok:
         raise SignatureError(
             key=reference,
-            found=f"cosign does not find it signed by {key}: {last_line(done.stderr)}",
+            found=f"cosign does not find it signed by {key}: {done.why}",
             todo=f"Do not use it before you know who pushed it; its owner signs it: cosign sign --key FILE {reference}",
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from interlock.engine.ended import run_here
 
 URI = re.compile(r"^'[^']*' ([^_]+)_\S* ([0-9]+) ", re.MULTILINE)
 SIZE = re.compile(r"^Installed-Size: ([0-9]+)$", re.MULTILINE)
@@ -75,8 +76,8 @@ def removal(names: Sequence[str]) -> str:
 
 def _said(argv: list[str]) -> str:
     """Return what a program prints in the language of its manual; nothing if it fails."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"LC_ALL": "C", "PATH": PATH})
-    return done.stdout if done.returncode == 0 else ""
+    done = run_here(argv, environment={"LC_ALL": "C", "PATH": PATH})
+    return done.stdout if done.ok else ""
 
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

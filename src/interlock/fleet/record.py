@@ -18,10 +18,14 @@ from typing import Literal
 from pydantic import Field
 
 from interlock.catalog.types import Data, FileName
-from interlock.errors import StoreError, UsageError
+from interlock.errors import FleetError, StoreError, UsageError
 from interlock.report.comparisons import read_extract
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment, Settings
+from interlock.results.commands import resuming
+from interlock.results.experiments import EngineName, Experiment
+from interlock.results.files import remove_folder
+from interlock.results.settings import Settings
+from interlock.results.sums import write_sums
 
 
 class HostRecord(Data):
@@ -45,9 +49,13 @@ class FleetRecord(Data):
     token: str = Field(default_factory=lambda: secrets.token_hex(3))
     command: str
     settings: Settings
-    engine: EngineName
     builds: dict[str, str]  # content hashes by variant
     hosts: dict[FileName, HostRecord] = Field(default_factory=dict)
+
+    @property
+    def engine(self) -> EngineName:
+        """Return the engine of all hosts."""
+        return self.settings.where.engine or EngineName.DOCKER
 
     def require_same(self, engine: EngineName, builds: dict[str, str]) -> None:
         """Raise UsageError unless the fleet began with this engine and these builds."""
@@ -60,6 +68,17 @@ class FleetRecord(Data):
                 todo=f"Use --engine {self.engine} and the files that it began with, or start a new fleet.",
             )
 
+    def require_well(self, folder: Path) -> None:
+        """Raise FleetError if not every host has measured everything and was restored."""
+        problems = {name: host.problem for name, host in self.hosts.items() if host.problem}
+        if not problems:
+            return
+        todo = "Every other cell of a complete host is in its folder; measure what failed in a new fleet."
+        if any(not host.complete or host.not_restored for host in self.hosts.values()):
+            again = resuming(self.command, self.name, self.settings.where.words)
+            todo = f"What is not measured, or not restored: {again}"
+        raise FleetError(file=str(folder), key=", ".join(problems), found=next(iter(problems.values())), todo=todo)
+
 
 FLEET_FILE = "fleet.json"
 
@@ -71,23 +90,24 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
     if the archive is damaged, has another experiment than was asked for, or figures that cannot be read.
     """
     new = fleet / ".incoming" / "new" / host  # deeper than commands look for experiments
-    store.remove_folder(fleet / ".incoming")
+    remove_folder(fleet / ".incoming")
     try:
         new.mkdir(parents=True)
         unpack(archive, new)
         experiment = store.read_experiment(new)
         _require_asked(archive, experiment, record.settings)
         store.read_cells(new, experiment)
-        # Cloned machines have the same name; and the line that repeats an experiment is not a host's to say.
-        named = {"name": record.name, "command": record.command, "host": {**experiment.host, "name": host}}
-        experiment = experiment.model_copy(update=named)
+        # Cloned machines have the same name; and how an experiment is repeated, and where, is not a host's to say.
+        settings = experiment.settings.model_copy(update={"where": record.settings.where})
+        said = {"name": record.name, "command": record.command, "settings": settings}
+        experiment = experiment.model_copy(update={**said, "host": {**experiment.host, "name": host}})
         store.write_json(new / store.EXPERIMENT_FILE, experiment)
-        store.write_sums(new)
+        write_sums(new)
         read_extract(new)  # one that cannot be compared would be in the way of all others' report
-        store.remove_folder(fleet / host)
+        remove_folder(fleet / host)
         new.rename(fleet / host)
     finally:
-        store.remove_folder(fleet / ".incoming")
+        remove_folder(fleet / ".incoming")
     return experiment
 
 
@@ -98,11 +118,14 @@ ASKED = ("quick", "rounds", "rounds_limit", "seed", "baseline", "profile", "vari
 def _require_asked(archive: Path, experiment: Experiment, asked: Settings) -> None:
     """Raise StoreError unless the experiment is what was asked for, and of nothing else."""
     told, wanted = (
-        {key: sorted(one) if isinstance(one, list) else one for key, one in some.model_dump(include={*ASKED}).items()}
-        for some in (experiment.settings, asked)
+        {
+            key: sorted(value) if isinstance(value, list) else value
+            for key, value in settings.model_dump(include={*ASKED}).items()
+        }
+        for settings in (experiment.settings, asked)
     )
     differ = [key for key in ASKED if told[key] != wanted[key]]
-    named = {*experiment.workloads, *(one.workload for one in (*experiment.cells, *experiment.limits))}
+    named = {*experiment.workloads, *(cell.workload for cell in (*experiment.cells, *experiment.limits))}
     if differ or not named <= {*asked.workloads}:
         found = f"holds another experiment ({', '.join(differ) or 'other workloads'})"
         raise StoreError(file=str(archive), found=found, todo="Measure it again with --resume.")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from interlock.catalog.project import ProjectPaths
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, StoreError
 from interlock.fleet import ansible
 from interlock.fleet.record import FLEET_FILE, FleetRecord, HostRecord, take_in_results
-from interlock.measure import experiment
+from interlock.measure.assignment import choose_baseline
 from interlock.report.experiment import failed_cells
 from interlock.results import store
+from interlock.results.commands import command_line
 from interlock.results.experiments import Built, State
+from interlock.results.settings import Settings
 
 # On the host `timeout` ends what outlives the deadline; where that does not come, Ansible gives the task up later.
 GRACE_S = 180
@@ -27,6 +30,19 @@ def images_of(built: Sequence[Built]) -> list[str]:
     # A base from a registry is pulled there too, because an archive does not keep its digest.
     bases = [one.base.reference for one in ready if one.base and one.base.origin == "mmdebstrap"]
     return list(dict.fromkeys([*bases, *(one.tag for one in ready)]))
+
+
+def builds_of(built: Sequence[Built]) -> dict[str, str]:
+    """Return the content hashes of what hosts measure, by variant."""
+    return {image.variant: image.content_hash for image in built if image.content_hash}
+
+
+def begun(results: Path, inventory: Path, asked: Settings, built: Sequence[Built]) -> FleetRecord:
+    """Return the record of a new fleet, with a folder of its own."""
+    settings = asked.with_baseline(choose_baseline(asked.baseline, built))
+    command = command_line("fleet", "-i", str(inventory), *settings.repeat_words)
+    name = store.new_experiment(results, datetime.date.today().isoformat()).name
+    return FleetRecord(name=name, command=command, settings=settings, builds=builds_of(built))
 
 
 @dataclass
@@ -80,7 +96,7 @@ class FleetRun:
             "images_tags": list(self.images),
             "images_archive": str(archive.with_name(f"{name}.tar")),
             "experiment_fleet": name,
-            "experiment_options": experiment.repeat_options(self.record.settings),
+            "experiment_options": self.record.settings.options,
             "experiment_deadline_s": self.deadline_s,
             "experiment_fetched": str(self.folder.absolute()),
         }
@@ -102,11 +118,19 @@ class FleetRun:
         try:
             taken = take_in_results(archive, self.folder, name, self.record)
         except Exception as error:
-            archive.replace(self.folder / f"{name}.refused")
-            said = str(error) if isinstance(error, InterlockError) else f"its results cannot be read ({error!r})"
-            return HostRecord(reason=reason or said)
+            refused = archive.replace(archive.with_name(f"{name}.refused"))
+            return HostRecord(reason=reason or str(_refusal(refused, error)))
         if taken.unfinished or not taken.times.keys() >= {*taken.settings.workloads}:
             return HostRecord(reason=reason or taken.ended_by or "it is not complete")
         archive.unlink()
-        failed = [f"{one.label} / {one.workload}: {one.outcome.reason}" for one in failed_cells(taken.cells)]
+        failed = [f"{cell.label} / {cell.workload}: {cell.outcome.reason}" for cell in failed_cells(taken.cells)]
         return HostRecord(complete=True, reason=next(iter(failed), ""))
+
+
+def _refusal(refused: Path, error: Exception) -> StoreError:
+    """Return why what a host sent is not taken; the file is named by which it is kept, and what is in it by itself."""
+    found, key = f"its results cannot be read ({error!r})", ""
+    if isinstance(error, InterlockError):
+        inside = Path(error.file).name if error.file.endswith(".json") else ""
+        found, key = error.found, ", ".join(filter(None, [inside, error.key]))
+    return StoreError(file=str(refused), key=key, found=found, todo="Measure it again with --resume.")

@@ -28,13 +28,13 @@ from interlock.results.experiments import (
     Outcome,
     PackageSet,
     ProgramOutput,
-    Settings,
     State,
     Subject,
     Times,
 )
 from interlock.results.journal import Journal
 from interlock.results.profiles import BenchmarkProfile, Probe
+from interlock.results.settings import Settings
 
 if TYPE_CHECKING:
     import pyperf

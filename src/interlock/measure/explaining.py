@@ -8,8 +8,9 @@ from pathlib import Path
 
 from interlock.engine.protocol import Engine
 from interlock.measure import lock
+from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Cell, ProgressUpdate, open_sandbox, open_session
-from interlock.measure.experiment import Assignment, Observers, Record, set_up, subjects
+from interlock.measure.experiment import Execution, Observers
 from interlock.measure.profiling import lock_sites_in
 from interlock.results.profiles import LockSites
 
@@ -27,24 +28,24 @@ def explain(
     WorkloadError says why a variant has none; what was started is removed in any case.
     """
     (name,) = assignment.settings.workloads
-    record = Record(Path("why"), datetime.datetime.now(datetime.UTC))
-    wanted = set(assignment.settings.variants)
-    with lock.hold(f"why {name}/{benchmark}", lambda text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))):
+    watching = Observers(on_progress)
+    execution = Execution(engine, assignment, watching, Path("why"), datetime.datetime.now(datetime.UTC))
+    with lock.hold(f"why {name}/{benchmark}", watching.on_step):
         try:
-            resources = set_up(engine, assignment, record, Observers(on_progress))
+            resources = execution.set_up()
             workload = assignment.workloads[name]
-            (one,) = [one for one in workload.benchmarks if one.name == benchmark]
+            asked = next(each for each in workload.benchmarks if each.name == benchmark)
             probe = resources.require_probe()
-            found = {}
-            chosen = [subject for subject in subjects(assignment) if subject.label in wanted]
+            sites = {}
+            subjects = [each for each in assignment.subjects() if each.label in assignment.settings.variants]
             with open_session(resources, workload) as session:
-                for index, subject in enumerate(chosen):
-                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(chosen)))
+                for index, subject in enumerate(subjects):
+                    on_progress(ProgressUpdate("stacks", name, subject.label, index, len(subjects)))
                     cell = Cell(subject, open_sandbox(session, subject))
                     try:
-                        found[subject.label] = lock_sites_in(session, one, cell, probe, acquires=acquires)
+                        sites[subject.label] = lock_sites_in(session, asked, cell, probe, acquires=acquires)
                     finally:
                         cell.sandbox.close()
-            return found
+            return sites
         finally:
-            engine.clean_up(record.owner)
+            engine.clean_up(execution.owner)

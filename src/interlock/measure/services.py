@@ -16,8 +16,8 @@ from pydantic import Field
 from interlock.catalog.services import Load
 from interlock.catalog.types import SCRATCH, Data
 from interlock.catalog.workloads import Benchmark
+from interlock.engine.ended import last_lines
 from interlock.engine.protocol import FIXED_RATE, Answer, Ended, Sandbox
-from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError, last_line
 from interlock.measure.cells import Cell, Session, Start, interpreter_argv, run_in
 from interlock.results.experiments import Outcome, ProgramOutput, State

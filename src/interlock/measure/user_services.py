@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Workload
+from interlock.engine.ended import last_lines
 from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
-from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
 

@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -18,8 +19,6 @@ PROGRAM = "interlock"
 SESSIONS = ("matrix", "fleet")
 # A command within a sentence; behind a path it is typed as it stands there.
 NAMED = re.compile(rf"(?<![\w./-]){PROGRAM} ([a-z]+)\b")
-# What an experiment that goes on is told again, each option with the number of its values.
-TOLD_AGAIN = {"--engine": 1, "--as-root": 0, "--results": 1}
 
 
 def command_line(command: str, *words: str) -> str:
@@ -32,8 +31,21 @@ def runnable(text: str) -> str:
     return NAMED.sub(lambda found: shlex.join(_program(found[1])), text)
 
 
-def resuming(command: str, name: str) -> str:
-    """Return the line that goes on with the experiment of this name, which this command began.
+def option_words(given: Mapping[str, object]) -> list[str]:
+    """Return options as they are typed, by their names; nothing for one that is off, empty or not given."""
+    return [word for name, value in given.items() for word in _words(f"--{name.replace('_', '-')}", value)]
+
+
+def _words(option: str, value: object) -> list[str]:
+    if value is None or isinstance(value, bool) or value == "":
+        return [option] if value is True else []
+    if isinstance(value, list):
+        return [word for each in value for word in (option, each)]
+    return [option, f"{value:g}" if isinstance(value, float) else str(value)]
+
+
+def resuming(command: str, name: str, where: Sequence[str] = ()) -> str:
+    """Return the line that goes on with the experiment of this name, which this command began, `where` it is.
 
     A trial is told all of it again: its record has no value that may be a secret.
     """
@@ -41,14 +53,7 @@ def resuming(command: str, name: str) -> str:
     if words[1:2] == ["trial"]:
         return shlex.join([*words, "--resume", name])
     program = takewhile(lambda word: word == "--" or not word.startswith("--"), words)
-    return shlex.join([*program, "--resume", name, *told_again(command)])
-
-
-def told_again(command: str) -> list[str]:
-    """Return the options of a recorded command that say by which engine, as whom and where to."""
-    words = shlex.split(command)
-    places = (at for at, word in enumerate(words) if word in TOLD_AGAIN)
-    return [word for at in places for word in words[at : at + 1 + TOLD_AGAIN[words[at]]]]
+    return shlex.join([*program, "--resume", name, *where])
 
 
 def _program(command: str) -> list[str]:

@@ -17,8 +17,8 @@ from typing import Any
 from interlock.catalog.types import slug
 from interlock.catalog.variants import Mode, Variant
 from interlock.engine.docker import DockerEngine
-from interlock.engine.run import trials, user_containers
-from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
+from interlock.engine.run import user_containers, user_images
+from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
 from interlock.errors import BuildError
 from interlock.measure.processes import OK
 from interlock.results.experiments import Built, Outcome, State
@@ -28,14 +28,18 @@ from interlock.swap.image_names import new_image
 
 
 @dataclass(frozen=True)
-class PlannedCandidate:
+class Candidate:
     """A variant (in a mode) to try: what was built of it, and the Dockerfile on its image."""
 
     label: str
     variant: Variant
     mode: Mode | None
     built: Built
-    copy: Copy | None  # None if the variant has no image
+    copy: Copy
+
+    @property
+    def has_image(self) -> bool:
+        return self.built.outcome.state is State.OK
 
 
 @dataclass
@@ -76,26 +80,27 @@ class Builds:
             found = f"your own Dockerfile, unchanged: {error.found}"
             raise BuildError(file=str(self.recipe.dockerfile), found=found, todo=error.todo) from None
 
-    def row(self, one: PlannedCandidate) -> TriedRow:
+    def row(self, candidate: Candidate) -> TriedRow:
         """Build a variant's copy; if that fails its rows have failed."""
-        name = one.variant.name
+        name, mode, copy = candidate.variant.name, candidate.mode, candidate.copy
         if name not in self.made:
-            self.made[name] = self._built(one)
-        copied = one.copy and {"changes": list(one.copy.changes), "warnings": list(one.copy.warnings)}
-        gil = (one.mode.gil if one.mode else None) or one.variant.proof.gil
-        return TriedRow(one.label, self.made[name], TriedImage(declared_gil=gil, **(copied or {})), one.mode)
+            self.made[name] = self._built(candidate)
+        about = TriedImage(declared_gil=(mode and mode.gil) or candidate.variant.proof.gil)
+        if candidate.has_image:
+            about = about.model_copy(update={"changes": list(copy.changes), "warnings": list(copy.warnings)})
+        return TriedRow(candidate.label, self.made[name], about, mode)
 
-    def _built(self, one: PlannedCandidate) -> Built:
+    def _built(self, candidate: Candidate) -> Built:
         # What its Dockerfile names is in the record, in place of a tag of its own.
-        parent = Built(
-            variant=one.variant.name, profile=one.built.profile, outcome=one.built.outcome, tag=one.built.tag
-        )
-        if one.copy is None:
-            return parent
-        try:
-            return self._build(parent, one.copy)
-        except BuildError as error:
-            return parent.model_copy(update={"outcome": Outcome(state=State.FAILED, reason=error.found)})
+        image = candidate.built
+        parent = Built(variant=image.variant, profile=image.profile, outcome=image.outcome, tag=image.tag)
+        state, reason = State.UNAVAILABLE, f"there is no image of it: {image.outcome.reason}"
+        if candidate.has_image:
+            try:
+                return self._build(parent, candidate.copy)
+            except BuildError as error:
+                state, reason = State.FAILED, error.found
+        return parent.model_copy(update={"outcome": Outcome(state=state, reason=reason)})
 
     def _build(self, known: Built, copy: Copy | None) -> Built:
         label = known.variant
@@ -103,7 +108,9 @@ class Builds:
         recipe = self.recipe if copy is None else replace(self.recipe, options=options_for(self.recipe.options, copy))
         text = copy.text if copy else None
         try:
-            image = trials.build_user_image(self.shop, recipe, slug(label), text, lambda step: self.say(label, step))
+            image = user_images.build_user_image(
+                self.shop, recipe, slug(label), text, lambda step: self.say(label, step)
+            )
         except BuildError:
             self.say(label, State.FAILED.value)
             raise
@@ -177,8 +184,8 @@ def build_and_start(
     """
     owner = f"swap-{slug(dockerfile.name.lower())}-{uuid.uuid4().hex[:12]}"
     with tempfile.TemporaryDirectory(prefix="interlock-swap-") as folder:
-        shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, trials.find_builder())
-        image = trials.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
+        shop = BuildSetup(engine.client, engine.address, owner, Path(folder), cache, user_images.find_builder())
+        image = user_images.build_user_image(shop, Recipe(dockerfile.parent, dockerfile), "swapped", text, on_step)
         try:
             return user_containers.start_alone(engine.client, owner, image.image_id, WATCHED_S)
         finally:

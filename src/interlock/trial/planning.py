@@ -12,11 +12,12 @@ from interlock.catalog.project import Catalog, ProjectPaths, by_profile
 from interlock.catalog.types import split_label
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
-from interlock.engine.run.trials import DOCKERFILE, Recipe
+from interlock.engine.run.user_images import DOCKERFILE, Recipe
 from interlock.errors import UsageError, nearest
-from interlock.results.experiments import Built, Outcome, State
+from interlock.results.commands import option_words
+from interlock.results.experiments import State
 from interlock.swap.writing import read_file
-from interlock.trial.builds import Copy, PlannedCandidate, copy_for
+from interlock.trial.builds import Candidate, Copy, copy_for
 from interlock.trial.options import settings_of, usual_variants
 
 
@@ -28,7 +29,7 @@ def find_recipe(context: Path, file: Path | None, options: Sequence[str]) -> tup
     if not context.is_dir():
         raise UsageError(file=str(context), found="no such folder", todo="Give the folder of your service.")
     places = [context / DOCKERFILE] if file is None else [file, context / file]
-    path = next((one for one in places if one.is_file()), None)
+    path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise UsageError(file=str(places[0]), found="no such file", todo="Give your Dockerfile with --file.")
     return Recipe(context, path, tuple(options)), read_file(path)
@@ -37,9 +38,7 @@ def find_recipe(context: Path, file: Path | None, options: Sequence[str]) -> tup
 def docker_options(build_args: Sequence[str], secrets: Sequence[str], target: str | None) -> list[str]:
     """Return the options for `docker build`."""
     settings_of("--build-arg", build_args, os.environ)
-    words = [word for one in build_args for word in ("--build-arg", one)]
-    words += [word for one in secrets for word in ("--secret", one)]
-    return [*words, *(("--target", target) if target else ())]
+    return option_words({"build_arg": list(build_args), "secret": list(secrets), "target": target})
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,12 @@ class Variants:
 
     def _ready(self) -> list[str]:
         usual = by_profile(self.known, usual_variants(self.known.variants), self.wanted)
-        found = [
-            one for profile, some in usual for one in self.engine.look_up(self.known, some, self._options(profile))
+        ready = [
+            image.variant
+            for profile, names in usual
+            for image in self.engine.look_up(self.known, names, self._options(profile))
+            if image.outcome.state is State.OK
         ]
-        ready = [one.variant for one in found if one.outcome.state is State.OK]
         if not ready:
             raise UsageError(
                 key="--variants",
@@ -78,25 +79,24 @@ class Variants:
     def copies(self, labels: Sequence[str], text: str, stage: str | None, file: Path) -> dict[str, Copy]:
         """Return the Dockerfile on each variant; SwapError if it cannot have the image of one."""
         variants = [self.known.variants[name] for name in _names(labels)]
-        return {one.name: copy_for(text, one, one.profile_for(self.wanted), stage, str(file)) for one in variants}
+        return {each.name: copy_for(text, each, each.profile_for(self.wanted), stage, str(file)) for each in variants}
 
-    def build(self, labels: Sequence[str], on_step: Callable[[str, str], None]) -> dict[str, Built]:
-        """Return the images of the variants, and build those that are missing."""
-        return {
-            one.variant: one
-            for profile, some in by_profile(self.known, _names(labels), self.wanted)
-            for one in self.engine.build(self.known, some, self._options(profile), on_step)
+    def candidates(
+        self, labels: Sequence[str], copies: Mapping[str, Copy], on_step: Callable[[str, str], None]
+    ) -> list[Candidate]:
+        """Return what to try, with the variants' images; those that are missing are built now."""
+        built = {
+            image.variant: image
+            for profile, names in by_profile(self.known, _names(labels), self.wanted)
+            for image in self.engine.build(self.known, names, self._options(profile), on_step)
         }
-
-    def planned(self, label: str, built: Mapping[str, Built], copies: Mapping[str, Copy]) -> PlannedCandidate:
-        """Return what to try of a label."""
-        name, mode_name = split_label(label)
-        variant, image = self.known.variants[name], built[name]
-        mode = next((one for one in variant.modes if one.name == mode_name), None)
-        if image.outcome.state is State.OK:
-            return PlannedCandidate(label, variant, mode, image, copies[name])
-        missing = Outcome(state=State.UNAVAILABLE, reason=f"there is no image of it: {image.outcome.reason}")
-        return PlannedCandidate(label, variant, mode, image.model_copy(update={"outcome": missing}), None)
+        chosen = []
+        for label in labels:
+            name, mode_name = split_label(label)
+            variant = self.known.variants[name]
+            mode = next((mode for mode in variant.modes if mode.name == mode_name), None)
+            chosen.append(Candidate(label, variant, mode, built[name], copies[name]))
+        return chosen
 
     def _options(self, profile: str) -> BuildOptions:
         return BuildOptions(self.paths.root, self.paths.cache, profile)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from interlock.catalog.workloads import Workload
+from interlock.engine.ended import last_lines
 from interlock.engine.protocol import Network, OwnStart, UserContainer
-from interlock.engine.run.cells import last_lines
 from interlock.errors import WorkloadError
 from interlock.measure.cells import ProgressUpdate
 from interlock.measure.user_services import UserService

@@ -8,23 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from interlock.catalog.project import Catalog
 from interlock.catalog.types import slug
-from interlock.catalog.variants import Base
 from interlock.catalog.workloads import Workload
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import temporary_folder
-from interlock.engine.protocol import INSTRUMENTS, Needs, UserSurroundings
-from interlock.engine.run import trials
-from interlock.engine.run.trials import BuildSetup, Recipe, UserImage
+from interlock.engine.protocol import INSTRUMENTS, Needs
+from interlock.engine.run import user_images
+from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
-from interlock.measure.cells import ProgressUpdate
+from interlock.measure.assignment import Assignment, UsersImages
 from interlock.measure.experiment import Observers
 from interlock.measure.resumable import BEGIN_ANEW
-from interlock.results.experiments import BaseImage, Built, Experiment, Settings, State
-from interlock.results.trials import Trial
-from interlock.trial.builds import Builds, PlannedCandidate, TriedRow
+from interlock.results.experiments import BaseImage, Built, Experiment, State
+from interlock.trial.builds import Builds, Candidate, TriedRow
 from interlock.trial.options import exposed_address
 from interlock.trial.proofs import Proofs
 from interlock.trial.workloads import Checks, workload_of
@@ -32,29 +29,15 @@ from interlock.trial.workloads import Checks, workload_of
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """What a trial tries, where its experiment goes, and the command that repeats it."""
+    """What is to be tried: an assignment whose images are not built yet, and what each of them has to do."""
 
-    root: Path
+    assignment: Assignment
     cache: Path
-    results: Path
-    name: str | None
-    catalog: Catalog
     recipe: Recipe
-    planned: Sequence[PlannedCandidate]
+    candidates: Sequence[Candidate]
     checks: Checks
-    asked: Trial
-    settings: Settings
-    starts_service: bool
+    users: UsersImages
     keep: bool
-    command: str
-    began: Experiment | None = None  # of which the rest is to be measured
-
-    @property
-    def containers(self) -> UserSurroundings:
-        """Return where the user's images run."""
-        asked, checks = self.asked, self.checks
-        alias = checks.address.host if checks.address else ""
-        return UserSurroundings(asked.network, asked.service_cpus, asked.memory, alias, checks.environment)
 
 
 def run_trial(
@@ -69,10 +52,10 @@ def run_trial(
     left: list[UserImage] = []
     try:
         with temporary_folder("trial") as folder:
-            builder = trials.find_builder()
+            builder = user_images.find_builder()
             shop = BuildSetup(engine.client, engine.address, owner, folder, request.cache, builder)
-            builds = Builds(shop, request.recipe, request.settings.profile, on_build, left)
-            assignment = _proved(engine, request, builds, watching.on_progress)
+            builds = Builds(shop, request.recipe, request.assignment.settings.profile, on_build, left)
+            assignment = _proved(engine, request, builds, watching)
         measured = experiment.run(engine, assignment, watching)
     except BaseException:
         with suppress(EngineError):  # the first error says more
@@ -82,49 +65,39 @@ def run_trial(
     return measured
 
 
-def _proved(
-    engine: DockerEngine, request: TrialRequest, builds: Builds, on_progress: Callable[[ProgressUpdate], None]
-) -> experiment.Assignment:
+def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watching: Observers) -> Assignment:
     """Build and prove the user's own image, then the others, and return what is to be measured."""
-    own = builds.own()
-    if request.starts_service and request.checks.address is None:
-        address = exposed_address(engine.exposed_ports(own.image.image_id))
-        request = replace(request, checks=replace(request.checks, address=address))
-    workload, base = workload_of(request.recipe.context, request.checks), _base(engine, request, on_progress)
+    own, checks, recipe = builds.own(), request.checks, request.recipe
+    if checks.load is not None and checks.address is None:
+        checks = replace(checks, address=exposed_address(engine.exposed_ports(own.image.image_id)))
+    workload, base = workload_of(recipe.context, checks), _base(engine, request, watching)
+    surroundings = replace(request.users.surroundings, alias=checks.address.host if checks.address else "")
     helpers = experiment.helpers_of([workload])
-    on_progress(ProgressUpdate("preparing", ", ".join([INSTRUMENTS, *helpers]), "", 0, 1))
-    workspace = engine.set_up(builds.shop.owner, Needs(request.root, [], {}, helpers, base, request.containers))
+    watching.on_step(", ".join([INSTRUMENTS, *helpers]))
+    needs = Needs(request.assignment.root, [], {}, helpers, base, surroundings)
+    workspace = engine.set_up(builds.shop.owner, needs)
     with workspace.network(None, load=workload.is_users_service) as network:
-        proofs = Proofs(network, workload, request.checks, on_progress, engine.require_answer)
+        proofs = Proofs(network, workload, checks, watching.on_progress, engine.require_answer)
         proofs.prove([own])
-        rows = [own, *(builds.row(one) for one in request.planned)]
+        rows = [own, *(builds.row(candidate) for candidate in request.candidates)]
         proofs.prove(rows[1:])
     if request.keep:
-        _keep(engine, request.recipe, rows)
-    return _assignment(request, builds.shop.builder, workload, base, rows)
+        _keep(engine, recipe, rows)
+    tried = {"builder": builds.shop.builder, "tried": {row.label: row.about for row in rows}}
+    users = UsersImages(request.users.trial.model_copy(update=tried), surroundings, base)
+    return _assignment(request.assignment, workload, users, rows)
 
 
-def _assignment(
-    request: TrialRequest, builder: str, workload: Workload, base: BaseImage, rows: Sequence[TriedRow]
-) -> experiment.Assignment:
+def _assignment(asked: Assignment, workload: Workload, users: UsersImages, rows: Sequence[TriedRow]) -> Assignment:
     """Return the experiment of the rows: one workload, with the user's own image as the baseline."""
-    built, began = list({row.image.variant: row.image for row in rows}.values()), request.began
+    built, began = list({row.image.variant: row.image for row in rows}.values()), asked.resumes
+    catalog = asked.catalog.model_copy(update={"workloads": {workload.name: workload}})
+    settings = asked.settings.model_copy(update={"workloads": [workload.name]})
+    command = asked.command
     if began is not None:
         require_the_same(began, workload, built)
-    settings = began.settings if began else request.settings.model_copy(update={"workloads": [workload.name]})
-    return experiment.Assignment(
-        catalog=request.catalog.model_copy(update={"workloads": {workload.name: workload}}),
-        root=request.root,
-        results=request.results,
-        built=built,
-        settings=settings,
-        command=began.command if began else request.command,
-        name=request.name,
-        resumes=began,
-        trial=request.asked.model_copy(update={"builder": builder, "tried": {row.label: row.about for row in rows}}),
-        users=request.containers,
-        base=base,
-    )
+        settings, command = began.settings, began.command
+    return replace(asked, catalog=catalog, built=built, settings=settings, command=command, users=users)
 
 
 def require_the_same(began: Experiment, workload: Workload, built: Sequence[Built]) -> None:
@@ -135,20 +108,18 @@ def require_the_same(began: Experiment, workload: Workload, built: Sequence[Buil
     if began.workloads != {workload.name: workload}:
         found = f"{began.name} had another load, address or tests: {began.command}"
         raise UsageError(key="--resume", found=found, todo="Give the same options, or start a new trial.")
-    now = {one.variant: one.content_hash for one in built}
-    for one in began.images:
-        if one.outcome.state is State.OK and now[one.variant] != one.content_hash:
-            found = f"{one.variant} has another image than when {began.name} was started"
+    now = {image.variant: image.content_hash for image in built}
+    for image in began.images:
+        if image.outcome.state is State.OK and now[image.variant] != image.content_hash:
+            found = f"{image.variant} has another image than when {began.name} was started"
             raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
 
 
-def _base(engine: DockerEngine, request: TrialRequest, on_progress: Callable[[ProgressUpdate], None]) -> BaseImage:
+def _base(engine: DockerEngine, request: TrialRequest, watching: Observers) -> BaseImage:
     """Return the base of the helper images: that of a variant that was built, or the catalog's."""
-    found = next((one.built.base for one in request.planned if one.built.base), None)
-    usual: Base = next(iter(request.catalog.bases.values()))
-    return found or engine.ensure_base(
-        usual, request.cache, lambda _, text: on_progress(ProgressUpdate("preparing", text, "", 0, 1))
-    )
+    built = next((candidate.built.base for candidate in request.candidates if candidate.built.base), None)
+    usual = next(iter(request.assignment.catalog.bases.values()))
+    return built or engine.ensure_base(usual, request.cache, lambda _, text: watching.on_step(text))
 
 
 def _keep(engine: DockerEngine, recipe: Recipe, rows: Sequence[TriedRow]) -> None:

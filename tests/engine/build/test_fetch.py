@@ -150,26 +150,16 @@ def test_without_curl_python_fetches_and_a_place_that_fails_is_named(
     assert (tmp_path / FILE).read_bytes() == GOOD
 
 
-def test_a_host_that_does_not_answer_is_named_and_the_next_one_is_taken(upstream: Upstream, tmp_path: Path) -> None:
-    done = fetch(tmp_path, f"http://127.0.0.1:1/{FILE}", f"{upstream.url}/good/{FILE}")
-    assert done.returncode == 0
-    assert f"interlock: tried http://127.0.0.1:1/{FILE}: curl: (7) Failed to connect" in done.stdout
-
-
-def test_where_every_place_is_dead_the_exit_code_is_69_and_all_are_named(upstream: Upstream, tmp_path: Path) -> None:
-    places = [f"{upstream.url}/dead/a", f"{upstream.url}/truncated/b", f"{upstream.url}/dead/c"]
-    done = fetch(tmp_path, *places)
-    assert done.returncode == 69
-    assert re.findall(r"^interlock: tried (\S+): ", done.stdout, re.MULTILINE) == places
-    assert not (tmp_path / FILE).exists()
-
-
-def test_where_only_wrong_bytes_came_the_exit_code_is_65_and_their_sum_is_named(
-    upstream: Upstream, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kinds", "code"), [(["dead", "truncated", "dead"], 69), (["wrong", "dead"], 65)], ids=["nowhere", "another sum"]
+)
+def test_a_source_that_no_place_has_ends_the_build_and_all_places_are_named(
+    upstream: Upstream, tmp_path: Path, kinds: list[str], code: int
 ) -> None:
-    done = fetch(tmp_path, f"{upstream.url}/wrong/a", f"{upstream.url}/dead/b")
-    assert done.returncode == 65
-    assert f"sha256 is {hashlib.sha256(WRONG).hexdigest()}" in done.stdout
+    places = [f"{upstream.url}/{kind}/{number}" for number, kind in enumerate(kinds)]
+    done = fetch(tmp_path, *places)
+    assert done.returncode == code
+    assert re.findall(r"^interlock: tried (\S+): ", done.stdout, re.MULTILINE) == places
     assert not (tmp_path / FILE).exists()
 
 
@@ -179,12 +169,6 @@ def test_the_users_mirror_is_asked_first(upstream: Upstream, tmp_path: Path) -> 
     assert done.returncode == 0
     assert upstream.asked == [f"/good/mirror/{FILE}"]
     assert f"interlock: source {FILE} from {upstream.url}/good/mirror/{FILE}\n" in done.stdout
-
-
-def test_a_mirror_without_the_file_does_not_stop_the_others(upstream: Upstream, tmp_path: Path) -> None:
-    done = fetch(tmp_path, f"{upstream.url}/good/b", INTERLOCK_SOURCE_MIRROR=f"{upstream.url}/dead")
-    assert done.returncode == 0
-    assert upstream.asked == [f"/dead/{FILE}", "/good/b"]
 
 
 def test_a_directory_can_be_the_users_mirror(upstream: Upstream, tmp_path: Path) -> None:
@@ -276,16 +260,14 @@ def test_a_release_of_pips_index_is_fetched_by_the_interpreter_that_was_built(tm
     assert (tmp_path / WHEEL).read_bytes() == (tmp_path / "index" / WHEEL).read_bytes()
 
 
-def test_a_release_that_pips_index_lacks_is_named_and_the_exit_code_is_69(tmp_path: Path) -> None:
-    done = fetch_wheel(tmp_path, "toy-2.0-py3-none-any.whl", "pip/toy==2.0")
-    assert done.returncode == 69
-    assert "interlock: tried pip/toy==2.0: ERROR: Could not find a version" in done.stdout
-
-
-def test_a_release_that_pip_has_for_another_interpreter_alone_is_named_and_the_exit_code_is_69(tmp_path: Path) -> None:
-    done = fetch_wheel(tmp_path, "toy-1.0-cp39-cp39-linux_x86_64.whl", "pip/toy==1.0")
+@pytest.mark.parametrize("file", ["toy-2.0-py3-none-any.whl", "toy-1.0-cp39-cp39-linux_x86_64.whl"])
+def test_a_release_that_pips_index_lacks_for_this_interpreter_is_named_and_the_exit_code_is_69(
+    tmp_path: Path, file: str
+) -> None:
+    place = f"pip/toy=={file.split('-')[1]}"
+    done = fetch_wheel(tmp_path, file, place)
     assert done.returncode == 69, done.stderr
-    assert "interlock: tried pip/toy==1.0: " in done.stdout
+    assert f"interlock: tried {place}: " in done.stdout
 
 
 SQV = """\
@@ -344,32 +326,29 @@ def test_a_signature_by_its_key_is_said_with_the_keys_fingerprint_and_where_it_w
     assert done.stdout == f"interlock: signature of {FILE} by {keyring.fingerprint('author')} from {url}\ndone\n"
 
 
-def test_a_signature_by_another_key_ends_the_build_with_65(
-    upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str
-) -> None:
-    upstream.served |= {"/a.asc": keyring.sign("stranger", GOOD), "/b.asc": keyring.sign("author", GOOD)}
-    done = check(tmp_path, keys, "author.asc", f"{upstream.url}/a.asc", f"{upstream.url}/b.asc", PATH=path)
+@pytest.mark.parametrize(
+    ("signer", "added", "said"),
+    [
+        ("stranger", b"", "the signature is not by author.asc: "),
+        ("author", b"\n", "BAD signature"),
+        ("", b"", "the signature is not by author.asc"),
+    ],
+    ids=["another key", "a changed file", "no signature at all"],
+)
+def test_a_wrong_signature_ends_the_build_with_66_and_a_good_one_elsewhere_does_not_mend_it(
+    upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str,
+    signer: str, added: bytes, said: str,
+) -> None:  # fmt: skip
+    upstream.served |= {
+        "/a.asc": keyring.sign(signer, GOOD) if signer else WRONG,
+        "/b.asc": keyring.sign("author", GOOD),
+    }
+    places = [f"{upstream.url}/a.asc", f"{upstream.url}/b.asc"]
+    done = check(tmp_path, keys, "author.asc", *places, data=GOOD + added, PATH=path)
     assert done.returncode == 66
-    assert f"interlock: tried {upstream.url}/a.asc: the signature is not by author.asc: " in done.stdout
+    assert said in done.stdout
     assert "done" not in done.stdout
-    assert upstream.asked == ["/a.asc"], "a good one elsewhere does not mend it"
-
-
-def test_a_file_that_was_changed_after_it_was_signed_ends_the_build_with_65(
-    upstream: Upstream, tmp_path: Path, keyring: Keyring, keys: dict[str, bytes], path: str
-) -> None:
-    upstream.served["/a.asc"] = keyring.sign("author", GOOD)
-    done = check(tmp_path, keys, "author.asc", f"{upstream.url}/a.asc", data=GOOD + b"\n", PATH=path)
-    assert done.returncode == 66
-    assert "BAD signature" in done.stdout
-
-
-def test_what_is_no_signature_ends_the_build_with_65(
-    upstream: Upstream, tmp_path: Path, keys: dict[str, bytes], path: str
-) -> None:
-    done = check(tmp_path, keys, "author.asc", f"{upstream.url}/wrong/a.asc", PATH=path)
-    assert done.returncode == 66
-    assert "the signature is not by author.asc" in done.stdout
+    assert upstream.asked == ["/a.asc"]
 
 
 def test_a_signature_that_nobody_has_is_said_and_the_build_goes_on(

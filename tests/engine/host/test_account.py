@@ -16,7 +16,7 @@ import pytest
 from interlock.catalog.variants import PRODUCTION
 from interlock.engine.host import account
 from interlock.engine.host.account import MYSELF, Account, cache_for, reading_it
-from interlock.engine.host.cells import Ground, open_sandbox
+from interlock.engine.host.sandbox import SandboxPlace, open_sandbox
 
 NOBODY = Account("nobody", 65534, 65534, shutil.which("setpriv") or "")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -57,7 +57,7 @@ SHOW = "id -u; id -G; grep -E '^(CapEff|NoNewPrivs)' /proc/self/status | tr -d '
 
 @as_root
 def test_what_runs_in_a_cell_has_no_rights_and_writes_to_its_own_places_alone(place: Path) -> None:
-    cell = open_sandbox(None, PRODUCTION, Ground(place, place / "disk", place, NOBODY))
+    cell = open_sandbox(None, PRODUCTION, SandboxPlace(place, place / "disk", place, NOBODY))
     said = cell.run(["sh", "-c", SHOW], 10).stdout.split()
     assert said == ["65534", "65534", f"CapEff:{'0' * 16}", "NoNewPrivs:1"]
     assert cell.run(["touch", "/scratch/a", "/disk/b"], 10).exit_code == 0
@@ -72,7 +72,7 @@ def test_what_runs_in_a_cell_has_no_rights_and_writes_to_its_own_places_alone(pl
 def test_a_containers_root_finds_and_ends_what_the_user_left_though_it_may_not_trace(place: Path) -> None:
     sleeper = subprocess.Popen(NOBODY.command(["sleep", "60"]), env={"HOME": f"{place}/cell"}, cwd="/")
     program = (
-        f"from interlock.engine.host.cells import end_all_in; from pathlib import Path; end_all_in(Path('{place}'))"
+        f"from interlock.engine.host.sandbox import end_all_in; from pathlib import Path; end_all_in(Path('{place}'))"
     )
     try:
         subprocess.run([*NO_PTRACE, sys.executable, "-c", program], check=True, timeout=30)

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.catalog.types import MOUNT
 from interlock.engine.host import profiler, toolchain
-from interlock.engine.host.cells import HostSandbox
+from interlock.engine.host.sandbox import HostSandbox
 from interlock.errors import EngineError, TracerError, UnsupportedHereError
 from interlock.results.profiles import Method
 

@@ -16,8 +16,8 @@ import pytest
 from interlock.engine.host import memory as memories
 from interlock.engine.host import servers, toolchain
 from interlock.engine.host.account import MYSELF
-from interlock.engine.host.servers import Ground
-from interlock.engine.run.cells import SERVER_PORT
+from interlock.engine.host.servers import ServerPlace
+from interlock.engine.run.containers import SERVER_PORT
 from interlock.errors import UnsupportedHereError
 from tests.builders import ROOT
 
@@ -28,9 +28,9 @@ SIZES = {"SINGLE_MIB": "1", "MANY_FILES": "1", "MANY_MIB": "1"}
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
+def place(tmp_path: Path) -> Iterator[ServerPlace]:
     folder = memories.make(f"test-server-{os.getpid()}", MYSELF)
-    yield Ground(ROOT, tmp_path / "cache", folder)
+    yield ServerPlace(ROOT, tmp_path / "cache", folder)
     shutil.rmtree(folder)
 
 
@@ -57,8 +57,8 @@ def test_an_address_is_this_machines_own_and_not_the_usual_one() -> None:
 
 
 @pytest.mark.usefixtures("bare")
-def test_without_anything_that_makes_certificates_the_packages_are_named(ground: Ground) -> None:
-    with pytest.raises(UnsupportedHereError, match="no nginx and no openssl"), servers.serving(ground, {}):
+def test_without_anything_that_makes_certificates_the_packages_are_named(place: ServerPlace) -> None:
+    with pytest.raises(UnsupportedHereError, match="no nginx and no openssl"), servers.serving(place, {}):
         pass
 
 
@@ -92,14 +92,16 @@ def test_packages_of_the_distribution_come_before_what_pip_brings(
 
 
 @pytest.mark.usefixtures("bare")
-def test_only_nginx_answers_as_b2_does(ground: Ground) -> None:
-    having(ground.cache, "bin/caddy", "usr/bin/openssl")
-    with pytest.raises(UnsupportedHereError, match="only nginx answers as B2"), servers.serving(ground, {"B2": "1"}):
+def test_only_nginx_answers_as_b2_does(place: ServerPlace) -> None:
+    having(place.cache, "bin/caddy", "usr/bin/openssl")
+    with pytest.raises(UnsupportedHereError, match="only nginx answers as B2"), servers.serving(place, {"B2": "1"}):
         pass
 
 
 @pytest.mark.needs("nginx")
-def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(tmp_path: Path, ground: Ground) -> None:
+def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(
+    tmp_path: Path, place: ServerPlace
+) -> None:
     late = tmp_path / "nginx"
     late.write_text(f'#!/bin/sh\nsleep 1\nexec {toolchain.find("nginx")} "$@"\n', encoding="utf-8")
     late.chmod(0o755)
@@ -107,15 +109,15 @@ def test_it_answers_once_it_is_said_to_though_another_server_has_the_same_port(t
     with socket.socket() as another:
         another.bind((servers.free_address(), SERVER_PORT))
         another.listen()
-        with servers.serving(ground, sizes) as url:
+        with servers.serving(place, sizes) as url:
             assert summed(url)
 
 
 @pytest.mark.needs("nginx")
-def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(ground: Ground) -> None:
+def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterwards(place: ServerPlace) -> None:
     if toolchain.missing(toolchain.SERVER):
         pytest.fail("nginx is needed: bootstrap.sh brings it for the tests")
-    with servers.serving(ground, SIZES) as one, servers.serving(ground, SIZES) as other:
+    with servers.serving(place, SIZES) as one, servers.serving(place, SIZES) as other:
         assert one != other
         assert summed(one) != summed(other)
     with pytest.raises(urllib.error.URLError):

@@ -26,9 +26,9 @@ from interlock.engine.packages.audit import (
     owners,
     package_rows,
 )
-from interlock.engine.packages.pip_output import Resolved
+from interlock.engine.packages.pip_report import Resolved
 from interlock.engine.packages.requirements import Line
-from interlock.engine.packages.resolving import Failure, Resolution, Wheel
+from interlock.engine.packages.resolving import Resolution, Unmet, Wheel
 from interlock.results.answers import ModuleImport, Origin
 from tests.builders import ROOT
 
@@ -57,15 +57,6 @@ def test_each_top_level_module_has_a_process_and_the_extension_modules_have_one_
         ("scrape-it", ["scrape"], False),
         ("", ["app.main"], False),
     ]
-
-
-def test_where_the_gil_is_on_extension_modules_are_asked_only_of_what_was_built_here() -> None:
-    assert [job.modules for job in import_jobs([LXML], [wheel("lxml")], Gil.ON, [])] == [["lxml"]]
-    assert [job.is_sweep for job in import_jobs([LXML], [wheel("lxml", build_s=3.0)], Gil.ON, [])] == [False, True]
-
-
-def test_what_is_not_installed_is_not_imported() -> None:
-    assert import_jobs([LXML], [wheel("lxml", path="", reason="no C library")], Gil.OFF, []) == []
 
 
 def test_the_switcher_is_named_with_its_own_package_whoever_imported_it() -> None:
@@ -105,7 +96,7 @@ def test_a_row_says_how_its_package_came_and_who_asked() -> None:
             (resolved("six"), None),
             (resolved("yaml", is_wheel=False), None),
         ],
-        [Failure("mysqlclient", "no pkg-config", needed_by=["app"])],
+        [Unmet("mysqlclient", "no pkg-config", needed_by=["app"])],
     )
     wheels = [wheel("lxml"), wheel("six"), wheel("yaml", build_s=2.5)]
     lxml, mysqlclient, six, yaml = package_rows(resolution, wheels, {}, {"six": [ModuleImport(module="six")]})
@@ -126,7 +117,7 @@ def test_a_wheel_that_could_not_be_built_or_installed_is_a_failure_without_impor
 
 
 def test_paths_of_this_machine_are_shown_as_people_wrote_them() -> None:
-    failed = Failure("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
+    failed = Unmet("lib", "no", line=Line("{path}[x]", "r.txt", 1, path=Path("lib")))
     (row,) = package_rows(Resolution([], [failed]), [], {}, {})
     assert row.requirement == "r.txt:1 lib[x]"
 
@@ -146,73 +137,38 @@ LXML_RECORD = [
 CFFI = [f"_cffi_backend.{EXTENSION}", "cffi/__init__.py", "cffi/api.py", "_private.py"]
 
 
-def test_a_package_is_imported_by_its_own_name_not_by_what_it_holds() -> None:
-    assert audit.top_modules(LXML_RECORD) == ["lxml"]
+@pytest.mark.parametrize(
+    ("files", "top", "extensions"),
+    [
+        (LXML_RECORD, ["lxml"], ["lxml._elementpath", "lxml.etree"]),
+        (CFFI, ["cffi"], ["_cffi_backend"]),
+        (["six.py", f"ujson.{EXTENSION}", "abi.abi3.so"], ["abi", "six", "ujson"], ["abi", "ujson"]),
+        ([f"pkg/__init__.{EXTENSION}", f"x/_testbuffer.{EXTENSION}"], ["pkg"], ["pkg"]),
+        (
+            ["foo.py", "tests/__init__.py", "test_foo.py", "foo_tests/__init__.py", "conftest.py", "setup.py"],
+            ["foo"],
+            [],
+        ),
+        (["google/cloud/storage/__init__.py", "google/cloud/storage/blob.py"], ["google.cloud.storage"], []),
+        (["google/api.py", "google/_helper.py", "docs/conf.py"], ["google.api"], []),
+        (["foo-bar/x.py", "1st.py", "foo.pth", "foo/data.json", "../lib/x.py", "/etc/x.py"], [], []),
+        (["numpy.libs/libgfortran-040039e1.so.5.0.0", "numpy.libs/libquadmath-96973f99.so", "foo/libx-1.so"], [], []),
+    ],
+    ids=["package", "private", "single files", "built in", "tests", "namespace", "its parts", "none", "libraries"],
+)
+def test_what_people_import_and_what_may_switch_the_gil_on_is_told_by_file_names(
+    files: list[str], top: list[str], extensions: list[str]
+) -> None:
+    assert (audit.top_modules(files), audit.extension_modules(files)) == (top, extensions)
 
 
-def test_a_module_of_one_file_counts_whether_source_or_extension() -> None:
-    assert audit.top_modules(["six.py", f"ujson.{EXTENSION}", "abi.abi3.so"]) == ["abi", "six", "ujson"]
-
-
-def test_private_modules_are_not_imported_by_themselves() -> None:
-    assert audit.top_modules(CFFI) == ["cffi"]
-
-
-def test_what_is_there_for_the_packages_own_developers_is_left_out() -> None:
-    files = [
-        "foo.py",
-        "tests/__init__.py",
-        "test_foo.py",
-        "foo_tests/__init__.py",
-        "conftest.py",
-        "setup.py",
-        "docs/conf.py",
-    ]
-    assert audit.top_modules(files) == ["foo"]
-
-
-def test_below_a_namespace_package_its_parts_are_imported() -> None:
-    files = ["google/cloud/storage/__init__.py", "google/cloud/storage/blob.py", "google/api.py", "google/_helper.py"]
-    assert audit.top_modules(files) == ["google.api", "google.cloud.storage"]
-
-
-def test_what_is_no_module_is_none() -> None:
-    files = ["foo-bar/x.py", "1st.py", "foo.pth", "foo/data.json", "../lib/x.py", "/etc/x.py", "foo.libs/libz-1.so.2"]
-    assert audit.top_modules(files) == []
-    assert audit.extension_modules(files) == []
-
-
-def test_extension_modules_are_all_that_may_switch_the_gil_on_private_ones_included() -> None:
-    assert audit.extension_modules(LXML_RECORD) == ["lxml._elementpath", "lxml.etree"]
-    assert audit.extension_modules(CFFI) == ["_cffi_backend"]
-    built_in = [f"pkg/__init__.{EXTENSION}", f"numpy/_core/_umath_tests.{EXTENSION}", f"x/_testbuffer.{EXTENSION}"]
-    assert audit.extension_modules(built_in) == ["pkg"]
-
-
-def test_a_library_that_comes_with_a_package_is_no_module() -> None:
-    files = ["numpy.libs/libgfortran-040039e1.so.5.0.0", "numpy.libs/libquadmath-96973f99.so", "foo/libx-1.so"]
-    assert audit.extension_modules(files) == []
-
-
-def test_the_owner_of_a_module_is_who_has_its_file() -> None:
-    owned = audit.owners([Distribution("LXML", "6.1.3", LXML_RECORD), Distribution("cffi", "2", CFFI)])
-    assert audit.owner_of("lxml.etree", owned) == "lxml"
-    assert audit.owner_of("_cffi_backend", owned) == "cffi"
-
-
-def test_a_module_without_a_file_of_its_own_belongs_to_its_nearest_parent() -> None:
-    owned = audit.owners(
-        [Distribution("a", "1", ["ns/one/__init__.py"]), Distribution("b", "1", ["ns/two/__init__.py"])]
-    )
-    assert audit.owner_of("ns.two.made.up", owned) == "b"
-    assert audit.owner_of("ns", owned) == ""
-    assert audit.owner_of("json", owned) == ""
-
-
-def test_what_the_program_prints_is_read_and_chatter_is_not() -> None:
-    line = json.dumps({"name": "Foo_Bar", "version": "1", "files": ["foo.py"]})
-    (found,) = audit.parse(f"a warning\n{line}\n")
-    assert (found.key, found.version, found.files) == ("foo-bar", "1", ["foo.py"])
+@pytest.mark.parametrize(
+    ("module", "owner"),
+    [("lxml.etree", "lxml"), ("_cffi_backend", "cffi"), ("ns.two.made.up", "b"), ("ns", ""), ("json", "")],
+)
+def test_the_owner_of_a_module_is_who_has_its_file_or_that_of_its_nearest_parent(module: str, owner: str) -> None:
+    files = {"LXML": LXML_RECORD, "cffi": CFFI, "a": ["ns/one/__init__.py"], "b": ["ns/two/__init__.py"]}
+    assert audit.owner_of(module, audit.owners(Distribution(name, "1", some) for name, some in files.items())) == owner
 
 
 @pytest.mark.parametrize(
@@ -223,13 +179,6 @@ def test_every_top_level_module_of_a_real_package_can_be_found_by_python(name: s
     found = audit.top_modules(files)
     assert found, name
     assert [module for module in found if importlib.util.find_spec(module) is None] == []
-
-
-def test_the_extension_modules_of_a_real_package_are_files_that_are_there() -> None:
-    files = importlib.metadata.files("pydantic_core") or []
-    (module,) = audit.extension_modules([str(path) for path in files])
-    assert module == "pydantic_core._pydantic_core"
-    assert Path(importlib.util.find_spec(module).origin or "").is_file()  # type: ignore[union-attr]
 
 
 PROGRAM = ROOT / "src/interlock/engine/inside/audit.py"
@@ -351,8 +300,3 @@ def test_what_is_installed_here_is_what_python_says() -> None:
 def test_the_program_runs_on_every_interpreter_whose_pip_has_a_report() -> None:
     found = subprocess.run([*VERMIN, str(PROGRAM)], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
-
-
-def test_what_a_package_prints_in_the_programs_place_is_no_answer() -> None:
-    said = '{bad\n{"name": 1}\n{"name": "a", "version": "1", "files": []}\n' + '{"a":' * 100_000
-    assert [one.name for one in audit.parse(said)] == ["a"]

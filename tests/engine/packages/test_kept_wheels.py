@@ -14,7 +14,8 @@ import pytest
 from docker.errors import NotFound
 
 from interlock.engine.packages import kept_wheels
-from interlock.engine.packages.kept_wheels import CACHE, KeptWheels, WheelError, take_out
+from interlock.engine.packages.kept_wheels import CACHE, KeptWheels, take_out
+from interlock.engine.run.archives import ContentError
 from tests.builders import extract
 from tests.integration import wheelhouse
 
@@ -82,27 +83,27 @@ def test_anything_else_that_a_build_leaves_is_a_failure_of_its_package(
 ) -> None:
     for name, data in files.items():
         (out(container) / name).write_bytes(data)
-    with pytest.raises(WheelError):
+    with pytest.raises(ContentError):
         take_out(container, OUT, "toy-app", into)
 
 
 def test_a_link_is_no_wheel_wherever_it_leads(container: Any, into: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(DATA)
     (out(container) / NAME).symlink_to(tmp_path / "secret")
-    with pytest.raises(WheelError):
+    with pytest.raises(ContentError):
         take_out(container, OUT, "toy-app", into)
     assert list(into.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_a_failure_of_its_package(container: Any, into: Path) -> None:
-    with pytest.raises(WheelError):
+    with pytest.raises(ContentError):
         take_out(container, "/audit/nowhere", "toy-app", into)
 
 
 def test_what_is_too_large_is_not_read_to_its_end(container: Any, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_wheels, "MOST_BYTES", 1000)
     (out(container) / NAME).write_bytes(DATA + bytes(10_000))
-    with pytest.raises(WheelError):
+    with pytest.raises(ContentError):
         take_out(container, OUT, "toy-app", into)
 
 

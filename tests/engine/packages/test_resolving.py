@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.ended import Ended
 from interlock.engine.packages import requirements
-from interlock.engine.packages.pip_container import AUDIT, OF_THE_AUDIT, CommandResult, PipContainer
+from interlock.engine.packages.pip_container import AUDIT, OF_THE_AUDIT, PipContainer
 from interlock.engine.packages.resolving import Resolution, Resolver
 from interlock.errors import EngineError
 from tests.integration import wheelhouse
@@ -48,7 +49,7 @@ class Here(PipContainer):
             else:
                 subprocess.run(["cp", "-r", str(content), str(path)], check=True)
 
-    def run(self, argv: list[str], deadline_s: float, **environment: str) -> CommandResult:
+    def run(self, argv: list[str], deadline_s: float, **environment: str) -> Ended:
         words = [sys.executable if word == "python" else self._here(word) for word in argv]
         command = ["timeout", f"{deadline_s:g}", *words]
         settings = {name: self._here(value) for name, value in OF_THE_AUDIT.items()} | {"PIP_RETRIES": "0"}
@@ -56,7 +57,7 @@ class Here(PipContainer):
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             env={"PATH": "/usr/bin:/bin", **settings, **environment},
         )  # fmt: skip
-        return CommandResult(done.returncode, done.stdout, done.returncode == 124)
+        return Ended(done.returncode, done.stdout, timed_out=done.returncode == 124)
 
     def _here(self, text: str) -> str:
         return text.replace(AUDIT, str(self.folder))

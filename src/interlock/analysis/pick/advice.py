@@ -40,7 +40,6 @@ from interlock.results.answers import (
     Standing,
     VariantAudit,
 )
-from interlock.results.commands import told_again
 from interlock.results.experiments import Built, EngineName
 
 # How a fact is written where its value alone would not be understood.
@@ -188,7 +187,7 @@ def advise(
     experiment, criteria = evidence.experiment, evidence.criteria
     apart = machine_differences(experiment.host, here)
     is_here = not (evidence.recorded.shipped or apart)
-    where = told_again(experiment.command) if is_here else []
+    where = experiment.settings.where.words if is_here else []
     workloads = [workload for workload, _ in evidence.shares]
     measure = measuring_command(workloads, _best(evidence, ranked), criteria, where)
     recommended = None

@@ -24,6 +24,7 @@ from docker.models.images import Image
 from interlock.catalog.variants import Base
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import SEE_LOG, engine_words
+from interlock.engine.ended import run_here
 from interlock.engine.ownership import temporary_folder
 from interlock.errors import EngineError
 from interlock.results.experiments import BaseImage
@@ -223,12 +224,8 @@ def debian_mirrors() -> tuple[str, str | None]:
                 todo="Set it to the URL of a Debian mirror, nothing else.",
             )
         return override, None
-    listing = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
+    wanted = ["--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)", "Created-By: Packages"]
+    listing = run_here(["apt-get", "indextargets", *wanted]).stdout
     by_label: dict[str, str] = {}
     for line in listing.splitlines():
         origin, _, rest = line.partition("|")
@@ -268,9 +265,7 @@ def _load(client: DockerClient, base: Base, layer: Path) -> Any:
 def _configuration(base: Base, diff_id: str) -> dict[str, object]:
     """Return the image's configuration as the OCI image specification has it."""
     made = datetime.fromtimestamp(SOURCE_DATE_EPOCH, UTC).isoformat().replace("+00:00", "Z")
-    architecture = subprocess.run(
-        ["dpkg", "--print-architecture"], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
+    architecture = run_here(["dpkg", "--print-architecture"]).stdout.strip()
     return {
         "architecture": ARCHITECTURES.get(architecture, architecture),
         "os": "linux",

@@ -10,7 +10,6 @@ import hashlib
 import os
 import shlex
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -30,8 +29,8 @@ from interlock.engine import machine, symbols
 from interlock.engine.build.base import ensure_base, find_pulled, pull
 from interlock.engine.build.helper_images import begin_helpers
 from interlock.engine.build.image import (
+    BuildPlan,
     ImagePlan,
-    Plan,
     ask_facts,
     build_aside,
     build_image,
@@ -49,6 +48,7 @@ from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import BuildOptions, Engine, OnStep
 from interlock.engine.registry import pull as pull_built
 from interlock.engine.registry import pull_base
+from interlock.engine.run.archives import archive
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.engine.symbols import symbols_tag
 from interlock.errors import BuildError, InterlockError, SourceUnavailableError
@@ -59,7 +59,7 @@ from interlock.results.experiments import BaseImage, BuildRecord, Built, Outcome
 BASE_STAGES, TOOLS_STAGE = ("toolchain", "runtime"), "tools"
 NOT_BUILT = "not built, or built from an older file"
 AGAIN = "building it again from nothing"
-Planned = TypeVar("Planned", bound=Plan)
+Planned = TypeVar("Planned", bound=BuildPlan)
 
 
 class Builder(Protocol[Planned]):
@@ -350,7 +350,7 @@ def write_record(engine: Engine, folder: Path, built: list[Built], run: BuildRun
 
 # Where every variant that is built from a source has its interpreter, in a layer of its own: the image's last.
 INTERPRETER = "/usr/local"
-NAMED_FILES = 5
+NAMED_FILES, MOST_BYTES = 5, 4 * 2**30
 
 
 def verify(client: DockerClient, catalog: Catalog, name: str, options: BuildOptions, on_step: OnStep) -> Built:
@@ -410,13 +410,8 @@ def _entries(client: DockerClient, image_id: str, path: str) -> set[tuple[str, s
     """Return each path of the layer with everything that a layer records about it."""
     container = client.containers.create(image_id, ["-"], labels=labels_of(f"verify-{os.getpid()}"))
     try:
-        stream, _ = container.get_archive(path)
-        with tempfile.TemporaryFile() as file:
-            for chunk in stream:
-                file.write(chunk)
-            file.seek(0)
-            with tarfile.open(fileobj=file) as tar:
-                return {(entry.name, _described(tar, entry)) for entry in tar}
+        with archive(container, path, MOST_BYTES) as tar:
+            return {(entry.name, _described(tar, entry)) for entry in tar}
     finally:
         container.remove(force=True)
 

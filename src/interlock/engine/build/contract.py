@@ -17,14 +17,14 @@ from rich.text import Text
 
 from interlock.catalog.variants import Variant
 from interlock.engine.client import SEE_LOG
-from interlock.engine.run import proofs
+from interlock.engine.run import one_shot
 from interlock.errors import BuildError, EngineError
 
 Release = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Check:
+class Promise:
     """One thing that an image owes from the release `since` on, up to but not including `until`."""
 
     name: str
@@ -54,47 +54,47 @@ class ContractFinding:
 
 # Answered inside the image, by inside/contract.py.
 INSIDE = (
-    Check("command-python", "/usr/local/bin has python and python3 (python2), which run this interpreter"),
-    Check("command-python-release", "/usr/local/bin has pythonX.Y, which venvs and shebangs name"),
-    Check("command-pip", "/usr/local/bin has pip and pip3 (pip2), which answer"),
-    Check("command-pydoc", "/usr/local/bin has pydoc, which answers"),
-    Check("command-pydoc-major", "/usr/local/bin has pydoc3, which answers", since=(3,)),
-    Check("command-python-config", "/usr/local/bin has python-config and python3-config, which answer"),
-    Check("prefix", "The interpreter is installed in /usr/local"),
-    Check("site-packages", "Packages are in /usr/local/lib/pythonX.Y/site-packages, where COPY --from puts them"),
-    Check("headers", "Python.h is where the interpreter tells compilers to look"),
-    Check("libpython", "/usr/local/lib has the shared library libpythonX.Y, for programs that embed the interpreter"),
-    Check("zlib", "zlib compresses and decompresses"),
-    Check("bz2", "bz2 compresses and decompresses"),
-    Check("lzma", "lzma compresses and decompresses", since=(3, 3)),
-    Check("zstd", "compression.zstd compresses and decompresses", since=(3, 14)),
-    Check("sqlite3", "sqlite3 keeps a table in memory"),
-    Check("sqlite3-extensions", "sqlite3 may load extensions", since=(3, 2)),
-    Check("ssl", "ssl makes a context with its ciphers", since=(2, 7, 9)),
-    Check("ca-certificates", "ssl finds CA certificates, and the bundle is in /etc/ssl/certs", since=(2, 7, 9)),
-    Check("hashlib", "hashlib computes by OpenSSL"),
-    Check("ctypes", "ctypes calls the C library and is called back"),
-    Check("readline", "readline keeps a history"),
-    Check("curses", "curses knows the terminal xterm"),
-    Check("dbm-gnu", "dbm.gnu (gdbm) keeps a value"),
-    Check("dbm-ndbm", "dbm.ndbm (dbm) keeps a value"),
-    Check("expat", "xml.etree parses"),
-    Check("threads", "threading runs a thread"),
-    Check("multiprocessing", "multiprocessing has semaphores", since=(2, 6)),
-    Check("utf-8", "File names and text files are UTF-8"),
-    Check("time-zones", "TZ with a zone's name sets the time of day"),
-    Check("zoneinfo", "zoneinfo knows the time zones", since=(3, 9)),
-    Check("services", "The well-known services have their ports"),
-    Check("pip", "pip installs a wheel, which can be imported"),
-    Check("setuptools", "setuptools is installed", until=(3, 12)),
-    Check("wheel", "wheel is installed", until=(3, 12)),
-    Check("venv", "python -m venv makes an environment that has a pip of its own", since=(3, 4)),
-    Check("compileall", "python -m compileall writes byte code"),
-    Check("home", "The home folder can be written to"),
-    Check("no-compiler", "PATH has no compiler, linker or make"),
-    Check("no-package-lists", "apt's package lists and packages are gone"),
-    Check("no-build-tree", "Nothing of the build's folders is left"),
-    Check("no-static-libraries", "No static library (.a) is left in the prefix"),
+    Promise("command-python", "/usr/local/bin has python and python3 (python2), which run this interpreter"),
+    Promise("command-python-release", "/usr/local/bin has pythonX.Y, which venvs and shebangs name"),
+    Promise("command-pip", "/usr/local/bin has pip and pip3 (pip2), which answer"),
+    Promise("command-pydoc", "/usr/local/bin has pydoc, which answers"),
+    Promise("command-pydoc-major", "/usr/local/bin has pydoc3, which answers", since=(3,)),
+    Promise("command-python-config", "/usr/local/bin has python-config and python3-config, which answer"),
+    Promise("prefix", "The interpreter is installed in /usr/local"),
+    Promise("site-packages", "Packages are in /usr/local/lib/pythonX.Y/site-packages, where COPY --from puts them"),
+    Promise("headers", "Python.h is where the interpreter tells compilers to look"),
+    Promise("libpython", "/usr/local/lib has the shared library libpythonX.Y, for programs that embed the interpreter"),
+    Promise("zlib", "zlib compresses and decompresses"),
+    Promise("bz2", "bz2 compresses and decompresses"),
+    Promise("lzma", "lzma compresses and decompresses", since=(3, 3)),
+    Promise("zstd", "compression.zstd compresses and decompresses", since=(3, 14)),
+    Promise("sqlite3", "sqlite3 keeps a table in memory"),
+    Promise("sqlite3-extensions", "sqlite3 may load extensions", since=(3, 2)),
+    Promise("ssl", "ssl makes a context with its ciphers", since=(2, 7, 9)),
+    Promise("ca-certificates", "ssl finds CA certificates, and the bundle is in /etc/ssl/certs", since=(2, 7, 9)),
+    Promise("hashlib", "hashlib computes by OpenSSL"),
+    Promise("ctypes", "ctypes calls the C library and is called back"),
+    Promise("readline", "readline keeps a history"),
+    Promise("curses", "curses knows the terminal xterm"),
+    Promise("dbm-gnu", "dbm.gnu (gdbm) keeps a value"),
+    Promise("dbm-ndbm", "dbm.ndbm (dbm) keeps a value"),
+    Promise("expat", "xml.etree parses"),
+    Promise("threads", "threading runs a thread"),
+    Promise("multiprocessing", "multiprocessing has semaphores", since=(2, 6)),
+    Promise("utf-8", "File names and text files are UTF-8"),
+    Promise("time-zones", "TZ with a zone's name sets the time of day"),
+    Promise("zoneinfo", "zoneinfo knows the time zones", since=(3, 9)),
+    Promise("services", "The well-known services have their ports"),
+    Promise("pip", "pip installs a wheel, which can be imported"),
+    Promise("setuptools", "setuptools is installed", until=(3, 12)),
+    Promise("wheel", "wheel is installed", until=(3, 12)),
+    Promise("venv", "python -m venv makes an environment that has a pip of its own", since=(3, 4)),
+    Promise("compileall", "python -m compileall writes byte code"),
+    Promise("home", "The home folder can be written to"),
+    Promise("no-compiler", "PATH has no compiler, linker or make"),
+    Promise("no-package-lists", "apt's package lists and packages are gone"),
+    Promise("no-build-tree", "Nothing of the build's folders is left"),
+    Promise("no-static-libraries", "No static library (.a) is left in the prefix"),
 )
 
 NO_ANSWER = "no answer: the interpreter did not get that far"
@@ -183,24 +183,24 @@ def _unless(found: str, *wanted: str) -> str:
 
 
 # Answered by the image's configuration.
-CONFIG: tuple[tuple[Check, Callable[[ImageConfig, Variant], str]], ...] = (
-    (Check("env-path", "PATH begins with /usr/local/bin"), _path),
+CONFIG: tuple[tuple[Promise, Callable[[ImageConfig, Variant], str]], ...] = (
+    (Promise("env-path", "PATH begins with /usr/local/bin"), _path),
     # The official images from 3.13 on have none, because the interpreter itself takes UTF-8: see the check utf-8.
-    (Check("env-lang", "LANG is C.UTF-8", until=(3, 13)), _lang),
-    (Check("env-python-version", "PYTHON_VERSION is the interpreter's version"), _version),
-    (Check("env-uv", "UV_PYTHON and UV_PYTHON_DOWNLOADS have uv use this interpreter and fetch no other"), _uv),
-    (Check("env-others", "No other variable is set that the official images do not set"), _others),
-    (Check("cmd", 'CMD is ["python3"] (["python2"])'), _cmd),
-    (Check("entrypoint", "There is no ENTRYPOINT"), lambda config, _: " ".join(config.entrypoint)),
-    (Check("user", "USER is root, for others to change"), lambda config, _: _unless(config.user, "", "root", "0")),
-    (Check("workdir", "WORKDIR is /"), lambda config, _: _unless(config.folder, "", "/")),
-    (Check("ports", "No port is exposed"), lambda config, _: " ".join(config.ports)),
-    (Check("volumes", "There is no volume"), lambda config, _: " ".join(config.volumes)),
+    (Promise("env-lang", "LANG is C.UTF-8", until=(3, 13)), _lang),
+    (Promise("env-python-version", "PYTHON_VERSION is the interpreter's version"), _version),
+    (Promise("env-uv", "UV_PYTHON and UV_PYTHON_DOWNLOADS have uv use this interpreter and fetch no other"), _uv),
+    (Promise("env-others", "No other variable is set that the official images do not set"), _others),
+    (Promise("cmd", 'CMD is ["python3"] (["python2"])'), _cmd),
+    (Promise("entrypoint", "There is no ENTRYPOINT"), lambda config, _: " ".join(config.entrypoint)),
+    (Promise("user", "USER is root, for others to change"), lambda config, _: _unless(config.user, "", "root", "0")),
+    (Promise("workdir", "WORKDIR is /"), lambda config, _: _unless(config.folder, "", "/")),
+    (Promise("ports", "No port is exposed"), lambda config, _: " ".join(config.ports)),
+    (Promise("volumes", "There is no volume"), lambda config, _: " ".join(config.volumes)),
 )
 CHECKS = (*(check for check, _ in CONFIG), *INSIDE)
 
 
-def promised(version: str) -> list[Check]:
+def promised(version: str) -> list[Promise]:
     """Return what an image of this version of Python owes."""
     release = tuple(map(int, re.findall(r"[0-9]{1,9}", version)))
     return [check for check in CHECKS if check.since <= release < check.until]
@@ -328,7 +328,7 @@ def examine(client: DockerClient, variant: Variant, image_id: str) -> list[Contr
 def _answer(client: DockerClient, image_id: str, run: Invocation) -> str:
     """Return what the program printed; less than all of it if the interpreter broke down or was too slow."""
     try:
-        said = proofs.ask(client, image_id, ["sh", "-c", START, PROGRAM], DEADLINE_S, entrypoint=[], **run.options)
-        return said.stdout.decode(errors="replace")
+        argv = ["sh", "-c", START, PROGRAM]
+        return one_shot.ask(client, image_id, argv, DEADLINE_S, entrypoint=[], **run.options).stdout
     except DockerException as error:
         raise EngineError(found=f"the image cannot be run {run.name}: {error}", todo=SEE_LOG) from None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,9 +26,10 @@ from interlock.engine import symbols
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
 from interlock.engine.build.steps import in_few_steps, remaining
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space, put_tag, require_answer
+from interlock.engine.ended import run_here
 from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
-from interlock.engine.run import proofs
+from interlock.engine.run import one_shot
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
 from interlock.untrusted import printable
@@ -54,7 +54,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BuildPlan:
     """What to build: every file that the build reads except the sources, and the hash that identifies the result."""
 
     variant: Variant
@@ -64,7 +64,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagePlan(Plan):
+class ImagePlan(BuildPlan):
     """An image to build, and what it is built from."""
 
     base: BaseImage
@@ -194,12 +194,12 @@ def build_aside(client: DockerClient, files: Mapping[str, bytes], what: str, doc
 def ask_facts(client: DockerClient, image_id: str) -> Facts:
     """Return what the interpreter in the image says of itself; BuildError if it does not start."""
     try:
-        said = proofs.ask(client, image_id, ["python", "-c", QUESTION], PROOF_S)
-        if said.exit_code is None:
+        said = one_shot.ask(client, image_id, ["python", "-c", QUESTION], PROOF_S)
+        if said.timed_out:
             raise no_answer(f"it did not end within {PROOF_S} s", image_id)
-        if said.exit_code != 0:
+        if not said.ok:
             raise no_answer(said.stderr, image_id)
-        return parse_facts(said.stdout.decode())
+        return parse_facts(said.stdout)
     except (DockerException, ValueError) as error:
         raise no_answer(str(error), image_id) from None
 
@@ -296,12 +296,8 @@ def project_revision(root: Path) -> str | None:
 
 def _git(root: Path, *words: str) -> str | None:
     """Return git's output in this folder; None if git fails or is not installed."""
-    command = ["git", "-C", str(root), *words]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    done = run_here(["git", "-C", str(root), *words])
+    return done.stdout.strip() if done.ok else None
 
 
 def take_tag(client: DockerClient, image_id: str, tag: str) -> Image:
@@ -360,12 +356,11 @@ def parse_facts(output: str) -> Facts:
     )
 
 
-def no_answer(said: bytes | str, where: str) -> BuildError:
+def no_answer(said: str, where: str) -> BuildError:
     """Return the error of an interpreter that did not say what it is; `said` is what it printed instead."""
-    text = said.decode(errors="replace") if isinstance(said, bytes) else said
     return BuildError(
         file=where,
-        found=f"the built interpreter does not answer: {' '.join(text.strip().splitlines()[-1:])}",
+        found=f"the built interpreter does not answer: {' '.join(said.strip().splitlines()[-1:])}",
         todo="See the build's log (`interlock build` names it).",
     )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tarfile
-import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
 from docker import DockerClient
-from docker.errors import DockerException, NotFound
+from docker.errors import DockerException
 from docker.models.containers import Container
 from packageurl import PackageURL
 
@@ -29,9 +27,11 @@ from interlock import __version__
 from interlock.catalog.variants import Download, SourceKind, Variant
 from interlock.engine.names import known_digest
 from interlock.engine.ownership import labels_of
+from interlock.engine.run.archives import ContentError, NothingThereError, archive
 from interlock.errors import EngineError
 from interlock.untrusted import MOST_RECORD, MOST_TEXT
 
+MOST_BYTES = 8 * 2**30  # of a folder of an image
 DPKG, LIBRARY = "/var/lib/dpkg/status", "/usr/local/lib"
 PACKED = "/opt/interlock"  # the libraries that came with an interpreter of Interlock's own machine
 METADATA = re.compile(r"/(site|dist)-packages/[^/]+(\.dist-info/METADATA|\.egg-info(/PKG-INFO)?)$")
@@ -73,7 +73,7 @@ def read_contents(client: DockerClient, image: str) -> Contents:
             )
         finally:
             container.remove(force=True)
-    except (DockerException, tarfile.TarError, OSError, ValueError, LookupError, OverflowError) as error:
+    except (DockerException, ContentError, OSError, ValueError, LookupError, OverflowError) as error:
         found = f"the image cannot be read: {error}"
         raise EngineError(key=image, found=found, todo="Build it with `interlock build`.") from None
 
@@ -93,16 +93,11 @@ def _distribution(metadata: bytes) -> tuple[str, str]:
 def _files(container: Container, path: str, wanted: re.Pattern[str] = re.compile("")) -> dict[str, bytes]:
     """Return the files at this path whose names match; none if there is no such path."""
     try:
-        stream, _ = container.get_archive(path)
-    except NotFound:
-        return {}
-    with tempfile.TemporaryFile() as file:
-        for chunk in stream:
-            file.write(chunk)
-        file.seek(0)
-        with tarfile.open(fileobj=file, mode="r:") as tar:
+        with archive(container, path, MOST_BYTES) as tar:
             named = ((one.name, tar.extractfile(one)) for one in tar if one.isreg() and wanted.search(one.name))
             return {name: content.read(MOST_RECORD) for name, content in named if content}
+    except NothingThereError:
+        return {}
 
 
 def document(variant: Variant, contents: Contents) -> str:

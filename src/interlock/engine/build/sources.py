@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import re
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from interlock.catalog.variants import Download, Prefix, Variant
+from interlock.engine.ended import run_here
 from interlock.errors import EngineError, RequirementsError, SourceUnavailableError
 
 # Of a project's folder: what was installed or made there is no part of it.
@@ -103,11 +103,11 @@ def local_files(variant: Variant, cache: Path) -> dict[str, bytes]:
     """
     folder = mirror_folder()
     files = {}
-    groups: dict[str, Sequence[Download]] = {
+    wanted: dict[str, Sequence[Download]] = {
         "sources": variant.parts,
         "finish-sources": variant.finish.downloads if variant.finish else [],
     }
-    for place, downloads in groups.items():
+    for place, downloads in wanted.items():
         for download in downloads:
             data = _from_folder(folder, download) or _from_pip(download, cache)
             if data is not None:
@@ -154,7 +154,7 @@ def _from_pip(download: Download, cache: Path) -> bytes | None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder]
-        subprocess.run([*command, *tags, releases[0]], capture_output=True, check=False)
+        run_here([*command, *tags, releases[0]])
         data = _from_folder(Path(folder), download)
         if data is None or hashlib.sha256(data).hexdigest() != download.sha256:
             return None
@@ -254,10 +254,7 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def libraries(prefix: Path, files: list[Path]) -> list[Path]:
     """Return the shared libraries outside the prefix that its programs and modules link, by name, without libc's."""
-    said = "".join(
-        subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
-        for path in _elf_files(prefix, files)
-    )
+    said = "".join(run_here(["ldd", str(path)]).stdout for path in _elf_files(prefix, files))
     found = {name: Path(place) for name, place in SAID.findall(said) if not LIBC.match(name)}
     return [place for _, place in sorted(found.items()) if not place.is_relative_to(prefix)]
 

@@ -7,7 +7,6 @@ import os
 import pwd
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from interlock.errors import last_line
+from interlock.engine.ended import run_here
 
 NAME = "interlock"
 # Root's home is closed to others, and with it the cache below it.
@@ -110,8 +109,8 @@ def ensure_account() -> tuple[Account, str]:
     found = find_account()
     if not found.name:
         return MYSELF, made or "setpriv, of util-linux, is not here"
-    tried = subprocess.run(found.command(["true"]), capture_output=True, text=True, check=False)
-    return (found, "") if tried.returncode == 0 else (MYSELF, last_line(tried.stderr))
+    tried = run_here(found.command(["true"]))
+    return (found, "") if tried.ok else (MYSELF, tried.why)
 
 
 def _make_account() -> str:
@@ -119,17 +118,8 @@ def _make_account() -> str:
     useradd = shutil.which("useradd", path=SYSTEM_PROGRAMS)
     if useradd is None:
         return "useradd, of the package passwd, is not here"
-    words = [
-        "--system",
-        "--user-group",
-        "--no-create-home",
-        "--home-dir",
-        "/nonexistent",
-        "--shell",
-        "/usr/sbin/nologin",
-    ]
-    ended = subprocess.run([useradd, *words, NAME], capture_output=True, text=True, check=False)
-    return last_line(ended.stderr) if ended.returncode else ""
+    homeless = ["--no-create-home", "--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
+    return run_here([useradd, "--system", "--user-group", *homeless, NAME]).why
 
 
 def cache_for(account: Account, cache: Path) -> Path:

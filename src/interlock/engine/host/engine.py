@@ -1,44 +1,39 @@
-"""This machine itself as the engine: variants are prefixes, cells are folders, a server is a process.
-
-Experiments that were killed leave processes on it, which `end_processes` ends.
-"""
+"""This machine itself as the engine: variants are prefixes, cells are folders, a server is a process."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 import pwd
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.build import builds
-from interlock.engine.host import cells, memory, profiler, servers, toolchain
-from interlock.engine.host.account import MYSELF, Account, find_account, reading_it
+from interlock.engine.host import memory, profiler, sandbox, servers, toolchain
+from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.core import core_here
-from interlock.engine.host.prefixes import EXPERIMENT, HostInstaller, PrefixBuilder
+from interlock.engine.host.features import cannot, refused
+from interlock.engine.host.prefixes import HostInstaller, PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
 from interlock.engine.protocol import (
     NOTHING,
     Answer,
     BuildOptions,
     CoreSet,
+    Feature,
     LoadRun,
     Needs,
     OnStep,
     OwnStart,
     UserContainer,
 )
-from interlock.errors import UsageError
+from interlock.errors import UnsupportedHereError, UsageError
 from interlock.results.experiments import Built, EngineName
 
 
@@ -57,6 +52,9 @@ class HostEngine:
     @property
     def is_elsewhere(self) -> bool:
         return False
+
+    def cannot(self, feature: Feature) -> UnsupportedHereError | None:
+        return cannot(feature)
 
     def facts(self) -> dict[str, Any]:
         """Return what an experiment records, by the same keys as of a container engine."""
@@ -108,7 +106,7 @@ class HostEngine:
         """Remove the folder that names the owner last: while it is there, something is left."""
         folders = memory.folders_of(owner)
         for folder in folders:
-            cells.end_all_in(folder)
+            sandbox.end_all_in(folder)
         profiler.remove_cgroups(f"{memory.name_of(owner)}.")
         for folder in (*folders, runs(self.cache) / owner):
             shutil.rmtree(folder, ignore_errors=True)
@@ -134,22 +132,22 @@ class HostWorkspace:
     @contextmanager
     def network(self, server: Mapping[str, str] | None, *, load: bool) -> Iterator[HostNetwork]:
         if load:
-            raise cells.unsupported("the load on a service needs a container engine")
+            raise refused(Feature.LOAD)
         if server is None:
             yield HostNetwork(self, None)
             return
-        ground = servers.Ground(self.root, self.cache, self.memory, self.account)
-        with servers.serving(ground, server) as url:
+        place = servers.ServerPlace(self.root, self.cache, self.memory, self.account)
+        with servers.serving(place, server) as url:
             yield HostNetwork(self, url)
 
-    def open_tools_sandbox(self, *, unconfined: bool = False) -> cells.HostSandbox:
+    def open_tools_sandbox(self, *, unconfined: bool = False) -> sandbox.HostSandbox:
         if unconfined:
-            raise cells.unsupported("they are counted only in containers")
+            raise refused(Feature.COUNTERS)
         return self.open(None)
 
-    def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
-        ground = cells.Ground(self.folder / "tools", self.folder / "disk", self.memory, self.account)
-        return cells.open_sandbox(prefix, surroundings, ground)
+    def open(self, prefix: Path | None, surroundings: Surroundings = PRODUCTION) -> sandbox.HostSandbox:
+        place = sandbox.SandboxPlace(self.folder / "tools", self.folder / "disk", self.memory, self.account)
+        return sandbox.open_sandbox(prefix, surroundings, place)
 
 
 @dataclass(frozen=True)
@@ -163,83 +161,21 @@ class HostNetwork:
 
     def open_sandbox(
         self, image_id: str, surroundings: Surroundings = PRODUCTION, packages: Mapping[str, str] = NOTHING
-    ) -> cells.HostSandbox:
+    ) -> sandbox.HostSandbox:
         """Open a sandbox; a prefix is on a file system of this machine already, as if it were on a volume."""
         if surroundings.interpreter == "volume":
             surroundings = surroundings.model_copy(update={"interpreter": None})
         # What it may do here is what the user may do.
         return self.workspace.open(Path(image_id), surroundings.model_copy(update={"rights": ()}))
 
-    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> cells.HostSandbox:
+    def open_limits_sandbox(self, surroundings: Surroundings = PRODUCTION) -> sandbox.HostSandbox:
         return self.workspace.open(None)
 
     def started(self, start: OwnStart) -> AbstractContextManager[UserContainer]:
-        raise cells.unsupported("a user's image needs a container engine")
+        raise refused(Feature.USER_IMAGES)
 
     def ask(self, url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
-        raise cells.unsupported("services run in containers")
+        raise refused(Feature.SERVICES)
 
     def put_load(self, words: Sequence[str], limit_s: float) -> LoadRun:
-        raise cells.unsupported("the load on a service needs a container engine")
-
-
-END_S = 60.0
-# psutil does not translate the missing file if the id is another process's by the time it looks again.
-GONE = (psutil.NoSuchProcess, FileNotFoundError)
-LOOK_S = 0.2
-
-
-def end_processes(beginning: str, within_s: float = END_S) -> list[str]:
-    """End each `interlock matrix --name NAME` whose name has this prefix as Ctrl-C would, and builds marked with one.
-
-    What does not end in time is killed. Return the names.
-
-    A process is known by its id and its start: what has the id of one that has ended is left alone.
-    """
-    found = dict(_processes(beginning))
-    for end in (psutil.Process.terminate, psutil.Process.kill):
-        left = [process for process in found if _runs(process)]
-        for process in left:
-            with suppress(*GONE):
-                end(process)
-        _wait(lambda left=left: not any(map(_runs, left)), within_s)  # type: ignore[misc]
-    return sorted(set(found.values()))
-
-
-def _processes(beginning: str) -> Iterator[tuple[psutil.Process, str]]:
-    """Yield this user's processes and their experiments; not a `timeout` around one, which repeats the signal."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, *GONE):
-            words = process.cmdline()
-            mine = process.uids().effective in {os.getuid(), find_account().uid} and process.pid != os.getpid()
-            if not mine or (words and Path(words[0]).name == "timeout"):
-                continue
-            # A build for an experiment is known by its mark.
-            name = _name_of(words) or _environment(process).get(EXPERIMENT, "")
-            if name and name.startswith(beginning):
-                yield process, name
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    with reading_it(process):
-        return process.environ()
-
-
-def _name_of(words: list[str]) -> str:
-    """Return the experiment's name if this is a command line of `interlock matrix`, else an empty text."""
-    names = (after for word, after in itertools.pairwise(words) if word == "--name")
-    return next(names, "") if "matrix" in words else ""
-
-
-def _runs(process: psutil.Process) -> bool:
-    """Return whether the process runs; a zombie does not."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except GONE:
-        return False
-
-
-def _wait(until: Callable[[], bool], limit_s: float) -> None:
-    end = time.monotonic() + limit_s
-    while not until() and time.monotonic() < end:
-        time.sleep(LOOK_S)
+        raise refused(Feature.LOAD)

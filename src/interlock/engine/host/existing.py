@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from interlock.catalog.variants import Download, Prefix, Variant
 from interlock.engine.build.sources import SYSTEM, folders_of, mirror_folder, mirror_url
+from interlock.engine.ended import run_here
 from interlock.engine.host.account import Account
-from interlock.errors import SourceUnavailableError, last_line
+from interlock.errors import SourceUnavailableError
 
 ANSWER_S, FETCH_S = 10, 120
 
@@ -106,7 +106,7 @@ def unpack(variant: Variant, archive: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     words = ["tar", "--no-same-owner", "--strip-components=1", "-xzf", str(archive), "-C", str(folder)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        found, todo = f"it cannot be unpacked: {last_line(ended.stderr)}", "Install tar and gzip, and free space."
+    done = run_here(words)
+    if not done.ok:
+        found, todo = f"it cannot be unpacked: {done.why}", "Install tar and gzip, and free space."
         raise SourceUnavailableError(file=variant.file, key="prefix.archives", found=found, todo=todo)

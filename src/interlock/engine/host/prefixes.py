@@ -23,7 +23,7 @@ from interlock.engine.build.image import (
     EXIT_CODE,
     QUESTION,
     STEP,
-    Plan,
+    BuildPlan,
     build_failure,
     content_hash,
     keep_log,
@@ -32,6 +32,7 @@ from interlock.engine.build.image import (
     require_proof,
 )
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
+from interlock.engine.ended import Ended, run_here
 from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
@@ -71,7 +72,7 @@ def _symbols(prefix: Path) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixPlan(Plan):
+class PrefixPlan(BuildPlan):
     """A prefix to build, or one of this machine to use as it is; the path of what is built names all that went in."""
 
     prefix: Path
@@ -306,19 +307,14 @@ def _lines(argv: list[str], environment: dict[str, str], folder: Path, log: list
 
 def ask_facts(prefix: Path, python: str = "python", account: Account = MYSELF) -> Facts:
     """Return what the interpreter of the prefix says of itself; BuildError if it does not start."""
+    argv = account.command([str(prefix / "bin" / python), "-c", QUESTION])
+    done = run_here(argv, environment=environment_of(prefix), folder=Path("/"), limit_s=ANSWER_S)
+    if not done.ok:
+        raise no_answer(done.stderr, str(prefix))
     try:
-        done = subprocess.run(
-            account.command([str(prefix / "bin" / python), "-c", QUESTION]),
-            env=environment_of(prefix),
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=ANSWER_S,
-        )
         return parse_facts(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise no_answer(getattr(error, "stderr", "") or str(error), str(prefix)) from None
+    except ValueError as error:
+        raise no_answer(str(error), str(prefix)) from None
 
 
 def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
@@ -377,10 +373,10 @@ class HostInstaller:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.account.give(folder)
-        if self._pip(prefix, ["--version"], folder).returncode != 0:
+        if not self._pip(prefix, ["--version"], folder).ok:
             return Outcome(state=State.UNSUPPORTED, reason=f"{prefix.name} has no pip to install packages with")
         ended = self._pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
-        if ended.returncode == 0:
+        if ended.ok:
             return None
         said = [one for one in ended.stderr.splitlines() if "ERROR" in one] or ended.stderr.splitlines() or ["nothing"]
         return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
@@ -390,13 +386,11 @@ class HostInstaller:
         listed = self._pip(prefix, words, site)
         return {one["name"].lower(): one["version"] for one in json.loads(listed.stdout or "[]")}
 
-    def _pip(self, prefix: Path, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    def _pip(self, prefix: Path, words: Sequence[str], folder: Path) -> Ended:
         """Run the prefix's pip with the user's own settings, which say where packages are."""
         argv = self.account.command([str(prefix / "bin" / "python"), "-m", "pip", *words])
         environment = network_settings(self.cache, self.account) | environment_of(prefix)
-        return subprocess.run(
-            argv, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=INSTALL_S
-        )
+        return run_here(argv, environment=environment, folder=folder, limit_s=INSTALL_S)
 
 
 class _PackagesRecord(Data):

@@ -15,8 +15,8 @@ from typing import IO, cast
 from interlock.engine import machine
 from interlock.engine.host import toolchain
 from interlock.engine.host.toolchain import NOT_COMPILED
-from interlock.engine.protocol import EXIT_OTHER_TRACER, LEAVE_OUT
-from interlock.errors import EngineError, TracerError, UnsupportedHereError, last_line
+from interlock.engine.profilers import not_ready, refusal
+from interlock.errors import EngineError, UnsupportedHereError
 
 # Where cgroups of version 2 are: alone, or beside version 1.
 HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
@@ -40,15 +40,6 @@ def require_bpf() -> None:
             found=f"no cgroup v2 is mounted at {' or '.join(map(str, HIERARCHIES))}",
             todo=f"mkdir -p {HIERARCHIES[1]} && mount -t cgroup2 none {HIERARCHIES[1]}.",
         )
-
-
-def counts_calls() -> bool:
-    """Return whether this machine can count system calls at all: by strace, or by BPF."""
-    try:
-        require_bpf()
-    except UnsupportedHereError:
-        return not toolchain.missing(toolchain.PROBE)
-    return True
 
 
 def could_trace() -> bool:
@@ -80,7 +71,7 @@ def remove_cgroups(beginning: str) -> None:
             folder.rmdir()
 
 
-class Counting:
+class HostProfiler:
     """A profiler at work; `text` is what it printed after `stop`."""
 
     def __init__(self, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
@@ -91,13 +82,10 @@ class Counting:
         stdout = cast(IO[bytes], self._process.stdout)
         ready, _, _ = select.select([stdout], [], [], READY_S)
         if not ready:
-            raise EngineError(
-                found=f"the profiler was not ready within {READY_S} s",
-                todo=f"Stop other programs on this machine, or {LEAVE_OUT}.",
-            )
+            raise not_ready(READY_S)
         if stdout.readline() != b"ready\n":
             self._process.wait()
-            self._explain()
+            raise self._refusal()
 
     def stop(self) -> None:
         self._process.terminate()
@@ -107,19 +95,16 @@ class Counting:
             found = f"the profiler did not end within {END_S} s"
             raise EngineError(found=found, todo="Stop other programs, then repeat.") from None
         if self._process.returncode != 0:
-            self._explain()
+            raise self._refusal()
         self.text = printed.decode()
 
-    def _explain(self) -> None:
+    def _refusal(self) -> EngineError:
         self._said.seek(0)
-        reason = last_line(self._said.read().decode(errors="replace")).removeprefix("profiler: ")
-        if self._process.returncode == EXIT_OTHER_TRACER:
-            raise TracerError(found=reason, todo=f"Stop it, or {LEAVE_OUT}.")
-        raise EngineError(found=reason, todo="Run `interlock doctor --engine host`: it says how to allow it.")
+        return refusal(self._said.read().decode(errors="replace"), self._process.returncode, " --engine host")
 
 
 @contextmanager
-def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) -> Iterator[Counting]:
+def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) -> Iterator[HostProfiler]:
     """Count what processes of the cgroup do from the first line of the block on, until `stop`; run in the folder.
 
     TracerError names another tracer; EngineError says why it does not work here.
@@ -144,7 +129,7 @@ def counting(program: Path, cgroup: Path, words: Sequence[str], folder: Path) ->
         ) as process,
     ):
         try:
-            found = Counting(process, said_to)
+            found = HostProfiler(process, said_to)
             found.wait_until_ready()
             yield found
         finally:

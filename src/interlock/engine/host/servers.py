@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.engine import system_packages
+from interlock.engine.ended import run_here
 from interlock.engine.host import fetching, toolchain
 from interlock.engine.host.account import MYSELF, Account
-from interlock.engine.run.cells import SERVER_FILES, SERVER_PORT, SERVER_READY_S
+from interlock.engine.run.containers import SERVER_FILES, SERVER_PORT, SERVER_READY_S
 from interlock.errors import UnsupportedHereError, WorkloadError, last_line
 
 TLS_PORT = 8443
@@ -35,7 +36,7 @@ B2 = "B2"
 
 
 @dataclass(frozen=True)
-class Server:
+class HostServer:
     """What serves, and what makes its certificate; what is not here yet is fetched by `ensure`."""
 
     name: str
@@ -52,24 +53,24 @@ def folder_of(cache: Path) -> Path:
     return cache / "server"
 
 
-def choose(cache: Path) -> Server:
+def choose(cache: Path) -> HostServer:
     """Return what serves on this machine; UnsupportedHereError if there is nothing and nothing can be fetched."""
     lacking = tuple(need.what for need in toolchain.SERVER if _program(need.what, cache) is None)
     if not lacking:
         of_cache = toolchain.find("nginx") is None
-        return Server("nginx", f"nginx{', unpacked into the cache' if of_cache else ' of this machine'}")
+        return HostServer("nginx", f"nginx{', unpacked into the cache' if of_cache else ' of this machine'}")
     size_bytes = _bytes_of_packages(lacking)
     if size_bytes:
         said = f"{' and '.join(lacking)} of the distribution, {size_bytes / 1e6:.1f} MB, unpacked into the cache"
-        return Server("nginx", f"nginx ({said})", lacking)
+        return HostServer("nginx", f"nginx ({said})", lacking)
     if _program("openssl", cache) is None:
         need = [one for one in toolchain.SERVER if one.what in lacking]
         raise UnsupportedHereError(
             key="server", found=f"this machine has no {' and no '.join(lacking)}", todo=toolchain.install_command(need)
         )
     if _program("caddy", cache):
-        return Server("caddy", "caddy, unpacked into the cache")
-    return Server("caddy", f"caddy (by pip, {CADDY_BYTES / 1e6:.0f} MB, unpacked into the cache)", ("caddy",))
+        return HostServer("caddy", "caddy, unpacked into the cache")
+    return HostServer("caddy", f"caddy (by pip, {CADDY_BYTES / 1e6:.0f} MB, unpacked into the cache)", ("caddy",))
 
 
 def words(cache: Path) -> str:
@@ -91,13 +92,12 @@ def _bytes_of_packages(names: tuple[str, ...]) -> float:
     """Return how much apt-get would fetch for packages; nothing where it does not know them."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return 0
-    words = ["apt-get", "download", "--print-uris", *names]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=fetching.FETCH_S)
-    sizes = system_packages.sizes_of(ended.stdout)
-    return sum(sizes.values()) if ended.returncode == 0 and len(sizes) == len(names) else 0
+    done = run_here(["apt-get", "download", "--print-uris", *names], limit_s=fetching.FETCH_S)
+    sizes = system_packages.sizes_of(done.stdout)
+    return sum(sizes.values()) if done.ok and len(sizes) == len(names) else 0
 
 
-def ensure(root: Path, cache: Path) -> Server:
+def ensure(root: Path, cache: Path) -> HostServer:
     """Return the server, fetched now if it is not here; UnsupportedHereError says why there is none."""
     chosen = choose(cache)
     if not chosen.fetches:
@@ -118,7 +118,7 @@ def ensure(root: Path, cache: Path) -> Server:
 
 
 @dataclass(frozen=True)
-class Ground:
+class ServerPlace:
     """Where a server's programs, its files and its configuration come from and are, and whose process it is."""
 
     root: Path
@@ -128,24 +128,24 @@ class Ground:
 
 
 @contextmanager
-def serving(ground: Ground, environment: Mapping[str, str]) -> Iterator[str]:
-    """Start the server in a folder of the ground's memory, yield its URL, and stop it after the block.
+def serving(place: ServerPlace, environment: Mapping[str, str]) -> Iterator[str]:
+    """Start the server in a folder of the place's memory, yield its URL, and stop it after the block.
 
     UnsupportedHereError if there is none for this machine, or none that answers as the environment asks.
     """
-    server = ensure(ground.root, ground.cache)
+    server = ensure(place.root, place.cache)
     if B2 in environment and not server.is_nginx:
         raise UnsupportedHereError(
             key="server",
             found=f"the server is {server.name}, and only nginx answers as B2 does",
             todo=f"{toolchain.install_command(toolchain.SERVER)}.",
         )
-    folder = Path(tempfile.mkdtemp(prefix="server-", dir=ground.memory))
+    folder = Path(tempfile.mkdtemp(prefix="server-", dir=place.memory))
     process = None
     try:
         address = free_address()
-        _configure(ground, folder, address)
-        process = _start(ground, server, folder, address, environment)
+        _configure(place, folder, address)
+        process = _start(place, server, folder, address, environment)
         yield f"http://{address}:{SERVER_PORT}"
     finally:
         if process is not None:
@@ -156,16 +156,16 @@ def serving(ground: Ground, environment: Mapping[str, str]) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _configure(ground: Ground, folder: Path, address: str) -> None:
+def _configure(place: ServerPlace, folder: Path, address: str) -> None:
     folder.chmod(0o755)  # started by root, nginx reads files as somebody else
     (folder / "files").mkdir()
-    source = ground.root / "dockerfiles" / "server"
+    source = place.root / "dockerfiles" / "server"
     for path in source.iterdir():
         shutil.copyfile(path, folder / path.name)
     for name in ("nginx.conf", "Caddyfile"):
         text = configuration((source / name).read_text(encoding="utf-8"), folder, address)
         (folder / name).write_text(text, encoding="utf-8")
-    ground.account.give(folder, folder / "files")
+    place.account.give(folder, folder / "files")
 
 
 def configuration(text: str, folder: Path, address: str) -> str:
@@ -208,14 +208,14 @@ def _is_free(address: str, port: int) -> bool:
 
 
 def _start(
-    ground: Ground, server: Server, folder: Path, address: str, environment: Mapping[str, str]
+    place: ServerPlace, server: HostServer, folder: Path, address: str, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
     log = folder / "log"
     with log.open("wb") as said:
         process = subprocess.Popen(
-            ground.account.command([*pin, "sh", str(folder / "serve.sh")]),
-            env=_settings(ground.cache, server, folder, address) | dict(environment),
+            place.account.command([*pin, "sh", str(folder / "serve.sh")]),
+            env=_settings(place.cache, server, folder, address) | dict(environment),
             cwd=folder,
             stdout=said,
             stderr=said,
@@ -233,7 +233,7 @@ def _start(
     return process
 
 
-def _settings(cache: Path, server: Server, folder: Path, address: str) -> dict[str, str]:
+def _settings(cache: Path, server: HostServer, folder: Path, address: str) -> dict[str, str]:
     unpacked = folder_of(cache)
     path = f"{toolchain.SYSTEM_PROGRAMS}:/usr/local/bin:/usr/bin:/bin"
     there = toolchain.find(server.name)  # wherever this user has it

@@ -7,7 +7,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,9 +15,10 @@ from pathlib import Path
 
 from interlock.engine.build.image import read_context
 from interlock.engine.build.sources import MIRROR, mirror_url
+from interlock.engine.ended import linked_by, run_here
 from interlock.engine.host import fetching
 from interlock.engine.host.account import MYSELF, Account
-from interlock.errors import EngineError, last_line
+from interlock.errors import EngineError
 
 # An ordinary user's PATH may lack where administrators' programs are.
 SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -28,6 +28,7 @@ COMPILE_LIBRARY = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o
 # Of pip's wheel of zig.
 ZIG_BYTES = 94e6
 SOURCE_UNAVAILABLE = 69
+SEE_DOCTOR = "Run `interlock doctor --engine host`: it names what is missing."
 PTH = "libpthread-pth.so"
 # Beside the profiler: why it does not compile here.
 NOT_COMPILED = "not-compiled"
@@ -128,19 +129,16 @@ def needs(*, traces: bool) -> tuple[Need, ...]:
 @functools.cache
 def identity() -> str:
     """Return what besides the sources decides what is built: system, machine, compiler and missing libraries."""
-    ended = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False)
+    compiler = run_here(["gcc", "-dumpfullversion"]).stdout.strip()
     system = f"{platform.freedesktop_os_release()['PRETTY_NAME']} {platform.machine()} {' '.join(platform.libc_ver())}"
     without = " ".join(need.what for need in missing(LIBRARIES))
-    return f"host {system} gcc {ended.stdout.strip()} without {without or 'nothing'}"
+    return f"host {system} gcc {compiler} without {without or 'nothing'}"
 
 
 def _has_header(name: str) -> bool:
-    if shutil.which("gcc") is None:
-        return False
     # Some headers use what the standard ones declare: `readline.h` needs FILE.
     source = f"#include <stdio.h>\n#include <{name}>\n"
-    ended = subprocess.run(["gcc", "-E", "-x", "c", "-"], input=source, capture_output=True, text=True, check=False)
-    return ended.returncode == 0
+    return run_here(["gcc", "-E", "-x", "c", "-"], given=source).ok
 
 
 def ensure_instruments(root: Path, cache: Path, account: Account = MYSELF) -> Path:
@@ -207,13 +205,9 @@ def instruments_identity(files: Mapping[str, bytes]) -> str:
 
 
 def _compile(argv: list[str]) -> None:
-    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        raise EngineError(
-            file=argv[-1],
-            found=f"it does not compile: {last_line(ended.stderr)}",
-            todo="Run `interlock doctor --engine host`: it names what is missing.",
-        )
+    done = run_here(argv)
+    if not done.ok:
+        raise EngineError(file=argv[-1], found=f"it does not compile: {done.why}", todo=SEE_DOCTOR)
 
 
 def _make_pth(source: Path, folder: Path, account: Account) -> None:
@@ -226,23 +220,14 @@ def _make_pth(source: Path, folder: Path, account: Account) -> None:
     for script in ("pth.sh", "fetch.sh"):
         shutil.copyfile(source / script, work / script)
     settings = {"PREFIX": str(work), "BUILD_DIR": str(work), MIRROR: mirror_url()}
-    ended = subprocess.run(
-        account.command(["sh", str(work / "pth.sh")]),
-        env={**os.environ, **settings},
-        cwd=work,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    argv = account.command(["sh", str(work / "pth.sh")])
+    done = run_here(argv, environment={**os.environ, **settings}, folder=work)
     if (work / PTH).is_file() and not (work / PTH).is_symlink():  # root follows no link that a build has left
         shutil.copyfile(work / PTH, folder / PTH)
     shutil.rmtree(work)
-    if ended.returncode not in {0, SOURCE_UNAVAILABLE}:
-        raise EngineError(
-            file="dockerfiles/instruments/pth.sh",
-            found=f"GNU pth cannot be built: {last_line(ended.stderr)}",
-            todo="Run `interlock doctor --engine host`: it names what is missing.",
-        )
+    if done.exit_code not in {0, SOURCE_UNAVAILABLE}:
+        found = f"GNU pth cannot be built: {done.why}"
+        raise EngineError(file="dockerfiles/instruments/pth.sh", found=found, todo=SEE_DOCTOR)
 
 
 def _make_profiler(source: Path, folder: Path) -> None:
@@ -251,16 +236,10 @@ def _make_profiler(source: Path, folder: Path) -> None:
         return
     shutil.copytree(source, folder)
     path = f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_PROGRAMS}"
-    ended = subprocess.run(
-        ["make", "-C", str(folder), "profiler"],
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ended.returncode != 0:
-        errors = [line for line in ended.stderr.splitlines() if "error" in line]
-        (folder / NOT_COMPILED).write_text((errors or [last_line(ended.stderr)])[0])
+    done = run_here(["make", "-C", str(folder), "profiler"], environment={**os.environ, "PATH": path})
+    if not done.ok:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        (folder / NOT_COMPILED).write_text((errors or [done.why])[0])
 
 
 def _copy_strace(folder: Path) -> None:
@@ -272,9 +251,7 @@ def _copy_strace(folder: Path) -> None:
     if strace is None:
         return
     folder.mkdir()
-    listed = subprocess.run(["ldd", strace], capture_output=True, text=True, check=True).stdout
-    libraries = [Path(word) for line in listed.splitlines() for word in line.split() if word.startswith("/")]
-    for library in libraries:
+    for library in linked_by(strace):
         shutil.copy(library, folder / ("ld.so" if library.name.startswith("ld-") else library.name))
     shutil.copy(strace, folder / "strace")
 

@@ -20,9 +20,9 @@ from interlock.catalog.variants import Gil
 from interlock.engine.client import engine_errors
 from interlock.engine.packages import pip_container
 from interlock.engine.packages.pip_container import AUDIT, PipContainer, PipSettings, ensure_builder, gather
-from interlock.engine.packages.pip_output import LEAST_PIP, last_words, pip_version
+from interlock.engine.packages.pip_output import LEAST_PIP, failure, pip_version
 from interlock.engine.packages.requirements import Requirements, display_text
-from interlock.engine.packages.resolving import Failure, Resolution, Resolver, Wheel, WheelBuilder
+from interlock.engine.packages.resolving import Resolution, Resolver, Unmet, Wheel, WheelBuilder
 from interlock.engine.protocol import OnStep
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
@@ -158,8 +158,7 @@ def install(inside: PipContainer, wheels: Sequence[Wheel]) -> dict[str, str]:
         return {}
     if len(wheels) > 1:
         return {key: reason for wheel in wheels for key, reason in install(inside, [wheel]).items()}
-    reason = f"did not end within {INSTALL_S} s" if said.late else last_words(said.output)
-    return {wheels[0].package.key: f"cannot be installed: {reason}"}
+    return {wheels[0].package.key: f"cannot be installed: {failure(said, INSTALL_S)}"}
 
 
 def distributions(inside: PipContainer) -> list[Distribution]:
@@ -180,7 +179,7 @@ def run_jobs(inside: PipContainer, jobs: Sequence[ImportJob]) -> tuple[str | Non
 
 
 def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> list[list[ImportResult]]:
-    """Group the answers by job; they are in the order of the jobs, and a sweep may have run out of time."""
+    """Return the answers of each job; they are in the order of the jobs, and a sweep may have run out of time."""
     found: list[list[ImportResult]] = []
     rest = list(lines)
     for job in jobs:
@@ -196,9 +195,9 @@ def _by_job(lines: Sequence[Mapping[str, Any]], jobs: Sequence[ImportJob]) -> li
 def _must(inside: PipContainer, argv: list[str], deadline_s: float) -> str:
     said = inside.run(argv, deadline_s)
     if not said.ok:
-        found = f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
+        found = failure(said, deadline_s)
         raise EngineError(key=argv[-1], found=found, todo="This is a bug in Interlock: please report it.")
-    return said.output
+    return said.stdout
 
 
 # The dynamic loader's message for a library that the image lacks.
@@ -281,7 +280,7 @@ def _row(
     )
 
 
-def _failed(failure: Failure) -> PackageAudit:
+def _failed(failure: Unmet) -> PackageAudit:
     return PackageAudit(
         name=failure.name,
         requirement=display_text(failure.line),
@@ -363,7 +362,7 @@ def _work(task: _Task, owner: str) -> VariantAudit:
 def _unsupported(own: pip_container.PipContainer) -> str:
     """Return why the variant's pip cannot write a report; empty if it can."""
     said = own.pip("--version", deadline_s=ASK_S)
-    version = pip_version(said.output)
+    version = pip_version(said.stdout)
     if version is None:
         return "it has no pip"
     least = ".".join(map(str, LEAST_PIP))

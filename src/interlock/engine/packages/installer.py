@@ -7,9 +7,7 @@ has its record, which is written last: an interrupted installation leaves a volu
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -26,13 +24,15 @@ from packaging.utils import canonicalize_name
 from interlock import untrusted
 from interlock.catalog.project import Catalog
 from interlock.engine.client import engine_errors
+from interlock.engine.ended import Ended
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages import pip_container
-from interlock.engine.packages.pip_container import AUDIT, WHEELS, CommandResult, PipContainer, ensure_builder, gather
-from interlock.engine.packages.pip_output import last_words, pip_version
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer, ensure_builder, gather
+from interlock.engine.packages.pip_output import failure, last_words, pip_version
 from interlock.engine.packages.resolving import requirements_file
 from interlock.engine.protocol import Installed, OnStep
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import leftovers
+from interlock.engine.run.archives import ContentError, archive
 from interlock.engine.side_by_side import side_by_side, worker_count
 from interlock.errors import BuildError, EngineError
 from interlock.results.experiments import Built, Outcome, PackageSet, State
@@ -66,7 +66,7 @@ for folder, _, names in os.walk(sys.argv[1]):
 
 
 @dataclass(frozen=True)
-class Installer:
+class ImageInstaller:
     """Installs packages for the variants of a project; `on_step(variant, step)` is called for each step."""
 
     client: DockerClient
@@ -144,7 +144,7 @@ class Installer:
             inside = pip_container.open_builder(self.client, owner, builder_id, gather([], lines), fetches=True)
             self.on_step(image.variant, f"fetching {', '.join(names_of(lines))}")
             wheels = _fetch_wheels(inside, lines, pip)
-            cells.remove(inside.container)
+            leftovers.remove(inside.container)
             self.on_step(image.variant, f"installing {len(wheels)} packages")
             return _install_offline(own, wheels, packages, owner)
         finally:
@@ -195,15 +195,14 @@ def _recorded(client: DockerClient, image_id: str, packages: PackageSet) -> dict
         labels=labels_of("packages"),
     )
     try:
-        stream, _ = container.get_archive(_record(packages))
-        with tarfile.open(fileobj=io.BytesIO(untrusted.joined(stream)), mode="r:") as tar:
+        with archive(container, _record(packages)) as tar:
             entry = tar.getmembers()[0]
             member = tar.extractfile(entry) if entry.isreg() else None  # a link to itself has no end
             found = untrusted.parse_json(member.read()) if member else None
-    except (NotFound, tarfile.TarError, OSError, ValueError, IndexError):  # what is installed runs, and may write there
+    except (ContentError, ValueError, IndexError):  # what is installed runs, and may write there
         return None
     finally:
-        cells.remove(container)
+        leftovers.remove(container)
     is_list = isinstance(found, dict) and all(isinstance(version, str) for version in found.values())
     return found if is_list else None
 
@@ -214,9 +213,9 @@ def _record(packages: PackageSet) -> str:
 
 def _pip_of(own: PipContainer, variant: str) -> tuple[int, int]:
     said = own.pip("--version", deadline_s=ASK_S)
-    if said.late:
+    if said.timed_out:
         raise _CannotError(State.FAILED, f"`pip --version` did not end within {ASK_S} s")
-    version = pip_version(said.output)
+    version = pip_version(said.stdout)
     if version is None:
         raise _CannotError(State.UNSUPPORTED, f"{variant} has no pip to install packages with")
     return version
@@ -235,9 +234,9 @@ def _fetch_wheels(inside: PipContainer, lines: Sequence[str], pip: tuple[int, in
     return sorted(_must(inside, ["find", WHEELS, "-name", "*.whl"]).split())
 
 
-def _reason(said: CommandResult, deadline_s: float, lines: Sequence[str]) -> str:
-    words = f"pip did not end within {deadline_s:g} s" if said.late else last_words(said.output)
-    return f"{', '.join(names_of(lines))} cannot be installed: {words}"
+def _reason(said: Ended, deadline_s: float, lines: Sequence[str]) -> str:
+    words = "pip " if said.timed_out else ""
+    return f"{', '.join(names_of(lines))} cannot be installed: {words}{failure(said, deadline_s)}"
 
 
 def _install_offline(own: PipContainer, wheels: Sequence[str], packages: PackageSet, owner: str) -> dict[str, str]:
@@ -248,7 +247,7 @@ def _install_offline(own: PipContainer, wheels: Sequence[str], packages: Package
         said = own.pip(*words, *wheels, deadline_s=INSTALL_S)
         if not said.ok:
             names = ", ".join(versions_of(wheels))
-            raise _CannotError(State.FAILED, f"{names} cannot be installed: {last_words(said.output)}")
+            raise _CannotError(State.FAILED, f"{names} cannot be installed: {last_words(said.stdout)}")
     else:
         _must(own, ["mkdir", new])
     _must(own, ["sh", "-c", MOVE, "sh", new, packages.site])
@@ -263,8 +262,8 @@ def _install_offline(own: PipContainer, wheels: Sequence[str], packages: Package
 def _must(inside: PipContainer, argv: list[str]) -> str:
     said = inside.run(argv, INSTALL_S)
     if not said.ok:
-        raise _CannotError(State.FAILED, f"packages cannot be installed: {last_words(said.output)}")
-    return said.output
+        raise _CannotError(State.FAILED, f"packages cannot be installed: {last_words(said.stdout)}")
+    return said.stdout
 
 
 def versions_of(wheels: Iterable[str]) -> dict[str, str]:

@@ -10,19 +10,17 @@ import hashlib
 import json
 import shutil
 import tarfile
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from docker.errors import NotFound
 from docker.models.containers import Container
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from interlock.engine.build.sources import tar_of_paths
+from interlock.engine.run.archives import ContentError, archive
 from interlock.untrusted import parse_json
 
 # Written by a container of `KeptWheels` alone, and by no builder.
@@ -31,16 +29,12 @@ MOST_BYTES = 2 * 2**30  # of one wheel; the largest on the public index has 1.2 
 MOST_RECORD_BYTES = 1 << 16
 
 
-class WheelError(Exception):
-    """Why what a build left is no wheel of its package."""
-
-
 def take_out(container: Container, folder: str, name: str, into: Path) -> Path:
-    """Copy the one wheel of this package from a container in which nothing runs any more; WheelError if it has none."""
-    with _archive(container, folder, MOST_BYTES) as tar:
+    """Copy the one wheel of this package from a container in which nothing runs; ContentError if it has none."""
+    with archive(container, folder, MOST_BYTES) as tar:
         found = [entry for entry in tar if entry.name.endswith(".whl")]
         if len(found) != 1:
-            raise WheelError(f"the build left {len(found)} wheels in place of one")
+            raise ContentError(f"the build left {len(found)} wheels in place of one")
         return _checked(_written(tar, found[0], into), name)
 
 
@@ -48,11 +42,11 @@ def _checked(wheel: Path, name: str) -> Path:
     try:
         found, *_ = parse_wheel_filename(wheel.name)
     except InvalidWheelFilename as error:
-        raise WheelError(f"the build left no wheel: {error}") from None
+        raise ContentError(f"the build left no wheel: {error}") from None
     if found != canonicalize_name(name):
-        raise WheelError(f"the build left a wheel of {found}")
+        raise ContentError(f"the build left a wheel of {found}")
     if not zipfile.is_zipfile(wheel):
-        raise WheelError(f"{wheel.name}, which the build left, is not a valid wheel")
+        raise ContentError(f"{wheel.name}, which the build left, is not a valid wheel")
     return wheel
 
 
@@ -61,37 +55,11 @@ def _written(tar: tarfile.TarFile, entry: tarfile.TarInfo, into: Path) -> Path:
     name = Path(entry.name).name
     data = tar.extractfile(entry) if entry.isreg() and name not in {"", ".."} else None
     if data is None:
-        raise WheelError(f"{entry.name}, which the build left, is not a regular file")
+        raise ContentError(f"{entry.name}, which the build left, is not a regular file")
     path = into / name
     with path.open("wb") as file:
         shutil.copyfileobj(data, file)
     return path
-
-
-@contextmanager
-def _archive(container: Container, path: str, most_bytes: int) -> Iterator[tarfile.TarFile]:
-    """Yield a folder or file of a container; WheelError if it is not there, is no archive or has too many bytes."""
-    with tempfile.TemporaryFile() as file:
-        try:
-            chunks, _ = container.get_archive(path)
-        except NotFound:
-            raise WheelError(f"there is no {path}") from None
-        for chunk in chunks:
-            file.write(chunk)
-            if file.tell() > most_bytes:
-                raise WheelError(f"what the build left has more than {most_bytes >> 20} MiB")
-        file.seek(0)
-        with _opened(file) as tar:
-            yield tar
-
-
-@contextmanager
-def _opened(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
-    try:
-        with tarfile.open(fileobj=file, mode="r:") as tar:
-            yield tar
-    except (tarfile.TarError, OSError) as error:
-        raise WheelError(f"what the build left cannot be read: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -108,11 +76,11 @@ class KeptWheels:
 
     def take(self, key: str, into: Path) -> tuple[Path, float] | None:
         """Copy a wheel out and return it with the seconds of its build; None if there is none whose sum is right."""
-        with suppress(WheelError, ValueError, LookupError, TypeError, OverflowError):
-            with _archive(self.container, f"{CACHE}/{key}/record.json", MOST_RECORD_BYTES) as tar:
+        with suppress(ContentError, ValueError, LookupError, TypeError, OverflowError):
+            with archive(self.container, f"{CACHE}/{key}/record.json", MOST_RECORD_BYTES) as tar:
                 record = parse_json(_written(tar, tar.getmembers()[0], into).read_bytes())
             name = Path(record["wheel"]).name
-            with _archive(self.container, f"{CACHE}/{key}/{record['sha256']}/{name}", MOST_BYTES) as tar:
+            with archive(self.container, f"{CACHE}/{key}/{record['sha256']}/{name}", MOST_BYTES) as tar:
                 wheel = _written(tar, tar.getmembers()[0], into)
             if _sum(wheel) == record["sha256"]:
                 return wheel, float(record["build_s"])
@@ -120,7 +88,7 @@ class KeptWheels:
 
     def _put(self, places: Mapping[str, Path | bytes]) -> None:
         with tar_of_paths(places) as stream:
-            self.container.put_archive("/", stream)
+            self.container.putarchive("/", stream)
 
 
 def _sum(path: Path) -> str:

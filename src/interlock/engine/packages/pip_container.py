@@ -9,11 +9,9 @@ from __future__ import annotations
 import ast
 import os
 import ssl
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,18 +19,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from docker import DockerClient
-from docker.errors import APIError
 from docker.models.containers import Container
 
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
-from interlock.engine.build.image import build_aside, content_hash, find_image, id_of_tag
+from interlock.engine.build.image import build_aside, content_hash, find_image, take_tag
 from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space
+from interlock.engine.ended import Ended, run_here
 from interlock.engine.ownership import labels_of
 from interlock.engine.packages.kept_wheels import CACHE, CACHE_VOLUME, KeptWheels
-from interlock.engine.run import cells
+from interlock.engine.run import execution
 from interlock.engine.run.rights import of_installation
 from interlock.errors import EngineError
 from interlock.results.experiments import Built
@@ -86,7 +84,7 @@ def gather(variables: Iterable[str], lines: Iterable[str]) -> PipSettings:
 def _config_list() -> str:
     """Return the output of `pip config list`; empty where Interlock runs without a pip."""
     command = [sys.executable, "-m", "pip", "config", "list"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return run_here(command).stdout
 
 
 def settings_of(config_list: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -178,19 +176,6 @@ SHARE_OF_MEMORY = 0.75
 
 
 @dataclass(frozen=True)
-class CommandResult:
-    """How a program in a container ended: its exit code, its output, and whether its deadline passed."""
-
-    code: int
-    output: str
-    late: bool
-
-    @property
-    def ok(self) -> bool:
-        return self.code == 0
-
-
-@dataclass(frozen=True)
 class PipContainer:
     """A container that sleeps until a program is run in it."""
 
@@ -204,14 +189,14 @@ class PipContainer:
             with tar_of_paths(places) as stream:
                 self.container.put_archive("/", stream)
 
-    def run(self, argv: list[str], deadline_s: float, **environment: str) -> CommandResult:
+    def run(self, argv: list[str], deadline_s: float, **environment: str) -> Ended:
         """Run a program; its standard output and errors are joined in their order.
 
         Raises EngineError if it cannot be stopped at the deadline, or the engine's disk is full.
         """
         command = ["sh", "-c", f"exec 2>&1; {UNTIL}", "sh", f"{deadline_s:g}", *argv]
         started = time.monotonic()
-        ended = cells.run_process(
+        ended = execution.run_process(
             self.client, self.container, command, deadline_s + GRACE_S, {**self.environment, **environment}
         )
         if ended.exit_code is None:
@@ -219,10 +204,10 @@ class PipContainer:
         if ended.exit_code and no_space(ended.stdout):
             raise disk_full(argv[0])
         late = was_late(ended.exit_code, time.monotonic() - started, deadline_s)
-        output = ended.stdout + (OUT_OF_MEMORY if ended.exit_code == KILLED and not late else "")
-        return CommandResult(ended.exit_code, output, late)
+        starved = OUT_OF_MEMORY if ended.exit_code == KILLED and not late else ""
+        return replace(ended, stdout=ended.stdout + starved, timed_out=late)
 
-    def pip(self, *words: str, deadline_s: float, **environment: str) -> CommandResult:
+    def pip(self, *words: str, deadline_s: float, **environment: str) -> Ended:
         return self.run(["python", "-m", "pip", *words], deadline_s, **environment)
 
 
@@ -355,7 +340,6 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     if found is not None:
         return str(found.id)
     arguments = {"VARIANT": image.image_id, **_toolchain(client, context, image)}
-    replaced = id_of_tag(client, tag)
     image_id = build_aside(
         client,
         {"Dockerfile": dockerfile.encode()},
@@ -363,12 +347,8 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
         f"dockerfiles/{variant.name}/Dockerfile",
         buildargs=arguments,
         labels={HASH_LABEL: known_by},
-        tag=tag,
     )
-    if replaced not in {None, image_id}:
-        with suppress(APIError):  # something still uses it
-            client.images.remove(replaced)
-    return image_id
+    return str(take_tag(client, image_id, tag).id)
 
 
 def _toolchain(client: DockerClient, context: dict[str, bytes], image: Built) -> dict[str, str]:

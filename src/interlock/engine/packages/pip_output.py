@@ -1,17 +1,10 @@
-"""What pip says: its report of what it would install, and the last words of a failure, which are quoted, not read."""
+"""What pip prints: its version, and the last words of a failure, which are quoted, not read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-
-from interlock.errors import EngineError
-from interlock.untrusted import parse_json
+from interlock.engine.ended import Ended
 
 # The first pip with --report and --dry-run.
 LEAST_PIP = (22, 2)
@@ -38,6 +31,13 @@ def pip_version(said: str) -> tuple[int, int] | None:
     """Return the version in the output of `pip --version`; None if it is something else."""
     found = PIP_VERSION.match(said)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def failure(said: Ended, deadline_s: float) -> str:
+    """Return why pip, or another program, failed within its deadline; empty if it did not."""
+    if said.ok:
+        return ""
+    return f"did not end within {deadline_s:g} s" if said.timed_out else last_words(said.stdout)
 
 
 def last_words(output: str) -> str:
@@ -78,97 +78,3 @@ def not_fetched(log: str) -> str:
     """Return what pip's log says of the last page that an index should have and did not give; empty without one."""
     found = NOT_FETCHED.findall(log)
     return found[-1] if found else ""
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """One package that pip would install."""
-
-    name: str  # as in the package's metadata
-    version: str
-    spec: str  # the requirement that makes pip fetch the same file again
-    place: str  # a URL without credentials
-    is_wheel: bool
-    requires: Sequence[Requirement] = field(default=(), repr=False)  # those that apply to this interpreter
-
-    @property
-    def key(self) -> str:
-        return canonicalize_name(self.name)
-
-    @property
-    def lasting(self) -> bool:
-        """Return whether the file is pinned by a hash, so that what was built from it can be kept."""
-        return "#sha256=" in self.spec
-
-
-def parse_report(text: str) -> list[Resolved]:
-    """Parse pip's installation report (version 1): what it would install, in its order; EngineError for anything else.
-
-    Packages that pip built for it may have written its file.
-    """
-    try:
-        report = parse_json(text)
-        items: dict[str, Any] = {canonicalize_name(one["metadata"]["name"]): one for one in report["install"]}
-        wanted = _applying(items, report["environment"])
-        return [_resolved(item, wanted[key]) for key, item in items.items()]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise EngineError(
-            found=f"pip's report cannot be read ({type(error).__name__}: {error})", todo="Try again, or without caches."
-        ) from None
-
-
-def _resolved(item: Mapping[str, Any], requires: Sequence[Requirement]) -> Resolved:
-    info, metadata = item["download_info"], item["metadata"]
-    name, version, url = metadata["name"], metadata["version"], info["url"]
-    return Resolved(name, version, _spec(name, info), url, url.endswith(".whl"), requires)
-
-
-def _spec(name: str, info: Mapping[str, Any]) -> str:
-    """Return a requirement line for the same file; `info` is download_info of PEP 610."""
-    fragments = []
-    url = info["url"]
-    if "vcs_info" in info:
-        url = f"{info['vcs_info']['vcs']}+{url}@{info['vcs_info']['commit_id']}"
-    hashes = info.get("archive_info", {}).get("hashes", {})
-    if "sha256" in hashes:
-        fragments.append(f"sha256={hashes['sha256']}")
-    if info.get("subdirectory"):
-        fragments.append(f"subdirectory={info['subdirectory']}")
-    return f"{name} @ {url}{'#' if fragments else ''}{'&'.join(fragments)}"
-
-
-def _applying(items: Mapping[str, Mapping[str, Any]], environment: Mapping[str, str]) -> dict[str, list[Requirement]]:
-    """Return what each package requires of others in this environment, with the extras that are asked of it."""
-    requires = {key: _requirements(one["metadata"]) for key, one in items.items()}
-    extras = {key: set(one.get("requested_extras", [])) for key, one in items.items()}
-    found: dict[str, list[Requirement]] = {}
-    before: object = None
-    while before != extras:  # an extra may ask for another package's extra
-        before = {key: set(some) for key, some in extras.items()}
-        for key, some in requires.items():
-            found[key] = [one for one in some if _applies(one, environment, extras[key])]
-            for one in found[key]:
-                extras.get(canonicalize_name(one.name), set()).update(one.extras)
-    return found
-
-
-def _requirements(metadata: Mapping[str, Any]) -> list[Requirement]:
-    found = []
-    for text in metadata.get("requires_dist") or []:
-        try:
-            found.append(Requirement(text))
-        except InvalidRequirement:  # pip has warned about it and gone on
-            continue
-    return found
-
-
-def _applies(requirement: Requirement, environment: Mapping[str, str], extras: Collection[str]) -> bool:
-    if requirement.marker is None:
-        return True
-    return any(requirement.marker.evaluate({**environment, "extra": extra}) for extra in {*extras, ""})
-
-
-def needed_by(packages: Sequence[Resolved], name: str) -> list[str]:
-    """Return the packages that require this one, by canonical names."""
-    asking = {one.key for one in packages if name in {canonicalize_name(wanted.name) for wanted in one.requires}}
-    return sorted(asking - {name})

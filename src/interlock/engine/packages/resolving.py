@@ -13,12 +13,15 @@ from urllib.parse import unquote
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from interlock.engine.ended import Ended
 from interlock.engine.ownership import temporary_folder
-from interlock.engine.packages.kept_wheels import KeptWheels, WheelError, take_out
-from interlock.engine.packages.pip_container import AUDIT, WHEELS, CommandResult, PipContainer
-from interlock.engine.packages.pip_output import Resolved, last_words, needed_by, not_fetched, parse_report
+from interlock.engine.packages.kept_wheels import KeptWheels, take_out
+from interlock.engine.packages.pip_container import AUDIT, WHEELS, PipContainer
+from interlock.engine.packages.pip_output import failure, not_fetched
+from interlock.engine.packages.pip_report import Resolved, needed_by, parse_report
 from interlock.engine.packages.requirements import Line, Requirements, line_for, local_places, pip_lines
-from interlock.engine.run import cells
+from interlock.engine.run import leftovers
+from interlock.engine.run.archives import ContentError
 from interlock.errors import EngineError
 
 # Once pip has not ended in time, whatever hangs there is looked for with a shorter deadline.
@@ -30,7 +33,7 @@ NO_VERSIONS = "(from versions: none)"
 
 
 @dataclass(frozen=True)
-class Failure:
+class Unmet:
     """A requirement that pip cannot meet, by its package's name or, of a project whose name is not known, its line."""
 
     name: str
@@ -44,7 +47,7 @@ class Resolution:
     """The packages that pip would install, each with the line that asks for it or None, and the failures."""
 
     packages: list[tuple[Resolved, Line | None]]
-    failures: list[Failure]
+    failures: list[Unmet]
 
     def line(self, key: str) -> Line | None:
         return next(line for one, line in self.packages if one.key == key)
@@ -61,7 +64,7 @@ class Resolver:
         self._places = local_places(wanted, LOCAL)
         self._deadline_s = DEADLINE_S
         self._alone: dict[str, Resolved] = {}  # packages of which another that they need cannot be installed
-        self._failures: dict[str, Failure] = {}
+        self._failures: dict[str, Unmet] = {}
 
     def resolve(self) -> Resolution:
         """Return everything that can be installed together.
@@ -75,15 +78,15 @@ class Resolver:
         packages: list[Resolved] = []
         todo = [list(self._wanted.lines)]
         while todo:
-            group = todo.pop()
-            found = self._ask([*accepted, *group])
-            if not isinstance(found, CommandResult):
-                accepted, packages = [*accepted, *group], found
-            elif len(group) > 1:
-                middle = len(group) // 2
-                todo += [group[middle:], group[:middle]]
+            lines = todo.pop()
+            found = self._ask([*accepted, *lines])
+            if not isinstance(found, Ended):
+                accepted, packages = [*accepted, *lines], found
+            elif len(lines) > 1:
+                middle = len(lines) // 2
+                todo += [lines[middle:], lines[:middle]]
             else:
-                todo += [[line] for line in self._needs(group[0], found, is_first=not accepted)]
+                todo += [[line] for line in self._needs(lines[0], found, is_first=not accepted)]
         return self._resolution(packages)
 
     def bring(self, inside: PipContainer) -> None:
@@ -96,7 +99,7 @@ class Resolver:
         kept = [option for option in self._wanted.options if option != "--require-hashes"]
         return [*kept, *(f"--find-links {LINKS}/{number}" for number, _ in enumerate(self._wanted.links))]
 
-    def _ask(self, lines: list[Line], *options: str) -> list[Resolved] | CommandResult:
+    def _ask(self, lines: list[Line], *options: str) -> list[Resolved] | Ended:
         """Return what pip would install for these lines, or how it failed."""
         self._on_step(f"resolving {len(lines)} requirements")
         hashes = ["--require-hashes"] if "--require-hashes" in self._wanted.options else []
@@ -105,18 +108,18 @@ class Resolver:
         self._inside.put({place: requirements_file(lines) for place, lines in files.items()})
         command = ["install", "--dry-run", "--ignore-installed", "--report", REPORT, *options]
         said = self._inside.pip(*command, "-r", REQUIREMENTS, "-c", CONSTRAINTS, deadline_s=self._deadline_s)
-        if said.late:
+        if said.timed_out:
             self._deadline_s = LOOKING_S
-        return parse_report(self._inside.run(["cat", REPORT], READ_S).output) if said.ok else said
+        return parse_report(self._inside.run(["cat", REPORT], READ_S).stdout) if said.ok else said
 
-    def _needs(self, line: Line, said: CommandResult, *, is_first: bool) -> list[Line]:
+    def _needs(self, line: Line, said: Ended, *, is_first: bool) -> list[Line]:
         """Return what the package of a line needs, if that is why pip failed; otherwise keep the line's failure."""
         found = self._ask([line], "--no-deps")
-        if isinstance(found, CommandResult):
+        if isinstance(found, Ended):
             return self._fail(line, found)
         if not found:  # its marker leaves it out: the lines before it fail now
             return self._fail(line, said)
-        if not is_first and not isinstance(self._ask([line]), CommandResult):
+        if not is_first and not isinstance(self._ask([line]), Ended):
             return self._fail(line, said)  # it contradicts the lines before it
         own = found[0]
         known = self._alone.setdefault(own.key, own)
@@ -127,12 +130,12 @@ class Resolver:
         left = [one for one in own.requires if canonicalize_name(one.name) not in {*named, *self._failures}]
         return [Line(_text(one), "", 0, canonicalize_name(one.name)) for one in left]
 
-    def _fail(self, line: Line, said: CommandResult) -> list[Line]:
+    def _fail(self, line: Line, said: Ended) -> list[Line]:
         name = line.name or (line.path.name if line.path else line.text)
-        words = f"did not end within {self._deadline_s:g} s" if said.late else last_words(said.output)
-        if NO_VERSIONS in said.output:
+        words = failure(said, self._deadline_s)
+        if NO_VERSIONS in said.stdout:
             words += self._refusal(line)
-        self._failures.setdefault(name, Failure(name, words, line if line.file else self._line(name, "")))
+        self._failures.setdefault(name, Unmet(name, words, line if line.file else self._line(name, "")))
         return []
 
     def _refusal(self, line: Line) -> str:
@@ -144,7 +147,7 @@ class Resolver:
         words = ["download", "--no-deps", "--dest", NOWHERE, "--log", LOG, "-r", REQUIREMENTS]
         self._inside.run(["rm", "-f", LOG], READ_S)
         self._inside.pip(*words, deadline_s=self._deadline_s, PIP_REQUIRE_HASHES="")
-        said = not_fetched(self._inside.run(["cat", LOG], READ_S).output)
+        said = not_fetched(self._inside.run(["cat", LOG], READ_S).stdout)
         if said and not said.startswith("4"):
             raise EngineError(
                 key="pip",
@@ -208,7 +211,7 @@ class WheelBuilder:
         sources = [package for package in packages if not package.is_wheel]
         wheels = self._download(ready)
         # Nothing that resolving has started lives any longer.
-        cells.remove(self.inside.container)
+        leftovers.remove(self.inside.container)
         for number, package in enumerate(sources, 1):
             self.on_step(f"building {package.name} {package.version} ({number} of {len(sources)})")
             with temporary_folder("wheel") as folder:
@@ -238,10 +241,10 @@ class WheelBuilder:
                 return Wheel(package, build_s=build_s, reason=reason)
             inside.container.kill()
             wheel = take_out(inside.container, OUT, package.key, folder)
-        except WheelError as error:
+        except ContentError as error:
             return Wheel(package, build_s=build_s, reason=str(error))
         finally:
-            cells.remove(inside.container)
+            leftovers.remove(inside.container)
         if package.lasting:
             self.kept.keep(self._key(package), wheel, build_s)
         return Wheel(package, self._brought(package, wheel), build_s)
@@ -263,12 +266,10 @@ class WheelBuilder:
     def _pip(self, inside: PipContainer, words: list[str], packages: Sequence[Resolved], deadline_s: float) -> str:
         """Run pip; return why it failed, empty if it did not."""
         lines = [*self.options, *(package.spec for package in packages)]
-        inside.put({ASKED: "".join(f"{line}\n" for line in lines).encode()})
+        inside.put({ASKED: requirements_file(lines)})
         # The lines have the hashes; with the option pip would also ask for hashes of build requirements.
         said = inside.pip(*words, "--no-deps", "--quiet", "-r", ASKED, deadline_s=deadline_s, PIP_REQUIRE_HASHES="")
-        if said.ok:
-            return ""
-        return f"did not end within {deadline_s:g} s" if said.late else last_words(said.output)
+        return failure(said, deadline_s)
 
 
 def _file_of(package: Resolved) -> str:

@@ -43,7 +43,7 @@ def ask_installers(client: DockerClient, variant: Variant, image_id: str) -> lis
     owner = f"check-{os.getpid()}"
     try:
         inside = pip_container.open_builder(client, owner, image_id, pip_container.gather([], []))
-        return judge_installers(inside.run(["sh", "-c", SCRIPT, ASK], DEADLINE_S).output)
+        return judge_installers(inside.run(["sh", "-c", SCRIPT, ASK], DEADLINE_S).stdout)
     finally:
         leftovers.clean_up(client, owner)
 

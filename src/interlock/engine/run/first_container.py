@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import tarfile
 import uuid
 from contextlib import suppress
@@ -13,6 +12,7 @@ from docker import DockerClient
 from docker.errors import DockerException
 
 from interlock.engine.client import NETWORK, engine_words
+from interlock.engine.ended import linked_by
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.engine.run.rights import without_rights
@@ -43,10 +43,8 @@ def why_no_container(client: DockerClient) -> str:
 
 def _packed(program: str) -> bytes:
     """Return a tar of a program of this machine with its loader and libraries."""
-    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    paths = [program, *(word for word in listed.split() if word.startswith("/"))]
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", dereference=True) as tar:
-        for path in paths:
-            tar.add(Path(path).resolve(), path)
+        for path in (Path(program), *linked_by(program)):
+            tar.add(path.resolve(), path)
     return stream.getvalue()

@@ -7,13 +7,17 @@ from contextlib import suppress
 from typing import Any
 
 from docker import DockerClient
-from docker.errors import DockerException, NotFound
+from docker.errors import APIError, DockerException, NotFound
+from docker.models.containers import Container
 from docker.models.networks import Network
 from docker.models.volumes import Volume
+from requests.exceptions import RequestException
 
 from interlock.engine.ownership import OWNER_LABEL, Life, lives_of
-from interlock.engine.run.cells import remove
 from interlock.errors import EngineError
+
+CONFLICT = 409
+REMOVAL_S = 30
 
 
 def owners(client: DockerClient) -> dict[str, Life]:
@@ -50,6 +54,20 @@ def clean_up(client: DockerClient, experiment: str) -> None:
             found=f"cannot be removed: {'; '.join(stays)}",
             todo="Remove it with `docker rm -f`, `docker network rm` or `docker volume rm`.",
         )
+
+
+def remove(container: Container) -> None:
+    """Remove a container and its own volumes; one that is already removed, or being removed, is fine."""
+    try:
+        container.remove(force=True, v=True)
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code != CONFLICT:
+            raise
+        # A removal that was interrupted goes on in the engine.
+        with suppress(APIError, RequestException):
+            container.wait(condition="removed", timeout=REMOVAL_S)
 
 
 def remove_images(client: DockerClient, image_ids: Sequence[str]) -> None:

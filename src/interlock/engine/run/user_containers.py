@@ -20,10 +20,11 @@ from requests.exceptions import RequestException
 from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.engine.client import disk_full, engine_errors, engine_words, no_space
+from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import OwnStart, UserSurroundings
-from interlock.engine.run import cells
-from interlock.engine.run.cells import last_lines
+from interlock.engine.run import containers, leftovers
+from interlock.engine.run.archives import ContentError, archive
 from interlock.engine.run.rights import PROCESSES
 from interlock.errors import UsageError, WorkloadError
 
@@ -63,7 +64,7 @@ def require_memory(text: str) -> None:
 
 def start_idle(place: Place, image_id: str) -> Container:
     """Start a container in which the launcher idles, and the tests are started."""
-    return _start(place, OwnStart(image_id, command=cells.IDLE))
+    return _start(place, OwnStart(image_id, command=containers.IDLE))
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def started(place: Place, start: OwnStart) -> Iterator[Container]:
     try:
         yield container
     finally:
-        cells.remove(container)
+        leftovers.remove(container)
 
 
 def _start(place: Place, start: OwnStart) -> Container:
@@ -85,7 +86,7 @@ def _start(place: Place, start: OwnStart) -> Container:
         container.start()
     except DockerException as error:
         if container is not None:
-            cells.remove(container)
+            leftovers.remove(container)
         if no_space(str(error)):
             raise disk_full("starting the service") from None
         raise WorkloadError(
@@ -144,7 +145,7 @@ def start_alone(client: DockerClient, owner: str, image_id: str, watched_s: floa
     except RequestException:
         return f"runs after {watched_s:g} s"
     finally:
-        cells.remove(container)
+        leftovers.remove(container)
     if code:
         raise WorkloadError(found=f"it ended with exit code {code}: {said}", todo="Fix what its log says.")
     return f"ended with 0: {said}"
@@ -155,28 +156,9 @@ def exposed_ports(client: DockerClient, image_id: str) -> list[str]:
     return list(client.images.get(image_id).attrs["Config"].get("ExposedPorts") or {})
 
 
-def require_running(container: Container, when: str) -> None:
-    """Raise WorkloadError with the exit code and the last lines of the log if the container has ended."""
-    container.reload()
-    if container.status == "running":
-        return
-    state = container.attrs["State"]
-    why = "it ran out of memory (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
-    said = last_lines(log_of(container))
-    raise WorkloadError(found=f"it ended {when}: {why}; {said}", todo="Fix what its log says.")
-
-
 def log_of(container: Container) -> str:
     """Return everything that the container printed."""
     return untrusted.joined(container.logs(stream=True, follow=False)).decode(errors="replace")
-
-
-def wait_for_end(container: Container, limit_s: float) -> int | None:
-    """Return the exit code; None after limit_s seconds."""
-    try:
-        return int(container.wait(timeout=limit_s)["StatusCode"])
-    except RequestException:
-        return None
 
 
 def gil_probe_archive() -> bytes:
@@ -195,9 +177,8 @@ def gil_probe_archive() -> bytes:
 def read_gil_probe(container: Container) -> list[str]:
     """Return the lines that the GIL probe wrote, one for each process."""
     try:
-        parts, _ = container.get_archive(GIL_FOLDER)
-        with tarfile.open(fileobj=io.BytesIO(untrusted.joined(parts)), mode="r:") as tar:
+        with archive(container, GIL_FOLDER) as tar:
             written = [tar.extractfile(entry) for entry in tar if entry.isfile() and entry.name.endswith(".gil")]
             return [stream.read().decode(errors="replace") for stream in written if stream]
-    except (DockerException, tarfile.TarError, OSError, ValueError):
+    except (ContentError, DockerException, OSError, ValueError):
         return []

@@ -1,31 +1,26 @@
-"""What a container engine sets up for an experiment: the volume of instruments, networks, cells, and their profiler."""
+"""What a container engine sets up for an experiment: the volume of instruments, networks and cells."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from docker import DockerClient
-from docker.errors import APIError, DockerException
 from docker.models.containers import Container
-from docker.types import LogConfig, Mount
 from requests.exceptions import RequestException
 
-from interlock import untrusted
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import Agent
 from interlock.engine.client import engine_errors
+from interlock.engine.ended import last_lines
 from interlock.engine.ownership import labels_of
 from interlock.engine.protocol import (
-    EXIT_OTHER_TRACER,
-    LEAVE_OUT,
     NOTHING,
     Answer,
+    Counting,
     CpuUsed,
     Ended,
     LoadRun,
@@ -33,13 +28,11 @@ from interlock.engine.protocol import (
     StackOptions,
     UserSurroundings,
 )
-from interlock.engine.run import cells, user_containers
-from interlock.engine.run.cells import ProcessResult, remove, run_in_workload
-from interlock.engine.run.commands import Commands
+from interlock.engine.run import containers, execution, leftovers, profiler, user_containers
+from interlock.engine.run.execution import Commands, run_in_workload
 from interlock.engine.run.rights import TMP, TMP_BYTES, USER, without_rights
 from interlock.engine.run.user_containers import Place
-from interlock.engine.symbols import symbols_of
-from interlock.errors import EngineError, TracerError, UnsupportedHereError, WorkloadError, last_line
+from interlock.errors import UnsupportedHereError, WorkloadError, last_line
 from interlock.results.profiles import Method
 
 FILES = "/usr/local/share/interlock"
@@ -76,28 +69,29 @@ class ContainerSandbox:
         return str(self.container.id)
 
     def run(self, argv: list[str], deadline_s: float, environment: Mapping[str, str] = NOTHING) -> Ended:
-        return cells.run_process(self.client, self.container, argv, deadline_s, environment)
+        return execution.run_process(self.client, self.container, argv, deadline_s, environment)
 
     def start_agent(self, launcher: str) -> Agent:
-        return cells.start_agent(self.client, self.container, launcher)
+        return execution.start_agent(self.client, self.container, launcher)
 
     def has_no_memory_left(self) -> bool:
-        return cells.ran_out_of_memory(self.container)
+        return execution.ran_out_of_memory(self.container)
 
     def count(self, method: Method, stacks: StackOptions | None = None) -> AbstractContextManager[Counting]:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        return counting(self.client, self.instruments_image_id, self.owner, self.container, method, stacks=stacks)
+        image_id = self.instruments_image_id
+        return profiler.counting(self.client, image_id, self.owner, self.container, method, stacks=stacks)
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:
-        return work_marked(self.client, self.container, launcher)
+        return profiler.work_marked(self.client, self.container, launcher)
 
     def cpu_used(self) -> CpuUsed:
         """Return the CPU time used until now; WorkloadError if the container is gone or shows none."""
-        return cells.parse_cpu_used(self._printed(["cat", *cells.CPU_FILES]))
+        return containers.parse_cpu_used(self._printed(["cat", *containers.CPU_FILES]))
 
     def address(self) -> str:
-        return cells.address_of(self.client, self.container, self.network or "")
+        return containers.address_of(self.client, self.container, self.network or "")
 
     def stop_service(self, folder: str) -> None:
         command = f"kill -TERM $(cat {folder}/service.pid) && rm {folder}/service.pid"
@@ -110,7 +104,7 @@ class ContainerSandbox:
         return ran.stdout
 
     def close(self) -> None:
-        cells.remove(self.container)
+        leftovers.remove(self.container)
 
 
 @dataclass(frozen=True)
@@ -118,10 +112,19 @@ class OwnContainer(ContainerSandbox):
     """A container that runs what a user's image, or a command in its place, says."""
 
     def require_running(self, when: str) -> None:
-        user_containers.require_running(self.container, when)
+        self.container.reload()
+        if self.container.status == "running":
+            return
+        state = self.container.attrs["State"]
+        why = "it ran out of memory (--memory)" if state["OOMKilled"] else f"exit code {state['ExitCode']}"
+        found = f"it ended {when}: {why}; {last_lines(self.log())}"
+        raise WorkloadError(found=found, todo="Fix what its log says.")
 
     def wait(self, limit_s: float) -> int | None:
-        return user_containers.wait_for_end(self.container, limit_s)
+        try:
+            return int(self.container.wait(timeout=limit_s)["StatusCode"])
+        except RequestException:
+            return None
 
     def log(self) -> str:
         return user_containers.log_of(self.container)
@@ -131,7 +134,7 @@ class OwnContainer(ContainerSandbox):
 
     def memory_bytes(self) -> int:
         """Return the memory of its processes now, without files; WorkloadError if it is gone or shows none."""
-        return cells.parse_memory_bytes(self._printed(["cat", *cells.MEMORY_FILES]))
+        return containers.parse_memory_bytes(self._printed(["cat", *containers.MEMORY_FILES]))
 
 
 @dataclass(frozen=True)
@@ -156,29 +159,29 @@ class ContainerWorkspace:
             yield ContainerNetwork(self, None, None)
             return
         client, named = self.client, self.users and self.users.network
-        name = named or cells.create_network(client, self.owner, internal=self.users is None)
+        name = named or containers.create_network(client, self.owner, internal=self.users is None)
         helpers: list[Container] = []
         try:
             url, loader = None, None
             if server is not None:
-                helpers.append(cells.start_server(client, self.owner, self._helper("server"), name, dict(server)))
-                url = cells.server_url(client, helpers[-1], name)
+                helpers.append(containers.start_server(client, self.owner, self._helper("server"), name, dict(server)))
+                url = containers.server_url(client, helpers[-1], name)
             if load:
                 helpers.append(start_loader(client, self.owner, self._helper("load"), name, self.volume))
                 loader = Commands(client, helpers[-1])
                 # To a service the database is the server.
-                url = f"{cells.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
+                url = f"{containers.address_of(client, helpers[-1], name)}:{DATABASE_PORT}"
             yield ContainerNetwork(self, name, url, loader, [str(one.id) for one in helpers])
         finally:
             for one in helpers:
-                cells.remove(one)
+                leftovers.remove(one)
             if not named:
-                cells.remove_network(client, name)
+                containers.remove_network(client, name)
 
     def open_tools_sandbox(self, *, unconfined: bool = False) -> ContainerSandbox:
         if self.instruments_image_id is None:
             raise UnsupportedHereError(found="profiling was not set up", todo="Run without --no-profile.")
-        idle = cells.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
+        idle = containers.start_idle(self.client, self.owner, self.instruments_image_id, unconfined=unconfined)
         return self.sandbox(idle)
 
     def sandbox(self, container: Container, network: str | None = None) -> ContainerSandbox:
@@ -196,8 +199,8 @@ class ContainerWorkspace:
         if self.users is not None and network is not None:
             container = user_containers.start_idle(self.place_in(network), image_id)
         else:
-            options = cells.CellOptions(self.owner, self.volume, network, surroundings, packages)
-            container = cells.start_cell(self.client, image_id, options)
+            options = containers.CellOptions(self.owner, self.volume, network, surroundings, packages)
+            container = containers.start_cell(self.client, image_id, options)
         sandbox = self.sandbox(container, network)
         return replace(sandbox, commands=Commands(self.client, sandbox.container)) if self.volume else sandbox
 
@@ -243,9 +246,7 @@ class ContainerNetwork:
         return self.loader
 
 
-def ask_service(
-    run: Callable[[list[str]], Ended | ProcessResult], url: str, *, any_answer: bool = False, body: bool = True
-) -> Answer:
+def ask_service(run: Callable[[list[str]], Ended], url: str, *, any_answer: bool = False, body: bool = True) -> Answer:
     """Ask for about a second until the answer is 2xx, or until there is any; return the last one."""
     words = ["sh", "-c", ASK, "ask", url, "any" if any_answer else "good", "-" if body else "/dev/null"]
     text, _, status = run(words).stdout.rpartition(" ")
@@ -285,173 +286,10 @@ def start_loader(client: DockerClient, owner: str, image_id: str, network: str, 
             network=network,
             cpuset_cpus="0" if client.info()["NCPU"] > 1 else "",
             labels=labels_of(owner),
-            **cells.memory_limits(),
+            **containers.memory_limits(),
             **without_rights(),
             user=USER,
             read_only=True,
             tmpfs={TMP: f"size={TMP_BYTES},mode=1777"},
             volumes={volume: {"bind": MOUNT, "mode": "ro"}} if volume else {},
         )
-
-
-PROFILER = f"{MOUNT}/profiler/profiler"
-SYMBOLS = "/symbols"
-HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
-# perf's tracepoints, one for each call and CPU, take some ten seconds to open and to close on two cores.
-READY_S, READY_S_PER_CPU = 30, 15
-BPF_SINCE = (5, 8)
-LOOKS_FOR_TRACERS = ["SYS_PTRACE", "DAC_READ_SEARCH"]
-SIGNAL_STOP = "SIGTERM"
-END_S = 10  # seconds for the process that marks the work to start, and to end
-
-
-class Counting:
-    """A profiler at work; `text` is what it printed after `stop`."""
-
-    def __init__(self, container: Container, limit_s: float) -> None:
-        self._container = container
-        self._limit_s = limit_s
-        self.text = ""
-
-    def stop(self) -> None:
-        with engine_errors("the profiler failed"):
-            self._container.kill(SIGNAL_STOP)
-            code = self._container.wait(timeout=self._limit_s)["StatusCode"]
-            self.text = untrusted.joined(
-                self._container.logs(stderr=False, stream=True, follow=False), untrusted.MOST_RECORD
-            ).decode()
-        if code != 0:
-            _explain(self._container)
-
-
-@contextmanager
-def counting(  # noqa: PLR0913  each is another thing
-    client: DockerClient,
-    image_id: str,
-    owner: str,
-    cell: Container,
-    method: Method,
-    *,
-    stacks: StackOptions | None = None,
-) -> Iterator[Counting]:
-    """Count what happens in the cell's container from the first line of the block on, until `stop`.
-
-    The profiler sees the host's processes, because it looks for other tracers, and may use BPF and perf; the cell needs
-    nothing. TracerError names another tracer; EngineError says why this method does not work here.
-    """
-    with engine_errors("the engine does not start the profiler"):
-        cell.reload()
-        limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
-        watched = ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])]
-        symbols = symbols_of(client, cell.image, owner) if stacks else None
-        watched += [*(stacks.arguments() if stacks else []), *(["--symbols", f"{SYMBOLS}/debug"] if symbols else [])]
-        profiler = _create(client, image_id, owner, method, watched)
-    try:
-        with engine_errors("the engine does not start the profiler"):
-            if symbols:
-                profiler.put_archive(SYMBOLS, symbols)
-            profiler.start()
-            _wait_until_ready(profiler, limit_s)
-        yield Counting(profiler, limit_s)
-    finally:
-        # perf's events take longer to close than the engine waits for a container that it removes.
-        with suppress(DockerException, RequestException):
-            profiler.kill()
-            profiler.wait(timeout=limit_s)
-        remove(profiler)
-
-
-def profiler_rights(method: Method, kernel: str) -> list[list[str]]:
-    """Return the capabilities of the profiler's container, the fewest first; every other one is dropped.
-
-    BPF and perf have capabilities of their own since Linux 5.8, which engines of that time do not know yet. Without
-    them, and to mount tracefs, it is SYS_ADMIN.
-    """
-    release = tuple(map(int, re.findall(r"\d+", kernel)[:2]))
-    few = [["BPF", "PERFMON"]] if method is Method.BPF and release >= BPF_SINCE else []
-    return [[*counts, *LOOKS_FOR_TRACERS] for counts in (*few, ["SYS_ADMIN"])]
-
-
-def _create(client: DockerClient, image_id: str, owner: str, method: Method, arguments: list[str]) -> Container:
-    """Make the profiler's container with the fewest capabilities that the engine knows."""
-    *fewer, most = profiler_rights(method, client.info()["KernelVersion"])
-    arguments = [PROFILER, *arguments, "--cgroups", CGROUPS]
-    for capabilities in fewer:
-        with suppress(APIError):
-            return _create_with(client, image_id, owner, arguments, capabilities)
-    return _create_with(client, image_id, owner, arguments, most)
-
-
-def _create_with(
-    client: DockerClient, image_id: str, owner: str, arguments: list[str], capabilities: list[str]
-) -> Container:
-    # Where BPF is a capability of its own the engine's list of system calls may have it with SYS_ADMIN alone.
-    unlisted = [] if "SYS_ADMIN" in capabilities else ["seccomp=unconfined"]
-    return client.containers.create(
-        image_id,
-        arguments,
-        pid_mode="host",
-        cgroupns="host",
-        network_mode="none",
-        cap_drop=["ALL"],
-        cap_add=capabilities,
-        # What keeps containers from mounting tracefs and from looking at processes outside.
-        security_opt=["apparmor=unconfined", "label=disable", "no-new-privileges", *unlisted],
-        read_only=True,
-        tmpfs={"/run": ""},
-        # Only a volume takes files before a container starts whose root is read-only; this one is removed with it.
-        mounts=[Mount(SYMBOLS, None)] if "--symbols" in arguments else [],
-        # What it prints is read back, whatever the engine does with logs.
-        log_config=LogConfig(type="json-file"),
-        volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
-        labels=labels_of(owner),
-    )
-
-
-def _wait_until_ready(profiler: Container, limit_s: float) -> None:
-    limit = time.monotonic() + limit_s
-    while b"ready" not in profiler.logs(stderr=False):
-        profiler.reload()
-        if profiler.status == "exited":
-            _explain(profiler)
-        if time.monotonic() > limit:
-            raise EngineError(
-                found=f"the profiler was not ready within {limit_s:g} s",
-                todo=f"Stop other programs on this machine, or {LEAVE_OUT}.",
-            )
-        time.sleep(0.02)
-
-
-def _explain(profiler: Container) -> None:
-    profiler.reload()
-    reason = last_line(profiler.logs(stdout=False).decode(errors="replace")).removeprefix("profiler: ")
-    if profiler.attrs["State"]["ExitCode"] == EXIT_OTHER_TRACER:
-        raise TracerError(found=reason, todo=f"Stop it, or {LEAVE_OUT}.")
-    raise EngineError(found=reason, todo="Run `interlock doctor`: it says how to allow it.")
-
-
-@contextmanager
-def work_marked(client: DockerClient, container: Container, launcher: str) -> Iterator[None]:
-    """Mark what the container does in the block as one phase, for a profiler that tells phases apart.
-
-    The launcher's program begins it and its end ends it: a `cat` that waits until its input is closed.
-    """
-    execution = client.api.exec_create(container.id, [launcher, "--", "cat"], stdin=True)["Id"]
-    stream = client.api.exec_start(execution, socket=True)
-    limit = time.monotonic() + END_S
-    while not client.api.exec_inspect(execution)["Pid"] and time.monotonic() < limit:
-        time.sleep(0.02)
-    try:
-        yield
-    finally:
-        _hang_up(stream)
-        limit = time.monotonic() + END_S
-        while client.api.exec_inspect(execution)["Running"] and time.monotonic() < limit:
-            time.sleep(0.02)
-
-
-def _hang_up(stream: Any) -> None:
-    with suppress(OSError, APIError):
-        getattr(stream, "_sock", stream).close()
-    with suppress(OSError):
-        stream.close()

@@ -19,6 +19,7 @@ from docker.utils.build import tar as tar_context
 
 from interlock.engine.build.image import build_with_steps_kept, keep_log
 from interlock.engine.client import Address, disk_full, environment_for, no_space
+from interlock.engine.ended import NOT_FOUND, run_here
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
@@ -82,16 +83,15 @@ class BuildSetup:
 
 def find_builder() -> str:
     """Return what `docker build` builds with; EngineError if the command is missing."""
-    try:
-        found = subprocess.run([DOCKER, "buildx", "version"], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
+    said = run_here([DOCKER, "buildx", "version"])
+    if said.exit_code == NOT_FOUND:
         raise EngineError(
             found="the command `docker`, which builds your Dockerfile, is not installed",
             todo="Install it: apt-get install docker-cli (docker.io before Debian 13).",
-        ) from None
-    if found.returncode != 0 or os.environ.get("DOCKER_BUILDKIT") == "0":
+        )
+    if not said.ok or os.environ.get("DOCKER_BUILDKIT") == "0":
         return CLASSIC
-    return f"BuildKit by {' '.join(found.stdout.split()[:2])}"
+    return f"BuildKit by {' '.join(said.stdout.split()[:2])}"
 
 
 def build_user_image(

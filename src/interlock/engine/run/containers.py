@@ -1,12 +1,9 @@
-"""Containers of an experiment: cells, what a process in them printed and used, the server, and their end."""
+"""Containers of an experiment: cells, the server, their networks and volumes, and what a cgroup says of them."""
 
 from __future__ import annotations
 
-import re
-import struct
-import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,39 +12,26 @@ from docker import DockerClient
 from docker.errors import APIError, DockerException, NotFound
 from docker.models.containers import Container
 from docker.types import Mount
-from requests.exceptions import RequestException
-from urllib3.exceptions import HTTPError
 
 from interlock.catalog.types import DISK, MOUNT, PREFIX, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
 from interlock.engine.build.sources import tar_of
 from interlock.engine.client import FREE_SPACE, SEE_LOG, engine_errors, name_of, no_space
 from interlock.engine.ownership import labels_of
-from interlock.engine.protocol import MEMORY_BYTES, CpuUsed, Ended
+from interlock.engine.protocol import MEMORY_BYTES, CpuUsed
+from interlock.engine.run.execution import LAUNCHER, NUMBER, execute
+from interlock.engine.run.leftovers import remove
 from interlock.engine.run.rights import ROOT, SCRATCH_BYTES, of_cell, of_installation
-from interlock.errors import EngineError, FloodError, WorkloadError
+from interlock.errors import EngineError, WorkloadError
 from interlock.results.experiments import EngineName
 
-LAUNCHER = f"{MOUNT}/launch"
 IDLE = [LAUNCHER, "--idle"]
 NO_ADDRESS = "com.docker.network.bridge.inhibit_ipv4"
 SERVER_PORT = 8080
 SERVER_FILES = "/srv/files"
 SERVER_READY_S = 60
-CONFLICT = 409
 SERVER_FILES_BYTES = SCRATCH_BYTES
 PREFIX_BYTES = 512 * 2**20
-# How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
-OUT_OF_MEMORY = (
-    "sed -n 's/^oom_kill //p' /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"
-)
-REMOVAL_S = 30
-# A frame of the engine's output: the stream, and how many bytes of it follow.
-HEADER = struct.Struct(">BxxxL")
-STDOUT = 1
-RECEIVE_BYTES = 1 << 16
-LAST_LINES = 3
 CPU_FILES = [
     "/sys/fs/cgroup/cpu.stat",
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_user",
@@ -246,220 +230,16 @@ def _run_with_prefix_in_memory(client: DockerClient, image_id: str, options: Cel
 def _must_work(container: Container, argv: list[str]) -> None:
     """Run argv in a cell as the owner of the image's files, who has no other right."""
     done = execute(container.client, container.id, argv, user=ROOT)
-    if done.exit_code != 0:
+    if not done.ok:
         said = (done.stdout + done.stderr).strip()
         raise EngineError(
             found=f"{argv[0]} failed in a cell: {said}", todo="Correct the condition in workloads/conditions.toml."
         )
 
 
-def run_process(
-    client: DockerClient,
-    container: Container,
-    argv: list[str],
-    deadline_s: float,
-    environment: Mapping[str, str] | None = None,
-) -> Ended:
-    """Run argv in the container to its end.
-
-    At the deadline the container is killed, and once it prints too much: nothing in it survives. Nor does one that had
-    no memory left.
-    """
-    late, flooded = threading.Event(), False
-
-    def kill() -> None:
-        late.set()
-        with suppress(APIError):
-            container.kill()
-
-    timer = threading.Timer(deadline_s, kill)
-    timer.daemon = True
-    timer.start()
-    try:
-        done = execute(client, container.id, argv, environment)
-    except FloodError:
-        done, flooded = ProcessResult(None, "", ""), True
-    except DockerException as error:
-        if not late.is_set():
-            raise EngineError(found=f"a process could not be started: {error}", todo=SEE_LOG) from None
-        done = ProcessResult(None, "", "")
-    finally:
-        timer.cancel()
-    starved = not late.is_set() and not flooded and done.exit_code != 0 and ran_out_of_memory(container)
-    ended = Ended(done.exit_code, done.stdout, done.stderr, late.is_set(), starved, flooded)
-    if ended.took_sandbox:
-        remove(container)
-    return ended
-
-
-def ran_out_of_memory(container: Container) -> bool:
-    """Return whether the kernel killed a process of the container for lack of memory; False without a container."""
-    try:
-        counted = run_in(container, ["sh", "-c", OUT_OF_MEMORY])
-    except DockerException:
-        return False
-    return any(int(count) > 0 for count in counted.stdout.split() if NUMBER.fullmatch(count))
-
-
-def remove(container: Container) -> None:
-    """Remove a container and its own volumes; one that is already removed, or being removed, is fine."""
-    try:
-        container.remove(force=True, v=True)
-    except NotFound:
-        pass
-    except APIError as error:
-        if error.status_code != CONFLICT:
-            raise
-        # A removal that was interrupted goes on in the engine.
-        with suppress(APIError, RequestException):
-            container.wait(condition="removed", timeout=REMOVAL_S)
-
-
 def remove_network(client: DockerClient, name: str) -> None:
     with suppress(NotFound):
         client.networks.get(name).remove()
-
-
-@dataclass(frozen=True)
-class ProcessResult:
-    """A process that has ended; what it printed is text, whatever its bytes."""
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-
-
-def execute(
-    client: DockerClient,
-    container_id: str,
-    argv: Sequence[str],
-    environment: Mapping[str, str] | None = None,
-    user: str = "",
-) -> ProcessResult:
-    """Run argv in a container to its end; errors are docker's own, or FloodError."""
-    execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}), user=user)["Id"]
-    stdout, stderr = run_to_end(client, execution)
-    code = client.api.exec_inspect(execution)["ExitCode"]
-    return ProcessResult(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
-
-
-def run_in(container: Container, argv: Sequence[str]) -> ProcessResult:
-    """Run argv in a container to its end, by the client that the container came from."""
-    return execute(container.client, container.id, argv)
-
-
-def run_in_workload(container: Container, argv: Sequence[str]) -> ProcessResult:
-    """Run argv in a container to its end; WorkloadError if the container is gone, killed at a deadline for instance."""
-    try:
-        return run_in(container, argv)
-    except APIError as error:
-        raise WorkloadError(
-            found=f"its container is gone: {error.explanation}",
-            todo="Raise the deadline, or see the engine's log (of Docker: `journalctl -u docker`).",
-        ) from None
-
-
-def run_to_end(client: DockerClient, execution: str) -> tuple[bytes, bytes]:
-    """Start what was created, wait for its end, and return stdout and stderr; FloodError if that is too much."""
-    api = client.api
-    start = {"Tty": False, "Detach": False}
-    # Without an upgrade it is an ordinary answer, which ends with its connection.
-    answer = api._post_json(api._url("/exec/{0}/start", execution), data=start, stream=True)
-    api._raise_for_status(answer)
-    output = Output()
-    try:
-        while data := answer.raw.read(RECEIVE_BYTES):
-            output.feed(data)
-    except HTTPError as error:
-        raise DockerException(f"the output ended too early: {error}") from None
-    finally:
-        answer.close()
-    return bytes(output.stdout), bytes(output.stderr)
-
-
-class Output:
-    """The stdout and stderr of a process, from the engine's frames as they come; the last one may be cut short."""
-
-    def __init__(self) -> None:
-        self.stdout, self.stderr = bytearray(), bytearray()
-        self._header, self._left, self._stream = bytearray(), 0, self.stdout
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes; FloodError once a stream has more than is read."""
-        view = memoryview(data)
-        while view:
-            if not self._left:
-                missing = HEADER.size - len(self._header)
-                self._header += view[:missing]
-                view = view[missing:]
-                if len(self._header) == HEADER.size:
-                    number, self._left = HEADER.unpack(self._header)
-                    self._stream = self.stdout if number == STDOUT else self.stderr
-                    self._header.clear()
-                continue
-            piece = view[: self._left]
-            self._stream += piece
-            self._left -= len(piece)
-            view = view[len(piece) :]
-            if len(self._stream) > MOST_OUTPUT_BYTES:
-                raise flood()
-
-
-class ExecutionChannel:
-    """The stdin and the stdout of a process in a container, by the connection that the engine gives away for it."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        # docker returns the socket inside a file object, or the socket itself.
-        self._socket = getattr(stream, "_sock", stream)
-        self._received = bytearray()
-
-    def send(self, data: bytes) -> None:
-        self._socket.settimeout(None)
-        self._socket.sendall(data)
-
-    def receive(self, limit_s: float) -> bytes:
-        """Return the next bytes of its stdout, nothing once it has ended. TimeoutError after so many seconds."""
-        limit = time.monotonic() + limit_s
-        while True:
-            data = self._stdout()
-            if data:
-                return data
-            self._socket.settimeout(max(limit - time.monotonic(), 1e-3))
-            received = self._socket.recv(RECEIVE_BYTES)
-            if not received:
-                return b""
-            self._received += received
-
-    def _stdout(self) -> bytes:
-        """Take the complete frames that have come; those of stderr are left out."""
-        found = bytearray()
-        while len(self._received) >= HEADER.size:
-            stream, length = HEADER.unpack_from(self._received)
-            stop = HEADER.size + length
-            if len(self._received) < stop:
-                break
-            if stream == STDOUT:
-                found += self._received[HEADER.size : stop]
-            del self._received[:stop]
-        return bytes(found)
-
-
-def start_agent(client: DockerClient, container: Container, launcher: str = LAUNCHER) -> Agent:
-    """Start the launcher as a container's agent; EngineError if the engine cannot."""
-    with engine_errors("the engine cannot start a cell's agent"):
-        execution = client.api.exec_create(container.id, [launcher, "--agent"], stdin=True)["Id"]
-        return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
-
-
-def last_lines(text: str) -> str:
-    """Return the last lines of an output, in words."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"its last lines: {' / '.join(lines[-LAST_LINES:])}" if lines else "it printed nothing"
-
-
-# As a kernel prints it: what answers in a container is the image's own `cat`.
-NUMBER = re.compile(r"[0-9]{1,20}")
 
 
 def parse_cpu_used(text: str) -> CpuUsed:

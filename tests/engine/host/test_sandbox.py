@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.catalog.variants import PRODUCTION
-from interlock.engine.host import cells
+from interlock.engine.host import sandbox
 from interlock.engine.protocol import Ended
 from interlock.errors import EngineError, UnsupportedHereError
 
@@ -20,25 +20,25 @@ PLACES = {"/interlock": "/home/me/tools", "/scratch": "/dev/shm/one"}
 WORDS = st.text(alphabet="/abcsrtinelok-.: ", max_size=30)
 
 
-def ground(folder: Path) -> cells.Ground:
-    return cells.Ground(folder / "tools", folder / "disk", folder)
+def ground(folder: Path) -> sandbox.SandboxPlace:
+    return sandbox.SandboxPlace(folder / "tools", folder / "disk", folder)
 
 
 @pytest.fixture
-def cell(tmp_path: Path) -> cells.HostSandbox:
+def cell(tmp_path: Path) -> sandbox.HostSandbox:
     prefix = tmp_path / "prefix"
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "python").write_text('#!/bin/sh\necho an interpreter: "$@"\n', encoding="utf-8")
     (prefix / "bin" / "python").chmod(0o755)
-    return cells.open_sandbox(prefix, PRODUCTION, ground(tmp_path))
+    return sandbox.open_sandbox(prefix, PRODUCTION, ground(tmp_path))
 
 
-def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: cells.HostSandbox) -> None:
+def test_the_interpreter_of_the_prefix_is_the_one_that_runs(cell: sandbox.HostSandbox) -> None:
     assert cell.run(["python", "-c", "pass"], 10, {}).stdout == "an interpreter: -c pass\n"
     cell.close()
 
 
-def test_what_a_program_writes_into_its_places_is_gone_with_the_cell(cell: cells.HostSandbox) -> None:
+def test_what_a_program_writes_into_its_places_is_gone_with_the_cell(cell: sandbox.HostSandbox) -> None:
     ended = cell.run(["touch", "/scratch/a", "/disk/b"], 10, {})
     assert ended.exit_code == 0
     written = [Path(cell.places["/scratch"]) / "a", Path(cell.places["/disk"]) / "b"]
@@ -47,7 +47,7 @@ def test_what_a_program_writes_into_its_places_is_gone_with_the_cell(cell: cells
     assert not [path for path in (*written, cell.folder) if path.exists()]
 
 
-def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.HostSandbox) -> None:
+def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: sandbox.HostSandbox) -> None:
     said = cell.run(["env"], 10, {"SHOWN": "/interlock/one.so:/interlock/two.so:/lib/three.so"}).stdout
     tools = cell.places["/interlock"]
     assert f"SHOWN={tools}/one.so:{tools}/two.so:/lib/three.so" in said.splitlines()
@@ -56,7 +56,7 @@ def test_what_a_mode_preloads_is_looked_for_among_the_instruments(cell: cells.Ho
 
 def test_a_condition_needs_a_container(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedHereError, match="--engine docker"):
-        cells.open_sandbox(tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), ground(tmp_path))
+        sandbox.open_sandbox(tmp_path, PRODUCTION.model_copy(update={"seccomp": "unconfined"}), ground(tmp_path))
 
 
 @pytest.mark.parametrize("taken", ["disk", "memory"])
@@ -67,12 +67,12 @@ def test_a_cell_that_cannot_open_leaves_no_folder_and_says_which_one_could_not_b
     memory.mkdir()
     {"disk": disk.touch, "memory": memory.rmdir}[taken]()
     with pytest.raises(EngineError, match=str(tmp_path / taken)):
-        cells.open_sandbox(tmp_path, PRODUCTION, cells.Ground(tmp_path, disk, memory))
+        sandbox.open_sandbox(tmp_path, PRODUCTION, sandbox.SandboxPlace(tmp_path, disk, memory))
     assert sorted(path.name for path in tmp_path.rglob("*")) == (["disk", "memory"] if taken == "disk" else [])
 
 
 def test_a_limit_that_this_machine_lacks_is_unsupported(tmp_path: Path) -> None:
-    limits = cells.open_sandbox(None, PRODUCTION, ground(tmp_path))
+    limits = sandbox.open_sandbox(None, PRODUCTION, ground(tmp_path))
     assert limits.run(["sh", "-c", "exit 3"], 10).exit_code == 3
     with pytest.raises(UnsupportedHereError, match="nosuch"):
         limits.run(["sh", "-c", "nosuch-program"], 10)
@@ -81,7 +81,7 @@ def test_a_limit_that_this_machine_lacks_is_unsupported(tmp_path: Path) -> None:
 
 def test_only_the_places_themselves_and_what_is_below_them_are_translated() -> None:
     words = ["/interlock", "/interlock/launch", "/interlocked", "interlock", "x/interlock/y", "/scratch/f"]
-    assert [cells.translated(word, PLACES) for word in words] == [
+    assert [sandbox.translated(word, PLACES) for word in words] == [
         "/home/me/tools",
         "/home/me/tools/launch",
         "/interlocked",
@@ -94,7 +94,7 @@ def test_only_the_places_themselves_and_what_is_below_them_are_translated() -> N
 @given(WORDS)
 def test_a_word_that_names_no_place_stays_as_it_is(word: str) -> None:
     if not word.startswith(tuple(PLACES)):
-        assert cells.translated(word, PLACES) == word
+        assert sandbox.translated(word, PLACES) == word
 
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
@@ -105,14 +105,14 @@ def test_a_process_that_prints_without_an_end_is_killed_and_little_of_it_is_kept
     descriptor: int, tmp_path: Path
 ) -> None:
     start_s = time.monotonic()
-    ended = cells.run_process(["sh", "-c", f"yes >&{descriptor}"], 60, ENVIRONMENT, tmp_path)
+    ended = sandbox.run_process(["sh", "-c", f"yes >&{descriptor}"], 60, ENVIRONMENT, tmp_path)
     assert (ended.exit_code, ended.flooded, ended.timed_out, ended.took_sandbox) == (None, True, False, True)
     assert len(ended.stdout) + len(ended.stderr) == 0
     assert time.monotonic() - start_s < 30
 
 
 def test_a_process_that_closes_its_output_and_lives_on_times_out(tmp_path: Path) -> None:
-    ended = cells.run_process(["sh", "-c", "exec >&- 2>&-; sleep 60"], 0.3, ENVIRONMENT, tmp_path)
+    ended = sandbox.run_process(["sh", "-c", "exec >&- 2>&-; sleep 60"], 0.3, ENVIRONMENT, tmp_path)
     assert (ended.exit_code, ended.timed_out) == (None, True)
 
 
@@ -132,7 +132,7 @@ os.wait()
 
 
 def run(folder: Path, *argv: str, deadline_s: float = 10) -> Ended:
-    return cells.run_process(list(argv), deadline_s, ENVIRONMENT, folder)
+    return sandbox.run_process(list(argv), deadline_s, ENVIRONMENT, folder)
 
 
 def is_running(pid: int) -> bool:
@@ -197,7 +197,7 @@ def test_what_a_killed_run_left_is_known_by_the_folder_that_its_environment_name
     by_place = subprocess.Popen(sleep, env=ENVIRONMENT, cwd=ours)
     of_another = subprocess.Popen(sleep, env={**ENVIRONMENT, "HOME": str(others)}, cwd=others)
     try:
-        cells.end_all_in(ours)
+        sandbox.end_all_in(ours)
         assert [by_environment.wait(5), by_place.wait(5), of_another.poll()] == [-9, -9, None]
     finally:
         of_another.kill()

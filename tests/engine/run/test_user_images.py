@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine.client import Address
-from interlock.engine.run import trials
-from interlock.engine.run.trials import CLASSIC, BuildSetup, Recipe, find_builder, last_words
+from interlock.engine.run import user_images
+from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, find_builder, last_words
 from interlock.errors import BuildError, EngineError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_any_log_has_last_words(log: str) -> None:
     ],
 )
 def test_steps_that_take_time_are_shown(line: str, step: str | None) -> None:
-    found = trials.STEP.match(line)
+    found = user_images.STEP.match(line)
     assert (found[1] if found else None) == step
 
 
@@ -130,7 +130,7 @@ def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     monkeypatch.setenv("BUILDX_BUILDER", "another")
     log: list[str] = []
-    assert trials._run(address, ["env"], None, log, print) == 0
+    assert user_images._run(address, ["env"], None, log, print) == 0
     seen = dict(line.rstrip("\n").partition("=")[::2] for line in log if line.startswith(("DOCKER_", "BUILDX_")))
     assert {name: seen[name] for name in seen if name in {"DOCKER_HOST", "DOCKER_CONTEXT", "BUILDX_BUILDER"}} == (
         address.environment
@@ -169,7 +169,7 @@ def test_a_step_that_somebody_removed_meanwhile_is_built_again(
     put_docker(tmp_path, monkeypatch, said=REMOVED, code=0)
     (tmp_path / "work").mkdir()
     recipe = Recipe(tmp_path, tmp_path / "Dockerfile")
-    assert trials.build_user_image(workshop, recipe, "one", "FROM scratch\n", print).image_id == "sha256:1234"
+    assert user_images.build_user_image(workshop, recipe, "one", "FROM scratch\n", print).image_id == "sha256:1234"
 
 
 @pytest.mark.parametrize(("said", "code"), [(REMOVED, 1), ("no such file", 0)])
@@ -179,13 +179,15 @@ def test_what_fails_again_or_otherwise_is_a_failed_build(
     put_docker(tmp_path, monkeypatch, said=said, code=code)
     (tmp_path / "work").mkdir()
     with pytest.raises(BuildError):
-        trials.build_user_image(workshop, Recipe(tmp_path, tmp_path / "Dockerfile"), "one", "FROM scratch\n", print)
+        user_images.build_user_image(
+            workshop, Recipe(tmp_path, tmp_path / "Dockerfile"), "one", "FROM scratch\n", print
+        )
 
 
 def test_a_step_from_the_cache_is_another_builds() -> None:
     log = "Step 2/3 : RUN a\n ---> Using cache\n ---> aaaaaaaaaaaa\nStep 3/3 : RUN b\n ---> Running in 1\n"
     log += " ---> bbbbbbbbbbbb\n"
-    assert trials._left(log, before=set()) == ("bbbbbbbbbbbb",)
+    assert user_images._left(log, before=set()) == ("bbbbbbbbbbbb",)
 
 
 @pytest.mark.parametrize(
@@ -199,14 +201,15 @@ def test_a_step_from_the_cache_is_another_builds() -> None:
 )
 def test_the_last_words_of_a_log_take_no_longer_than_its_length(text: str) -> None:
     start_s = time.process_time()
-    assert trials.last_words(text)
+    assert user_images.last_words(text)
     assert time.process_time() - start_s < 2
 
 
 def test_the_last_words_are_of_the_step_that_failed_last() -> None:
     steps = [f"------\n > [{number}/3] RUN x:\n0.312 ERROR: no {number}\n------\n" for number in (1, 2)]
     assert (
-        trials.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"])) == "ERROR: no 2 / Dockerfile:2"
+        user_images.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"]))
+        == "ERROR: no 2 / Dockerfile:2"
     )
 
 
@@ -221,6 +224,6 @@ def test_the_last_words_are_of_the_step_that_failed_last() -> None:
 def test_an_image_is_known_by_what_it_holds_and_how_it_starts(changes: dict[str, object], same: bool) -> None:
     config = {"Cmd": ["python", "app.py"], "Env": ["A=0"], "Labels": {"interlock.experiment": "trial-1"}}
     made, other = ({"Config": one, "RootFS": {"Layers": ["sha256:1"]}} for one in (config, config | changes))
-    assert (trials._content_hash(made) == trials._content_hash(other)) is same
+    assert (user_images._content_hash(made) == user_images._content_hash(other)) is same
     further = {"Config": config, "RootFS": {"Layers": ["sha256:1", "sha256:2"]}}
-    assert trials._content_hash(made) != trials._content_hash(further)
+    assert user_images._content_hash(made) != user_images._content_hash(further)

@@ -23,15 +23,15 @@ import psutil
 from interlock.catalog.types import DISK, MOUNT, SCRATCH
 from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, flood
+from interlock.engine.ended import NOT_FOUND
 from interlock.engine.host import profiler
 from interlock.engine.host.account import MYSELF, Account, reading_it
+from interlock.engine.host.features import refused
 from interlock.engine.host.prefixes import LOCALE, environment_of, symbols_of
-from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, StackOptions
+from interlock.engine.protocol import NOTHING, Counting, CpuUsed, Ended, Feature, StackOptions
 from interlock.errors import EngineError, FloodError, UnsupportedHereError
 from interlock.results.profiles import Method
 
-# Of a launcher whose program is not there, as of a shell.
-NOT_FOUND = 127
 LIMITS_PATH = "/usr/local/bin:/usr/bin:/bin"
 # In the environment of all that a cell starts: a process can leave its group and its session, but not this.
 PROCESS_OWNER = "INTERLOCK_PROCESS"
@@ -94,7 +94,7 @@ class HostSandbox:
     def count(self, method: Method, stacks: StackOptions | None = None) -> Iterator[Counting]:
         """Count what `run` starts in the block; UnsupportedHereError where this machine has no BPF for it."""
         if method is not Method.BPF:
-            raise unsupported("perf's tracepoints are counted only in containers")
+            raise refused(Feature.TRACEPOINTS)
         program, memory = Path(self.places[MOUNT], "profiler", "profiler"), self.folder.parent
         symbols = symbols_of(self.prefix) if self.prefix else None
         words = [*(stacks.arguments() if stacks else []), *(["--symbols", str(symbols)] if symbols else [])]
@@ -109,16 +109,16 @@ class HostSandbox:
                 self.watched.remove(cgroup)
 
     def mark_work(self, launcher: str) -> AbstractContextManager[None]:
-        raise unsupported("services run in containers")
+        raise refused(Feature.SERVICES)
 
     def cpu_used(self) -> CpuUsed:
-        raise unsupported("only a container's CPU time is counted")
+        raise refused(Feature.CPU_TIME)
 
     def address(self) -> str:
-        raise unsupported("only a container has an address of its own")
+        raise refused(Feature.SERVICES)
 
     def stop_service(self, folder: str) -> None:
-        raise unsupported("services run in containers")
+        raise refused(Feature.SERVICES)
 
     def close(self) -> None:
         """Kill what an agent has started, and remove all that processes wrote."""
@@ -127,13 +127,8 @@ class HostSandbox:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def unsupported(why: str) -> UnsupportedHereError:
-    """Return the error of what this machine alone cannot do."""
-    return UnsupportedHereError(key="engine host", found=why, todo="Choose --engine docker or podman.")
-
-
 @dataclass(frozen=True)
-class Ground:
+class SandboxPlace:
     """Where an experiment's cells are: the instruments, a folder on a disk and one in memory; and whose they are."""
 
     tools: Path
@@ -142,29 +137,29 @@ class Ground:
     account: Account = MYSELF
 
 
-def open_sandbox(prefix: Path | None, surroundings: Surroundings, ground: Ground) -> HostSandbox:
+def open_sandbox(prefix: Path | None, surroundings: Surroundings, place: SandboxPlace) -> HostSandbox:
     """Open a sandbox; UnsupportedHereError for surroundings that only a container has.
 
     EngineError if its folders cannot be made, and then none of them is left.
     """
     if surroundings != PRODUCTION:
-        raise unsupported("a condition needs a container engine")
+        raise refused(Feature.CONDITIONS)
     name = f"cell-{secrets.token_hex(4)}"
-    folder, on_disk = ground.memory / name, ground.disk / name
+    folder, on_disk = place.memory / name, place.disk / name
     try:
         folder.mkdir(mode=0o700)
         (folder / "scratch").mkdir()
         on_disk.mkdir(parents=True)
-        ground.account.give(folder, folder / "scratch", on_disk)
+        place.account.give(folder, folder / "scratch", on_disk)
     except OSError as error:
         for made in (folder, on_disk):
             shutil.rmtree(made, ignore_errors=True)
         raise EngineError(
             found=f"the folder of a cell cannot be created: {error}",
-            todo=f"Free space there, or give this user write permission: `df -h {ground.memory} {ground.disk}`.",
+            todo=f"Free space there, or give this user write permission: `df -h {place.memory} {place.disk}`.",
         ) from None
-    places = {MOUNT: str(ground.tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
-    return HostSandbox(prefix, folder, places, ground.account)
+    places = {MOUNT: str(place.tools), SCRATCH: str(folder / "scratch"), DISK: str(on_disk)}
+    return HostSandbox(prefix, folder, places, place.account)
 
 
 def translated(word: str, places: Mapping[str, str]) -> str:

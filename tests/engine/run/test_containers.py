@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from interlock.engine.agent import MOST_OUTPUT_BYTES
 from interlock.engine.protocol import CpuUsed
-from interlock.engine.run import cells
-from interlock.engine.run.cells import parse_cpu_used, parse_memory_bytes
+from interlock.engine.run import execution
+from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import FloodError, WorkloadError
 
 
@@ -27,7 +27,7 @@ def frame(stream: int, text: bytes) -> bytes:
 
 def demultiplexed(frames: bytes, size: int = 5) -> tuple[bytes, bytes]:
     """What comes of frames that arrive in pieces."""
-    output = cells.Output()
+    output = execution.Output()
     for start in range(0, len(frames), size):
         output.feed(frames[start : start + size])
     return bytes(output.stdout), bytes(output.stderr)
@@ -86,17 +86,18 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 def test_output_that_comes_with_the_headers_is_not_lost(client: docker.DockerClient) -> None:
-    assert cells.run_to_end(client, "known") == (b"out\n", b"err\n")
+    output = execution.run_to_end(client, "known")
+    assert (output.stdout, output.stderr) == (b"out\n", b"err\n")
 
 
 def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient) -> None:
     with pytest.raises(APIError, match="404"):
-        cells.run_to_end(client, "unknown")
+        execution.run_to_end(client, "unknown")
 
 
 def test_more_output_than_is_read_is_an_error_and_the_connection_is_closed(client: docker.DockerClient) -> None:
     with pytest.raises(FloodError):
-        cells.run_to_end(client, "flood")
+        execution.run_to_end(client, "flood")
 
 
 SECOND = st.integers(0, 10**6)

@@ -7,7 +7,6 @@ import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from docker import DockerClient
@@ -15,8 +14,10 @@ from docker.models.containers import Container
 from requests.exceptions import RequestException
 
 from interlock import untrusted
+from interlock.engine.agent import text_of
+from interlock.engine.ended import Ended
 from interlock.engine.ownership import labels_of
-from interlock.engine.run import cells, leftovers
+from interlock.engine.run import leftovers
 from interlock.engine.run.rights import of_installation
 
 TOKEN = secrets.token_hex(4)
@@ -25,32 +26,23 @@ _starting = threading.Lock()
 _state = {"ended": False}
 
 
-@dataclass(frozen=True)
-class ProofOutput:
-    """What a proof's program printed, and its exit code: None at the deadline."""
-
-    exit_code: int | None
-    stdout: bytes
-    stderr: bytes
-
-
 def owner() -> str:
     """Return under which name this process's proofs are found."""
     return f"proof-{os.getpid()}-{TOKEN}"
 
 
-def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float, **options: Any) -> ProofOutput:
+def ask(client: DockerClient, image_id: str, argv: Sequence[str], limit_s: float, **options: Any) -> Ended:
     """Run a program in a new container of the image without a network; errors are docker's own."""
     container = _start(client, image_id, argv, options)
     try:
-        code = None
+        code: int | None = None
         with suppress(RequestException):  # at the deadline, what was said until then counts
             code = int(container.wait(timeout=limit_s)["StatusCode"])
         logs = [container.logs(stdout=out, stderr=not out, stream=True, follow=False) for out in (True, False)]
-        stdout, stderr = map(untrusted.joined, logs)
-        return ProofOutput(code, stdout, stderr)
+        stdout, stderr = (text_of(untrusted.joined(log)) for log in logs)
+        return Ended(code, stdout, stderr, timed_out=code is None)
     finally:
-        cells.remove(container)
+        leftovers.remove(container)
 
 
 def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Mapping[str, Any]) -> Container:
@@ -63,7 +55,7 @@ def _start(client: DockerClient, image_id: str, argv: Sequence[str], options: Ma
     try:
         container.start()
     except BaseException:
-        cells.remove(container)
+        leftovers.remove(container)
         raise
     return container
 

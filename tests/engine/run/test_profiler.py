@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.engine.run.workspace import profiler_rights
+from interlock.engine.run.profiler import profiler_rights
 from interlock.results.profiles import Method
 
 

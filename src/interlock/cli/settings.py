@@ -1,0 +1,158 @@
+"""Options become the settings of an experiment; those of one that is resumed are what its record says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import fields
+from pathlib import Path
+
+from rich.text import Text
+
+from interlock.catalog import project
+from interlock.catalog.project import CORE, EVERYTHING, Catalog
+from interlock.cli.options import MatrixOptions, console, parse_duration, profile_name, split_names
+from interlock.engine import finding
+from interlock.engine.machine import facts
+from interlock.engine.protocol import Feature
+from interlock.errors import UsageError, nearest
+from interlock.measure import resumable
+from interlock.measure.assignment import planned_rounds
+from interlock.results import store
+from interlock.results.experiments import EngineName, Experiment
+from interlock.results.settings import Settings, Where
+
+# README's first command, the core set with --quick, is to end in half an hour, builds included.
+QUICK_CORE_S = 12 * 60.0
+
+
+def settings_from(
+    known: Catalog, options: MatrixOptions, results: Path | None = None, budget: str | None = None
+) -> Settings:
+    """Return the settings that options ask for, and nothing else does; UsageError for a name that does not exist."""
+    if options.conditions and finding.cannot(options.engine, Feature.CONDITIONS):
+        found = "needs containers, which --engine host does not have"
+        raise UsageError(key="--conditions", found=found, todo="Leave out --conditions or --engine host.")
+    labels = project.select_labels(known.variants, split_names(options.variants) or [CORE])
+    workloads = project.select_workloads(known.workloads, split_names(options.workloads) or [CORE])
+    conditions = split_names(options.conditions)
+    least, limit = planned_rounds(options.quick, options.rounds)
+    asked = Settings(
+        quick=options.quick,
+        rounds=least,
+        rounds_limit=limit,
+        seed=new_seed(options.seed),
+        baseline="",
+        profile=profile_name(options.release),
+        variants=labels,
+        workloads=workloads,
+        conditions=project.select_names(known.conditions, conditions, "condition") if conditions else [],
+        profiled=options.profile,
+        why=options.why,
+        budget_s=parse_duration(budget, "--budget") if budget else None,
+        variants_word=project.word_for(labels, *(project.select_labels(known.variants, [one]) for one in WORDS)),
+        workloads_word=project.word_for(
+            workloads, *(project.select_workloads(known.workloads, [one]) for one in WORDS)
+        ),
+        where=Where(engine=options.engine, as_root=options.as_root, results=str(results.absolute()) if results else ""),
+    )
+    if options.baseline is None:
+        return asked
+    (baseline,) = project.select_names(known.variants, [options.baseline], "variant")
+    return asked.with_baseline(baseline)
+
+
+# What stands for many names, in the order in which `word_for` takes them.
+WORDS = (EVERYTHING, CORE)
+
+
+def new_seed(wanted: int | None) -> int:
+    """Return the seed that was given, else a random one."""
+    return random.SystemRandom().randrange(2**32) if wanted is None else wanted
+
+
+def usual_budget_s(settings: Settings) -> float | None:
+    """Return the budget that the core set has with --quick, unless the number of rounds is fixed."""
+    is_core = (settings.variants_word, settings.workloads_word) == (CORE, CORE)
+    return QUICK_CORE_S if settings.quick and settings.looks and is_core else None
+
+
+# What an option sets, where it is not the field of its own name, and how it is typed.
+SETS = {"profile": ("profiled",), "release": ("profile",), "rounds": ("rounds", "rounds_limit")}
+TYPED = {"profile": "--no-profile"}
+
+
+def require_no_contradiction(options: MatrixOptions, asked: Settings, began: Experiment) -> None:
+    """Raise UsageError for an option that is given and is not as when the experiment was begun."""
+    before, engine = began.settings, engine_of(began)
+    asked = asked.with_baseline(before.baseline) if options.baseline is None else asked
+    # Without containers the core set is what of it was there.
+    is_cut = asked.variants_word == CORE and finding.cannot(engine, Feature.WHOLE_CORE) is not None
+    may_differ = {"as_root", "variants"} if is_cut else {"as_root"}
+    for option in fields(options):
+        given = getattr(options, option.name)
+        if given in {option.default, "", None} or option.name in may_differ:
+            continue
+        names = SETS.get(option.name, (option.name,))
+        same = given is engine if option.name == "engine" else all(_are_same(asked, before, name) for name in names)
+        if not same:
+            typed = TYPED.get(option.name, f"--{option.name}")
+            found = f"{began.name} was started with other options: {began.command}"
+            raise UsageError(key=typed, found=found, todo=f"Leave out {typed}, or start a new experiment.")
+
+
+def _are_same(asked: Settings, before: Settings, name: str) -> bool:
+    """Return whether two settings agree on a field; the order of names does not count."""
+    values = (getattr(settings, name) for settings in (asked, before))
+    one, other = (set(value) if isinstance(value, list) else value for value in values)
+    return bool(one == other)
+
+
+def engine_of(experiment: Experiment) -> EngineName:
+    """Return the engine that an experiment was measured with."""
+    return EngineName(experiment.host["engine"]["name"])
+
+
+def resumed_place(
+    named: str | None, results: Path | None, record: str = store.EXPERIMENT_FILE, *, name: str | None = None
+) -> tuple[str | None, Path | None]:
+    """Return the name of the experiment to go on with and the folder of results, from its name or its folder.
+
+    `record` is the file that its folder has. UsageError for names that no folder can have, or both --resume and --name.
+    """
+    store.require_name(name)
+    if named is not None and (Path(named) / record).is_file():
+        folder = Path(named).resolve()
+        named, results = folder.name, folder.parent
+    store.require_name(named, "--resume")
+    if named and name:
+        raise UsageError(key="--name", found="is not for --resume", todo="Leave out one of them.")
+    return named, results
+
+
+def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
+    """Return the experiment of this name with all that its journal has.
+
+    UsageError if it is not there, at work, complete, of another command, or of another machine.
+    """
+    if not (results / name / store.EXPERIMENT_FILE).is_file():
+        todo = nearest(name, [one.name for one in store.experiments_below(results)])
+        raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
+    if not store.recover(results / name):
+        raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
+    began = store.read_experiment(results / name).model_copy(update={"name": name})
+    if (began.trial is not None) is not is_trial:
+        found = f"{name} is {'no' if is_trial else 'a'} trial"
+        raise UsageError(key="--resume", found=found, todo=f"Continue it: {began.resume_command}")
+    resumable.require_same_host(began, facts())
+    resumable.remaining(began)
+    return began
+
+
+def say_resumed(began: Experiment, names: Collection[str]) -> None:
+    """Print which workloads of an experiment are complete, and how the others go on."""
+    kept = [one for one in began.settings.workloads if one not in names]
+    again = [one for one in names if one in began.unfinished]
+    parts = {"kept": kept, "further rounds of": again, "anew": [one for one in names if one not in again]}
+    said = "; ".join(f"{word} {', '.join(some)}" for word, some in parts.items() if some)
+    console.print(Text(f"resume  {began.name}: {said}"), soft_wrap=True)

@@ -1,0 +1,83 @@
+"""How a process ended and what it printed, bounded: the one answer, wherever the process was.
+
+What asks this machine's own programs goes through `run_here`; cells, containers and agents have their own ways.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.errors import last_line
+
+LAST_LINES = 3
+# Of a program that is not there, as shells say it.
+NOT_FOUND = 127
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: without an exit code if it had to be killed, or its container was gone."""
+
+    exit_code: int | None
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+    out_of_memory: bool = False
+    flooded: bool = False  # it printed more than is read
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def took_sandbox(self) -> bool:
+        """Return whether it was killed in a way that took its sandbox with it."""
+        return self.timed_out or self.out_of_memory or self.flooded
+
+    @property
+    def why(self) -> str:
+        """Return the last line of its errors; empty if it ended well."""
+        return "" if self.ok else last_line(self.stderr)
+
+
+def run_here(
+    argv: Sequence[str],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    given: str | None = None,
+    limit_s: float | None = None,
+) -> Ended:
+    """Run a program of this machine to its end or the limit; one that is not there ended with 127 and the reason."""
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=folder,
+            env=environment,
+            input=given,
+            stdin=subprocess.DEVNULL if given is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        return Ended(None, stderr=str(error), timed_out=True)
+    except (OSError, ValueError) as error:
+        return Ended(NOT_FOUND, stderr=str(error))
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def linked_by(program: str) -> list[Path]:
+    """Return the loader and the libraries of a program of this machine."""
+    return [Path(word) for word in run_here(["ldd", program]).stdout.split() if word.startswith("/")]
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines of an output, in words."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"its last lines: {' / '.join(lines[-LAST_LINES:])}" if lines else "it printed nothing"

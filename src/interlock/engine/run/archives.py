@@ -1,0 +1,44 @@
+"""Files of a container, read as a tar; what ran in it may have written them, so that nothing of it is believed."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from docker.errors import NotFound
+from docker.models.containers import Container
+
+from interlock.untrusted import MOST_SAID
+
+
+class ContentError(Exception):
+    """Why what a container has is not what was looked for."""
+
+
+class NothingThereError(ContentError):
+    """There is no such path in the container."""
+
+
+@contextmanager
+def archive(container: Container, path: str, most_bytes: int = MOST_SAID) -> Iterator[tarfile.TarFile]:
+    """Yield a folder or file of a container; ContentError if it is not there, cannot be read or has too many bytes.
+
+    What the block raises because the tar is broken is a ContentError too.
+    """
+    with tempfile.TemporaryFile() as file:
+        try:
+            chunks, _ = container.get_archive(path)
+        except NotFound:
+            raise NothingThereError(f"there is no {path}") from None
+        for chunk in chunks:
+            file.write(chunk)
+            if file.tell() > most_bytes:
+                raise ContentError(f"{path} has more than {most_bytes >> 20} MiB")
+        file.seek(0)
+        try:
+            with tarfile.open(fileobj=file, mode="r:") as tar:
+                yield tar
+        except (tarfile.TarError, OSError) as error:
+            raise ContentError(f"{path} cannot be read: {error}") from None

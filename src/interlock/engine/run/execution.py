@@ -1,0 +1,223 @@
+"""Processes in a container that idles: by the engine, which starts each of them, or by the launcher as its agent."""
+
+from __future__ import annotations
+
+import re
+import struct
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, create_api_error_from_http_exception
+from docker.models.containers import Container
+from requests.exceptions import HTTPError as RefusedError
+from urllib3.exceptions import HTTPError
+
+from interlock.catalog.types import MOUNT
+from interlock.engine.agent import MOST_OUTPUT_BYTES, Agent, ProcessTimeoutError, flood, text_of
+from interlock.engine.client import SEE_LOG, engine_errors
+from interlock.engine.ended import Ended
+from interlock.engine.protocol import NOTHING
+from interlock.engine.run.leftovers import remove
+from interlock.errors import EngineError, FloodError, WorkloadError
+
+LAUNCHER = f"{MOUNT}/launch"
+# How often the kernel killed one of the container's processes for want of memory, in words of cgroup v2 or v1.
+OUT_OF_MEMORY = (
+    "sed -n 's/^oom_kill //p' /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"
+)
+# As a kernel prints it: what answers in a container is the image's own `cat`.
+NUMBER = re.compile(r"[0-9]{1,20}")
+# A frame of the engine's output: the stream, and how many bytes of it follow.
+HEADER = struct.Struct(">BxxxL")
+STDOUT = 1
+RECEIVE_BYTES = 1 << 16
+# What reads a file or sends a signal takes milliseconds; what asks a service takes a second, or as long as one answer.
+SHORT_S = 60
+
+
+def run_process(
+    client: DockerClient,
+    container: Container,
+    argv: list[str],
+    deadline_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
+    """Run argv in the container to its end.
+
+    At the deadline the container is killed, and once it prints too much: nothing in it survives. Nor does one that had
+    no memory left.
+    """
+    late = threading.Event()
+
+    def kill() -> None:
+        late.set()
+        with suppress(APIError):
+            container.kill()
+
+    timer = threading.Timer(deadline_s, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        ended = execute(client, container.id, argv, environment)
+    except FloodError:
+        ended = Ended(None, flooded=True)
+    except DockerException as error:
+        if not late.is_set():
+            raise EngineError(found=f"a process could not be started: {error}", todo=SEE_LOG) from None
+        ended = Ended(None)
+    finally:
+        timer.cancel()
+    starved = not (late.is_set() or ended.flooded or ended.ok) and ran_out_of_memory(container)
+    ended = replace(ended, timed_out=late.is_set(), out_of_memory=starved)
+    if ended.took_sandbox:
+        remove(container)
+    return ended
+
+
+def ran_out_of_memory(container: Container) -> bool:
+    """Return whether the kernel killed a process of the container for lack of memory; False without a container."""
+    try:
+        counted = execute(container.client, container.id, ["sh", "-c", OUT_OF_MEMORY])
+    except DockerException:
+        return False
+    return any(int(count) > 0 for count in counted.stdout.split() if NUMBER.fullmatch(count))
+
+
+def execute(
+    client: DockerClient,
+    container_id: str,
+    argv: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    user: str = "",
+) -> Ended:
+    """Run argv in a container to its end; errors are docker's own, or FloodError."""
+    execution = client.api.exec_create(container_id, list(argv), environment=dict(environment or {}), user=user)["Id"]
+    output = run_to_end(client, execution)
+    code = client.api.exec_inspect(execution)["ExitCode"]
+    return Ended(code, text_of(output.stdout), text_of(output.stderr))
+
+
+def run_in_workload(container: Container, argv: Sequence[str]) -> Ended:
+    """Run argv in a container to its end; WorkloadError if the container is gone, killed at a deadline for instance."""
+    try:
+        return execute(container.client, container.id, argv)
+    except APIError as error:
+        raise WorkloadError(
+            found=f"its container is gone: {error.explanation}",
+            todo=f"Raise the deadline, or s{SEE_LOG[1:]}",
+        ) from None
+
+
+class Output:
+    """The stdout and stderr of a process, from the engine's frames as they come; the last one may be cut short."""
+
+    def __init__(self) -> None:
+        self.stdout, self.stderr = bytearray(), bytearray()
+        self._header, self._left, self._stream = bytearray(), 0, self.stdout
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes; FloodError once a stream has more than is read."""
+        view = memoryview(data)
+        while view:
+            if not self._left:
+                missing = HEADER.size - len(self._header)
+                self._header += view[:missing]
+                view = view[missing:]
+                if len(self._header) == HEADER.size:
+                    number, self._left = HEADER.unpack(self._header)
+                    self._stream = self.stdout if number == STDOUT else self.stderr
+                    self._header.clear()
+                continue
+            piece = view[: self._left]
+            self._stream += piece
+            self._left -= len(piece)
+            view = view[len(piece) :]
+            if len(self._stream) > MOST_OUTPUT_BYTES:
+                raise flood()
+
+    def take(self) -> bytes:
+        """Return what came of stdout since it was taken last; what came of stderr is left out."""
+        data = bytes(self.stdout)
+        self.stdout.clear()
+        self.stderr.clear()
+        return data
+
+
+def run_to_end(client: DockerClient, execution: str) -> Output:
+    """Start what was created, wait for its end, and return its output; FloodError if that is too much.
+
+    The SDK's own way asks for an upgrade of the connection, and loses what a quick process prints with the headers.
+    Without one it is an ordinary answer, which ends with its connection.
+    """
+    api, output = client.api, Output()
+    address = f"{api.base_url}/v{api.api_version}/exec/{execution}/start"
+    with api.post(address, json={"Tty": False, "Detach": False}, stream=True) as answer:
+        try:
+            answer.raise_for_status()
+            while data := answer.raw.read(RECEIVE_BYTES):
+                output.feed(data)
+        except RefusedError as error:
+            raise create_api_error_from_http_exception(error) from None
+        except HTTPError as error:
+            raise DockerException(f"the output ended too early: {error}") from None
+    return output
+
+
+class ExecutionChannel:
+    """The stdin and the stdout of a process in a container, by the connection that the engine gives away for it."""
+
+    def __init__(self, stream: Any) -> None:
+        # docker returns the socket inside a file object, which closes it, or the socket itself.
+        self._stream, self._socket = stream, getattr(stream, "_sock", stream)
+        self._output = Output()
+
+    def send(self, data: bytes) -> None:
+        self._socket.settimeout(None)
+        self._socket.sendall(data)
+
+    def receive(self, limit_s: float) -> bytes:
+        """Return the next bytes of its stdout, nothing once it has ended. TimeoutError after so many seconds."""
+        limit = time.monotonic() + limit_s
+        while not (data := self._output.take()):
+            self._socket.settimeout(max(limit - time.monotonic(), 1e-3))
+            received = self._socket.recv(RECEIVE_BYTES)
+            if not received:
+                break
+            self._output.feed(received)
+        return data
+
+
+def start_agent(client: DockerClient, container: Container, launcher: str = LAUNCHER) -> Agent:
+    """Start the launcher as a container's agent; EngineError if the engine cannot."""
+    with engine_errors("the engine cannot start a cell's agent"):
+        execution = client.api.exec_create(container.id, [launcher, "--agent"], stdin=True)["Id"]
+        return Agent(ExecutionChannel(client.api.exec_start(execution, socket=True)))
+
+
+@dataclass
+class Commands:
+    """Runs short commands, one at a time, by the agent of a container that stays; it starts with the first one."""
+
+    client: DockerClient
+    container: Container
+    agent: Agent | None = None
+
+    def run(self, argv: Sequence[str], deadline_s: float = SHORT_S) -> Ended:
+        """Run argv to its end or the deadline, where it is left alone; WorkloadError if the container is gone."""
+        try:
+            if self.agent is None:
+                self.agent = start_agent(self.client, self.container)
+            process = self.agent.start([], argv, NOTHING)
+            process.wait(deadline_s)
+            return process.ended
+        except ProcessTimeoutError:
+            return Ended(None, timed_out=True)
+        except (EngineError, FloodError) as error:
+            self.agent = None
+            found = f"{argv[0]} cannot be run in a container: {error.found}"
+            raise WorkloadError(found=found, todo=error.todo) from None

@@ -1,0 +1,183 @@
+"""The profiler in a container beside a cell's, whose processes it sees, and what it may do for that."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException
+from docker.models.containers import Container
+from docker.types import LogConfig, Mount
+from requests.exceptions import RequestException
+
+from interlock import untrusted
+from interlock.catalog.types import MOUNT
+from interlock.engine.client import engine_errors
+from interlock.engine.ownership import labels_of
+from interlock.engine.profilers import not_ready, refusal
+from interlock.engine.protocol import StackOptions
+from interlock.engine.run.leftovers import remove
+from interlock.engine.symbols import symbols_of
+from interlock.errors import EngineError
+from interlock.results.profiles import Method
+
+PROFILER = f"{MOUNT}/profiler/profiler"
+SYMBOLS = "/symbols"
+HOST_CGROUPS, CGROUPS = "/sys/fs/cgroup", "/host/cgroup"
+# perf's tracepoints, one for each call and CPU, take some ten seconds to open and to close on two cores.
+READY_S, READY_S_PER_CPU = 30, 15
+BPF_SINCE = (5, 8)
+LOOKS_FOR_TRACERS = ["SYS_PTRACE", "DAC_READ_SEARCH"]
+SIGNAL_STOP = "SIGTERM"
+END_S = 10  # seconds for the process that marks the work to start, and to end
+
+
+class ContainerProfiler:
+    """A profiler at work; `text` is what it printed after `stop`."""
+
+    def __init__(self, container: Container, limit_s: float) -> None:
+        self._container = container
+        self._limit_s = limit_s
+        self.text = ""
+
+    def stop(self) -> None:
+        with engine_errors("the profiler failed"):
+            self._container.kill(SIGNAL_STOP)
+            code = self._container.wait(timeout=self._limit_s)["StatusCode"]
+            self.text = untrusted.joined(
+                self._container.logs(stderr=False, stream=True, follow=False), untrusted.MOST_RECORD
+            ).decode()
+        if code != 0:
+            raise _refusal(self._container)
+
+
+@contextmanager
+def counting(  # noqa: PLR0913  each is another thing
+    client: DockerClient,
+    image_id: str,
+    owner: str,
+    cell: Container,
+    method: Method,
+    *,
+    stacks: StackOptions | None = None,
+) -> Iterator[ContainerProfiler]:
+    """Count what happens in the cell's container from the first line of the block on, until `stop`.
+
+    The profiler sees the host's processes, because it looks for other tracers, and may use BPF and perf; the cell needs
+    nothing. TracerError names another tracer; EngineError says why this method does not work here.
+    """
+    with engine_errors("the engine does not start the profiler"):
+        cell.reload()
+        limit_s = READY_S + READY_S_PER_CPU * client.info()["NCPU"]
+        watched = ["--method", method, "--pid", str(cell.attrs["State"]["Pid"])]
+        symbols = symbols_of(client, cell.image, owner) if stacks else None
+        watched += [*(stacks.arguments() if stacks else []), *(["--symbols", f"{SYMBOLS}/debug"] if symbols else [])]
+        profiler = _create(client, image_id, owner, method, watched)
+    try:
+        with engine_errors("the engine does not start the profiler"):
+            if symbols:
+                profiler.put_archive(SYMBOLS, symbols)
+            profiler.start()
+            _wait_until_ready(profiler, limit_s)
+        yield ContainerProfiler(profiler, limit_s)
+    finally:
+        # perf's events take longer to close than the engine waits for a container that it removes.
+        with suppress(DockerException, RequestException):
+            profiler.kill()
+            profiler.wait(timeout=limit_s)
+        remove(profiler)
+
+
+def profiler_rights(method: Method, kernel: str) -> list[list[str]]:
+    """Return the capabilities of the profiler's container, the fewest first; every other one is dropped.
+
+    BPF and perf have capabilities of their own since Linux 5.8, which engines of that time do not know yet. Without
+    them, and to mount tracefs, it is SYS_ADMIN.
+    """
+    release = tuple(map(int, re.findall(r"\d+", kernel)[:2]))
+    few = [["BPF", "PERFMON"]] if method is Method.BPF and release >= BPF_SINCE else []
+    return [[*counts, *LOOKS_FOR_TRACERS] for counts in (*few, ["SYS_ADMIN"])]
+
+
+def _create(client: DockerClient, image_id: str, owner: str, method: Method, arguments: list[str]) -> Container:
+    """Make the profiler's container with the fewest capabilities that the engine knows."""
+    *fewer, most = profiler_rights(method, client.info()["KernelVersion"])
+    arguments = [PROFILER, *arguments, "--cgroups", CGROUPS]
+    for capabilities in fewer:
+        with suppress(APIError):
+            return _create_with(client, image_id, owner, arguments, capabilities)
+    return _create_with(client, image_id, owner, arguments, most)
+
+
+def _create_with(
+    client: DockerClient, image_id: str, owner: str, arguments: list[str], capabilities: list[str]
+) -> Container:
+    # Where BPF is a capability of its own the engine's list of system calls may have it with SYS_ADMIN alone.
+    unlisted = [] if "SYS_ADMIN" in capabilities else ["seccomp=unconfined"]
+    return client.containers.create(
+        image_id,
+        arguments,
+        pid_mode="host",
+        cgroupns="host",
+        network_mode="none",
+        cap_drop=["ALL"],
+        cap_add=capabilities,
+        # What keeps containers from mounting tracefs and from looking at processes outside.
+        security_opt=["apparmor=unconfined", "label=disable", "no-new-privileges", *unlisted],
+        read_only=True,
+        tmpfs={"/run": ""},
+        # Only a volume takes files before a container starts whose root is read-only; this one is removed with it.
+        mounts=[Mount(SYMBOLS, None)] if "--symbols" in arguments else [],
+        # What it prints is read back, whatever the engine does with logs.
+        log_config=LogConfig(type="json-file"),
+        volumes={HOST_CGROUPS: {"bind": CGROUPS, "mode": "ro"}},
+        labels=labels_of(owner),
+    )
+
+
+def _wait_until_ready(profiler: Container, limit_s: float) -> None:
+    limit = time.monotonic() + limit_s
+    while b"ready" not in profiler.logs(stderr=False):
+        profiler.reload()
+        if profiler.status == "exited":
+            raise _refusal(profiler)
+        if time.monotonic() > limit:
+            raise not_ready(limit_s)
+        time.sleep(0.02)
+
+
+def _refusal(profiler: Container) -> EngineError:
+    profiler.reload()
+    said = profiler.logs(stdout=False).decode(errors="replace")
+    return refusal(said, profiler.attrs["State"]["ExitCode"])
+
+
+@contextmanager
+def work_marked(client: DockerClient, container: Container, launcher: str) -> Iterator[None]:
+    """Mark what the container does in the block as one phase, for a profiler that tells phases apart.
+
+    The launcher's program begins it and its end ends it: a `cat` that waits until its input is closed.
+    """
+    execution = client.api.exec_create(container.id, [launcher, "--", "cat"], stdin=True)["Id"]
+    stream = client.api.exec_start(execution, socket=True)
+    limit = time.monotonic() + END_S
+    while not client.api.exec_inspect(execution)["Pid"] and time.monotonic() < limit:
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        _hang_up(stream)
+        limit = time.monotonic() + END_S
+        while client.api.exec_inspect(execution)["Running"] and time.monotonic() < limit:
+            time.sleep(0.02)
+
+
+def _hang_up(stream: Any) -> None:
+    with suppress(OSError, APIError):
+        getattr(stream, "_sock", stream).close()
+    with suppress(OSError):
+        stream.close()

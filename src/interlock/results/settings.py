@@ -1,0 +1,97 @@
+"""What an experiment is asked to measure: read from options, kept in its record, told to whoever repeats it."""
+
+from __future__ import annotations
+
+from interlock.catalog.types import Data, split_label
+from interlock.results.commands import command_line, option_words
+from interlock.results.engines import EngineName
+
+
+class Where(Data):
+    """Which engine measures, as whom, and where the results go: what a later command is told again."""
+
+    engine: EngineName | None = None  # None: whichever answers, or DOCKER_HOST leads to
+    as_root: bool = False
+    results: str = ""  # the folder of experiments; empty: the project's own
+
+    @property
+    def words(self) -> list[str]:
+        """Return the options that lead a command here."""
+        as_root = self.as_root and self.engine is EngineName.HOST
+        return option_words({"engine": self.engine, "as_root": as_root, "results": self.results})
+
+
+class Settings(Data):
+    """What an experiment is asked to measure. `--resume` and a fleet's hosts go by what its record has of it."""
+
+    quick: bool
+    rounds: int  # at least; exactly without a limit
+    rounds_limit: int | None = None
+    seed: int
+    baseline: str  # empty as long as it depends on what can be built
+    profile: str
+    variants: list[str]  # or variant+mode
+    workloads: list[str]
+    conditions: list[str] = []  # under which the baseline is measured once more
+    profiled: bool
+    why: bool = False  # stacks of every profiled benchmark, not only of those named so
+    budget_s: float | None = None  # for measuring and profiling, without the builds and the wait for the lock
+    variants_word: str = ""  # `core` or `all`, where the names are what such a word stands for
+    workloads_word: str = ""
+    where: Where = Where()
+
+    @property
+    def looks(self) -> bool:
+        """Return whether the rounds of a row go on until it is decided."""
+        return self.rounds_limit is not None
+
+    @property
+    def to_build(self) -> list[str]:
+        """Return the variants of the rows."""
+        return list(dict.fromkeys(split_label(label)[0] for label in self.variants))
+
+    def with_baseline(self, baseline: str) -> Settings:
+        """Return the settings with this baseline, which is measured plain, whichever of its modes were chosen."""
+        variants = list(dict.fromkeys([*self.variants, baseline]))
+        return self.model_copy(update={"baseline": baseline, "variants": variants})
+
+    @property
+    def options(self) -> list[str]:
+        """Return the options of `matrix` that measure the same, with defaults written out and each row named.
+
+        Except the number of rounds where the verdicts decide it again.
+        """
+        return self._options(",".join(self.variants), ",".join(self.workloads))
+
+    @property
+    def command(self) -> str:
+        """Return the command that repeats the experiment, with a word where it stands for all names."""
+        return command_line("matrix", *self.repeat_words)
+
+    @property
+    def repeat_words(self) -> list[str]:
+        """Return the options of that command, which lead to the same engine and folder."""
+        variants = self.variants_word or ",".join(self.variants)
+        return [*self._options(variants, self.workloads_word or ",".join(self.workloads)), *self.where.words]
+
+    def _options(self, variants: str, workloads: str) -> list[str]:
+        return option_words(
+            {
+                "variants": variants,
+                "workloads": workloads,
+                "conditions": ",".join(self.conditions),
+                "quick": self.quick,
+                "rounds": None if self.looks else self.rounds,
+                "baseline": self.baseline,
+                "seed": self.seed,
+                "no_profile": not self.profiled,
+                "why": self.why,
+                "budget": duration_word(self.budget_s),
+                "release": self.profile == "release",
+            }
+        )
+
+
+def duration_word(seconds: float | None) -> str:
+    """Return a duration as an option takes it; empty for none."""
+    return "" if seconds is None else f"{seconds:g}s"

@@ -1,0 +1,58 @@
+"""A cell of 3.13 with further files beside the workloads, which benchmarks start processes in."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interlock.catalog import project as catalogs
+from interlock.catalog.project import ProjectPaths
+from interlock.engine.build.helper_images import ensure_helper
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.protocol import BuildOptions
+from interlock.engine.run import containers, execution, leftovers
+from tests.builders import ROOT
+
+OWNER = "benchmark-cell"
+
+
+@dataclass(frozen=True)
+class Cell:
+    client: Any
+    container: Any
+    instruments_id: str
+
+    def run(self, *argv: str) -> str:
+        """What a process printed; `import pyperf` finds what lies beside the workloads."""
+        environment = {"PYTHONPATH": "/interlock/workloads"}
+        ended = execution.run_process(self.client, self.container, list(argv), 300, environment)
+        assert ended.exit_code == 0, ended.stderr
+        return ended.stdout
+
+
+@contextmanager
+def started_cell(files: Mapping[str, bytes]) -> Iterator[Cell]:
+    client = connect().client
+    build_options = BuildOptions(ROOT, ProjectPaths.find().cache)
+    (built,) = DockerEngine(client).build(catalogs.load(ROOT), ["cpython-3.13"], build_options, lambda *_: None)
+    assert built.base is not None
+    programs = {path.name: path.read_bytes() for path in (ROOT / "workloads").glob("*.py")}
+    try:
+        image_id = ensure_helper(client, ROOT, "instruments", built.base)
+        volume = containers.create_instruments_volume(client, OWNER, image_id, {**programs, **files})
+        options = containers.CellOptions(OWNER, volume, None)
+        yield Cell(client, containers.start_cell(client, built.image_id, options), image_id)
+    finally:
+        leftovers.clean_up(client, OWNER)
+
+
+def compiled(folder: Path, source: str, **constants: int) -> bytes:
+    """The static executable of a C program, for which these names are defined."""
+    (folder / "program.c").write_text(source)
+    defined = [f"-D{name}={number}" for name, number in constants.items()]
+    subprocess.run(["gcc", "-O2", "-static", *defined, "-o", "program", "program.c"], cwd=folder, check=True)
+    return (folder / "program").read_bytes()

@@ -1,0 +1,108 @@
+"""Options become settings; those of an experiment that goes on are what its record says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.catalog import project as catalogs
+from interlock.cli.options import MatrixOptions
+from interlock.cli.settings import require_no_contradiction, resumed_place, settings_from, usual_budget_s
+from interlock.engine.machine import facts
+from interlock.errors import UsageError
+from interlock.results import store
+from interlock.results.experiments import EngineName, Experiment, Times
+from tests.builders import ROOT, make_experiment
+from tests.cli.conftest import Run
+
+
+def test_without_names_a_matrix_is_the_core_set_and_with_all_it_is_everything() -> None:
+    known = catalogs.load(ROOT)
+    core, everything, named = (
+        settings_from(known, MatrixOptions(variants=variants, workloads=workloads))
+        for variants, workloads in ((None, None), ("all", "all"), ("cpython-3.13", "locks"))
+    )
+    assert (core.variants_word, core.workloads_word) == ("core", "core")
+    assert core.variants == catalogs.select_labels(known.variants, ["core"])
+    assert (everything.variants_word, everything.workloads_word) == ("all", "all")
+    assert set(core.workloads) < set(everything.workloads) == set(known.workloads)
+    assert (named.variants_word, named.workloads_word) == ("", "")
+
+
+def test_a_baseline_that_is_named_is_a_row_and_leaves_the_word_for_the_others() -> None:
+    settings = settings_from(catalogs.load(ROOT), MatrixOptions(baseline="cpython-3.6", seed=7))
+    assert (settings.baseline, settings.variants[-1], settings.seed) == ("cpython-3.6", "cpython-3.6", 7)
+    assert settings.variants_word == "core"
+
+
+def test_the_core_set_has_a_budget_with_quick_unless_rounds_or_other_rows_are_asked_for() -> None:
+    known = catalogs.load(ROOT)
+    assert usual_budget_s(settings_from(known, MatrixOptions(quick=True))) == 12 * 60
+    for options in (
+        MatrixOptions(),
+        MatrixOptions(quick=True, rounds=3),
+        MatrixOptions(quick=True, workloads="locks"),
+        MatrixOptions(quick=True, variants="all"),
+    ):
+        assert usual_budget_s(settings_from(known, options)) is None
+
+
+def ended_experiment() -> Experiment:
+    """What `matrix --variants cpython-3.13,cpython-3.14 --workloads locks` left when it was ended."""
+    here = {"folder": "box", **facts(), "engine": {"name": "docker", "version": "28", "storage_driver": "x"}}
+    return make_experiment(
+        ["cpython-3.13", "cpython-3.14"], host=here, times={"locks": Times(measuring_s=1)}, unfinished=["locks"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "same", "other"),
+    [
+        ("variants", "cpython-3.14", "cpython-3.9"),
+        ("workloads", "locks", "startup"),
+        ("quick", True, None),
+        ("baseline", "cpython-3.13", "cpython-3.14"),
+        ("seed", 7, 8),
+        ("rounds", 3, 4),
+        ("profile", True, False),
+        ("release", False, True),
+        ("engine", EngineName.DOCKER, EngineName.HOST),
+        ("conditions", "", "seccomp-unconfined"),
+    ],
+)
+def test_an_experiment_goes_on_as_it_began_and_an_option_that_contradicts_is_named(
+    option: str, same: Any, other: Any
+) -> None:
+    known, began = catalogs.load(ROOT), ended_experiment()
+    options = MatrixOptions(**{option: same})
+    require_no_contradiction(options, settings_from(known, options), began)
+    if other is not None:
+        contradicting = MatrixOptions(**{option: other})
+        with pytest.raises(UsageError) as caught:
+            require_no_contradiction(contradicting, settings_from(known, contradicting), began)
+        assert caught.value.key in {f"--{option}", f"--no-{option}"}
+        assert began.command in str(caught.value)
+
+
+def test_an_experiment_that_does_not_exist_or_is_complete_cannot_be_resumed(run: Run, tmp_path: Path) -> None:
+    began = ended_experiment()
+    store.write_json(tmp_path / "r" / began.name / store.EXPERIMENT_FILE, began.model_copy(update={"unfinished": []}))
+    for name, said_of_it in (("2026-11-21-x", f"'{began.name}'"), (began.name, "is complete")):
+        code, said = run("matrix", "--resume", name, "--results", str(tmp_path / "r"))
+        assert code == 2
+        assert said_of_it in said
+        assert said.count("\n") == 1
+
+
+def test_a_resumed_experiment_has_its_own_name(run: Run) -> None:
+    code, said = run("matrix", "--resume", "a", "--name", "b")
+    assert (code, "--name" in said) == (2, True)
+
+
+def test_an_experiment_to_go_on_with_is_named_by_its_name_or_its_folder(tmp_path: Path) -> None:
+    store.write_json(tmp_path / "e4" / store.EXPERIMENT_FILE, ended_experiment())
+    assert resumed_place("e4", None) == ("e4", None)
+    assert resumed_place(str(tmp_path / "e4"), None) == ("e4", tmp_path.resolve())
+    assert resumed_place(None, tmp_path) == (None, tmp_path)
