@@ -178,8 +178,8 @@ def _apply(
         left = [str(error) for error in made.left]
         _print_json(Swapped(file=_json_name(place), written=written, changes=changes, caveats=caveats, left=left))
         return
-    for left in (*made.left, *(f"{printable_name(path)}: is not a plain file" for path in made.skipped)):
-        notes.print(Text(f"left      {left}"), soft_wrap=True)
+    for said in (*map(str, made.left), *(f"{printable_name(path)}: is not a plain file" for path in made.skipped)):
+        notes.print(Text(f"left      {said}"), soft_wrap=True)
     if written:
         many = f" ({len(made.changed)} files)" if place.is_dir() else ""
         notes.print(Text(f"Written: {printable_name(place)}{many}. {then}".rstrip()), soft_wrap=True)

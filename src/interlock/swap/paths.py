@@ -194,7 +194,8 @@ def _with_variables(dockerfile: Dockerfile) -> Iterator[tuple[Stage | None, Inst
     python:X sets PYTHON_VERSION itself, to 3.12.4: a path with it is meant for the build argument of that name.
     """
     above = {name: one.value for name, one in dockerfile.arguments.items()}
-    values, last = above, None
+    values = above
+    last: Stage | None = None
     for stage, instruction in dockerfile.instructions:
         values = values if stage is last else above
         last = stage
