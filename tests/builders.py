@@ -39,6 +39,7 @@ from interlock.engine.protocol import (
 )
 from interlock.measure import processes
 from interlock.measure.cells import Resources
+from interlock.measure.watching import Observers
 from interlock.results.experiments import (
     BaseImage,
     BenchmarkValues,
@@ -300,7 +301,7 @@ def make_settings(variants: Sequence[str]) -> Settings:
 
 
 class ScriptedChannel:
-    """An agent in a sandbox, whose processes end as the sandbox answers; one with --slices repeats its first value."""
+    """An agent in a sandbox, whose processes end as the sandbox answers; one with --fed repeats its first value."""
 
     def __init__(self, sandbox: ScriptedSandbox) -> None:
         self._sandbox = sandbox
@@ -315,13 +316,13 @@ class ScriptedChannel:
             ended = self._sandbox.run(words[words.index("--") + 1 :], 0)
             self._ends[number] = ended, 0
             report = processes.printed_lines(ended.stdout)
-            if "--slices" not in words or ended.took_sandbox or not report or not json.loads(report[-1]).get("values"):
+            if "--fed" not in words or ended.took_sandbox or not report or not json.loads(report[-1]).get("values"):
                 self._end(number)
             else:
                 self._say("out", number, "ready\n")
         elif what == "tell":
-            ended, slices = self._ends[number]
-            self._ends[number] = ended, slices + 1
+            ended, given = self._ends[number]
+            self._ends[number] = ended, given + 1
             value = json.loads(processes.printed_lines(ended.stdout)[-1])["values"][0]
             self._say("out", number, f"{value} {value}\n")
         elif number in self._ends:
@@ -339,13 +340,13 @@ class ScriptedChannel:
         self._answers += f"{what} {number} {len(data)}\n".encode() + data
 
     def _end(self, number: str) -> None:
-        ended, slices = self._ends.pop(number)
+        ended, given = self._ends.pop(number)
         if ended.timed_out:
             return
         report = ended.stdout.partition(processes.PROCESS_LINE)[0]
-        if slices:
+        if given:
             found = json.loads(report)
-            report = json.dumps(found | {"values": found["values"][:1] * slices, "cpu": found["values"][:1] * slices})
+            report = json.dumps(found | {"values": found["values"][:1] * given, "cpu": found["values"][:1] * given})
         usage = make_cost(1.5).model_copy(update={"exit_code": ended.exit_code})
         self._say("out", number, report)
         self._say("err", number, ended.stderr)
@@ -445,7 +446,7 @@ def make_resources(**changes: Any) -> Resources:
         "host": "box",
         "probe": None,
         "settings": make_settings(["base"]),
-        "on_progress": lambda _: None,
+        "watching": Observers(lambda _: None),
     }
     return Resources(**{**parts, **changes})
 

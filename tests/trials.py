@@ -10,8 +10,8 @@ from interlock.analysis.comparison import Table, tables
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.types import TWIN, label_of, split_label
 from interlock.engine.protocol import CpuUsed
-from interlock.measure.processes import in_block, service_run
-from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, Loaded, UserServiceRun
+from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, Loaded, UserServiceRun, service_run
+from interlock.measure.pyperf_runs import in_block
 from interlock.results import store
 from interlock.results.experiments import BenchmarkValues, Estimator, Experiment, Outcome
 from interlock.results.trials import OWN, Trial

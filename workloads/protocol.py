@@ -17,7 +17,7 @@ PROTOCOL_VERSION = 1
 PHASE_MARK = 0x7FFF0000
 WARMUP, WORK, END = 2, 3, 4
 
-# Of a line that asks for a slice; one is asked for at a time.
+# Of a line that asks for a value; one is asked for at a time.
 REQUEST_BYTES = 64
 
 
@@ -193,7 +193,7 @@ def new_parser(description):
     parser.add_option("--warmups", type="int", default=1, help="timings before the values")
     parser.add_option("--values", type="int", default=3)
     parser.add_option(
-        "--slices",
+        "--fed",
         action="store_true",
         default=False,
         help="one value for each line on stdin, until its end, in place of --values",
@@ -266,7 +266,7 @@ def _cpu_set_aside():
     return _set_aside.get("work_user_s", 0.0) + _set_aside.get("work_sys_s", 0.0)
 
 
-def slices(work, loops):
+def fed(work, loops):
     """A value for each line on stdin: others take theirs in between, at the same speed of the machine."""
     _say("ready")
     while os.read(0, REQUEST_BYTES):
@@ -281,7 +281,7 @@ def _say(text):
 
 
 def measure(work, loops, warmups, values, min_time_s):
-    """What the process reports; ``loops`` None asks for a calibration first, ``values`` None for slices."""
+    """What the process reports; ``loops`` None asks for a calibration first, ``values`` None to be fed."""
     begin(WARMUP)
     calibration = []
     if loops is None:
@@ -289,7 +289,7 @@ def measure(work, loops, warmups, values, min_time_s):
         loops = calibration[-1][0]
     report = {
         "interlock": PROTOCOL_VERSION,
-        "slices": True,
+        "fed": True,
         "loops": loops,
         "inner_loops": work.inner_loops,
         "calibration": calibration,
@@ -300,7 +300,7 @@ def measure(work, loops, warmups, values, min_time_s):
     before = usage()
     begin(WORK)
     if values is None:
-        taken = list(slices(work, loops))
+        taken = list(fed(work, loops))
     else:
         taken = [take(work, loops) for _ in range(values)]
     begin(END)
@@ -351,7 +351,7 @@ def run(prepare, options):
     try:
         work = prepare(options)
         values = options.values
-        if options.slices:
+        if options.fed:
             values = None
         report = measure(work, options.loops, options.warmups, values, options.min_time_s)
     except Unsupported:

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.analysis.pick.advice import TRIED_WITH
 from interlock.cli import picking as command
-from interlock.measure import processes
+from interlock.measure import pyperf_runs
 from interlock.results import runs, store
 from interlock.results.answers import Pick
 from interlock.results.experiments import Estimator, Experiment, ProgramOutput
@@ -70,8 +70,8 @@ def write(results: Path, figures: Figures, name: str = "2026-11-22-a", **changes
 def _runs(described: Experiment, workload: str, number: int, seconds: Sequence[float]) -> list[Any]:
     mine = described.workloads[workload]
     outputs = [ProgramOutput(interlock=1, loops=1, values=[second]) for second in seconds]
-    found = [processes.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
-    return [processes.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
+    found = [pyperf_runs.program_run(mine, mine.benchmarks[number], output, make_cost()) for output in outputs]
+    return [pyperf_runs.in_block(run, block, Estimator.MEDIAN) for block, run in enumerate(found)]
 
 
 MEASURE = "interlock matrix --workloads locks --variants cpython-3.13,cpython-3.14"

@@ -24,7 +24,7 @@ from interlock.cli.progress import (
     clock,
     open_display,
 )
-from interlock.measure.cells import Look, ProgressUpdate
+from interlock.measure.watching import Look, ProgressUpdate
 from tests.builders import make_workload
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

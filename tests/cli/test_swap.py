@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.results.json_documents import Failure, Swapped
+from interlock.results.json_documents import FailedCommand, Swapped
 from tests.apart import command
 from tests.builders import ROOT, Entry
 
@@ -288,7 +288,7 @@ def test_a_check_that_fails_is_json_on_both_streams(run: Entry, file: Path) -> N
     run(file, "--to", "cpython-3.14t", "--write", "--local")
     code, out, err = run(file, "--check", "--to", "cpython-3.13", "--json")
     (line,) = Swapped.model_validate_json(out).lines
-    assert code == Failure.model_validate_json(err).error.exit_code == 1
+    assert code == FailedCommand.model_validate_json(err).error.exit_code == 1
     assert TAG in line.problem
 
 
@@ -315,9 +315,17 @@ def test_names_of_any_bytes_are_printed_on_one_line_and_patch_reads_them(odd_nam
     environment = os.environ | {"DOCKER_HOST": f"unix://{tmp_path}/none.sock", "PYTHONUTF8": "1"}
     shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
     named = [line for line in shown.stderr.decode("utf-8").splitlines() if "/repository/" in line]
-    assert len(named) == len(ODD_NAMES)
+    assert len(named) == len(ODD_NAMES) + 1, "the FIFO is named too"
+    assert any(line.startswith("left ") and "Dockerfile.fifo: is not" in line for line in named)
     subprocess.run(["patch", "-p0", "-d", "/"], input=shown.stdout, check=True, capture_output=True)
     assert [path.read_text().count("interlock: was") for path in odd_names.glob("*/Dockerfile")] == [1] * len(ODD_NAMES)
+
+
+def test_a_diff_steers_no_terminal_even_through_a_pipe(run: Entry, file: Path) -> None:
+    file.write_text("FROM python:3.12\nRUN echo \x1b[31mred\x9b0m\n")
+    out = run(file, "--to", "cpython-3.14t")[1]
+    assert "RUN echo \\x1b[31mred\\x9b0m" in out
+    assert not {"\x1b", "\x9b"} & {*out}
 
 
 @pytest.mark.parametrize("name", ["Dockerfile.fifo", "Dockerfile"])

@@ -23,7 +23,7 @@ from interlock.engine.packages import requirements
 from interlock.errors import SwapError
 from interlock.fleet.ansible import parse_inventory
 from interlock.results.store import require_name
-from interlock.swap import files, image_names
+from interlock.swap import files, image_names, variables
 from interlock.swap.writing import read_file
 from interlock.trial import options
 from tests.builders import ROOT
@@ -177,9 +177,9 @@ def _names(text: str) -> object:
     """Names of images as they stand in users' files, with variables."""
     name = image_names.parse_name(text)
     image_names.is_local(name)
-    with contextlib.suppress(image_names.UnsetVariable):
-        image_names.expand(text, {"VERSION": "3.13", "A": "$A"})
-    image_names.sole_variable(text)
+    with contextlib.suppress(variables.NoValue):
+        variables.expand(text, {"VERSION": "3.13", "A": "$A"})
+    variables.sole_variable(text)
     return name.untagged, image_names.python_image(text)
 
 

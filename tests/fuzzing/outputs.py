@@ -16,8 +16,11 @@ from interlock.engine.protocol import Ended
 from interlock.engine.run import user_images
 from interlock.engine.run.containers import parse_cpu_used, parse_memory_bytes
 from interlock.errors import InterlockError
-from interlock.measure import adapters, disturbances, processes, profiling, services, stacks
+from interlock.measure import disturbances, processes, profiling, services, stacks
 from interlock.measure.instructions import parse_cachegrind
+from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.kinds.pyperf import PyperfScript
+from interlock.measure.kinds.pytest import PytestSuite
 from interlock.measure.stacks import Work
 from interlock.results.profiles import CallCounts, PhaseCounts
 from interlock.trial.gil import gil_states
@@ -51,7 +54,7 @@ def _reports() -> list[str]:
 PROGRAM, COMMAND = Benchmark(name="add", metric=make_workload().benchmarks[0].metric), make_workload().benchmarks[0]
 SUITE, SCRIPT = (
     make_workload("mine", kind=kind, program="mine.py", metric=COMMAND.metric, benchmarks=[])
-    for kind in (adapters.PYTEST, adapters.PYPERF)
+    for kind in ("pytest-benchmark", "pyperf")
 )
 
 
@@ -65,7 +68,7 @@ def _said(text: str) -> None:
 def _judged(text: str) -> None:
     for workload in (make_workload(), SUITE, SCRIPT):
         for ended in (Ended(0, text, text, False), Ended(2, text, text, False), Ended(137, text, text, False)):
-            processes.judge_process(workload, PROGRAM, ended)
+            kind_of(workload, PROGRAM).judge(ended)
 
 
 COST = '{"interlock_process": {"wall_s": 1.0, "user_s": 0.1, "sys_s": 0.1, "max_rss_bytes": 1, "exit_code": 0}}'
@@ -109,7 +112,7 @@ def _fixed_rate(text: str) -> object:
 
 
 def _phases(text: str) -> object:
-    return profiling.profile_by_phases(profiling.parse_bpf(text), 100, command=False)
+    return profiling.profile_by_phases(profiling.parse_bpf(text), 100, "work")
 
 
 def _stacks(text: str) -> None:
@@ -223,9 +226,9 @@ Parser = Callable[[str], object]
 LOADS: tuple[Parser, ...] = (
     _figures,
     _fixed_rate,
-    lambda text: adapters.outputs_of(SUITE, text),
-    lambda text: adapters.outputs_of(SCRIPT, text),
-    lambda text: adapters.tests_of(SUITE, text),
+    PytestSuite(SUITE, PROGRAM).outputs_of,
+    PyperfScript(SCRIPT, PROGRAM).outputs_of,
+    PytestSuite(SUITE, PROGRAM).tests_of,
     _judged,
 )
 PROFILERS: tuple[Parser, ...] = (

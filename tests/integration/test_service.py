@@ -14,9 +14,10 @@ import pytest
 from interlock.catalog.workloads import Benchmark, Workload
 from interlock.engine.protocol import Ended
 from interlock.engine.run import execution, leftovers
-from interlock.measure import services
-from interlock.measure.cells import Cell, Resources, Session, open_sandbox, open_session
-from interlock.measure.profiling import best_probe, profile_service
+from interlock.measure.cells import Cell, Resources, open_session
+from interlock.measure.kinds import service as services
+from interlock.measure.profiling import best_probe, profile_of
+from interlock.measure.tracks import Track
 from interlock.results.experiments import Outcome, State, Subject
 from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources
@@ -116,22 +117,22 @@ def resources(client: Any, built: Images) -> Iterator[Resources]:
 
 
 @contextmanager
-def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterator[tuple[Session, Cell]]:
+def in_session(resources: Resources, built: Images, wanted: Workload) -> Iterator[Track]:
     with open_session(resources, wanted) as session:
-        subject = Subject(variant=QUICK, image_id=built[QUICK].image_id)
-        cell = Cell(subject, open_sandbox(session, subject))
+        cell = Cell(session, Subject(variant=QUICK, image_id=built[QUICK].image_id))
         try:
-            yield session, cell
+            yield cell.tracks["known"]
         finally:
-            cell.sandbox.close()
+            cell.close()
 
 
 @pytest.fixture
 def run_once(resources: Resources, built: Images, nothing_left: None) -> Any:
     def go(*arguments: str, **changes: Any) -> tuple[Outcome, Any, Ended]:
-        wanted, benchmark = workload(*arguments, **changes)
-        with in_session(resources, built, wanted) as (session, cell):
-            return services.run_service(session, benchmark, cell)
+        wanted, _ = workload(*arguments, **changes)
+        with in_session(resources, built, wanted) as track:
+            result = track.kind.alone(track, 1)
+            return result.outcome, result.output, result.ended
 
     return go
 
@@ -214,10 +215,9 @@ def test_a_service_that_is_stopped_before_its_request_has_a_thread_ends_as_one_t
 
 @pytest.mark.usefixtures("nothing_left", "alone_on_the_machine")
 def test_system_calls_of_a_service_are_counted_per_request(resources: Resources, built: Images) -> None:
-    wanted, benchmark = workload("--sleep", "0")
-    with in_session(resources, built, wanted) as (session, cell):
-        probe = best_probe(session.resources.workspace)
-        found = profile_service(session, benchmark, cell, probe.method)
+    wanted, _ = workload("--sleep", "0")
+    with in_session(resources, built, wanted) as track:
+        found = profile_of(track, best_probe(resources.workspace))
     calls = found.phases[found.counted].syscalls["getppid"].calls
     # Requests that were under way when the load ended are counted, but are none of its.
     assert CALLS * found.units <= calls <= CALLS * (found.units + 8)

@@ -10,6 +10,7 @@ from interlock.engine.protocol import Sandbox, StackOptions
 from interlock.engine.run import containers
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
+from interlock.measure.kinds.kind import PROGRAM_PHASE
 from interlock.measure.stacks import Interpreter
 from interlock.results.profiles import Acquisitions, LockSites, Method
 from tests.integration import lock_lines
@@ -65,14 +66,14 @@ def test_functions_of_the_interpreter_have_names_where_its_symbols_are_here(
 def lock_sites(sandbox: Sandbox, pairs: int) -> LockSites:
     asked = Interpreter(sandbox)
     options = asked.frames()
-    return profiling.lock_sites_from(_watched(sandbox, options, pairs), profiling.PROGRAM_PHASE, 1, asked, options)
+    return profiling.lock_sites_from(_watched(sandbox, options, pairs), PROGRAM_PHASE, 1, asked, options)
 
 
 def acquisitions(sandbox: Sandbox, pairs: int) -> Acquisitions:
     asked = Interpreter(sandbox)
     options = asked.frames().with_acquires()
     text = _watched(sandbox, options, pairs)
-    return profiling.acquisitions_from(text, profiling.PROGRAM_PHASE, 1, asked, options)
+    return profiling.acquisitions_from(text, PROGRAM_PHASE, 1, asked, options)
 
 
 def _watched(sandbox: Sandbox, options: StackOptions, pairs: int) -> str:

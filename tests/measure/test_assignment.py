@@ -9,8 +9,8 @@ import pytest
 from interlock.catalog.variants import PRODUCTION, Gil, Mode
 from interlock.errors import UsageError
 from interlock.measure.assignment import choose_baseline, planned_rounds
-from interlock.measure.cells import Stopwatch
 from interlock.measure.rounds import TimeUsed
+from interlock.measure.stopwatch import Stopwatch
 from interlock.measure.workload import WorkloadResult
 from interlock.results.experiments import Built, CellResult, Outcome, State
 from tests.builders import make_benchmark, make_workload

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.measure import disturbances
-from interlock.measure.disturbances import Process, Sample
+from interlock.measure.disturbances import RunningProcess, Sample
 
 TICKS = disturbances.TICKS_PER_S
 CELL = "5a4ea8518c24a2fc995400140401cbd38685534dd7f0dc817f211a2950c51581"
@@ -30,9 +30,11 @@ def write_process(root: Path, pid: int, name: str = "make", parent: int = 1, com
     write(root, f"proc/{pid}/cmdline", command)
 
 
-def process(name: str = "make", *, parent: int = 1, own_s: float = 0.0, ended_s: float = 0.0, **more: Any) -> Process:
+def process(
+    name: str = "make", *, parent: int = 1, own_s: float = 0.0, ended_s: float = 0.0, **more: Any
+) -> RunningProcess:
     data: dict[str, Any] = {"started_ticks": 5, "command": ""} | more
-    return Process(name=name, parent=parent, own_s=own_s, ended_children_s=ended_s, **data)
+    return RunningProcess(name=name, parent=parent, own_s=own_s, ended_children_s=ended_s, **data)
 
 
 def machine(clock_s: float, **changes: Any) -> Sample:
@@ -79,7 +81,7 @@ def test_what_each_cpu_says_of_heat_and_frequency_is_read(tmp_path: Path) -> Non
 def test_a_process_is_read_whatever_its_name(tmp_path: Path) -> None:
     write_process(tmp_path, 8110, "a) S (b 1", 7, user=8, sys=1, cuser=93, csys=33, start=42)
     write(tmp_path, "proc/self/stat", "no process of its own")
-    expected = Process("a) S (b 1", 7, 42, own_s=9 / TICKS, ended_children_s=126 / TICKS, command="")
+    expected = RunningProcess("a) S (b 1", 7, 42, own_s=9 / TICKS, ended_children_s=126 / TICKS, command="")
     assert disturbances.sample(tmp_path).processes == {8110: expected}
 
 
@@ -213,7 +215,7 @@ def test_what_a_child_used_before_is_not_put_down_to_the_parent_that_it_ended_un
     assert disturbances.busiest(before, after, own=()) == ["sh 40%"]
 
 
-def engine(own_s: float, ended_s: float, server_s: float, foreign_s: float) -> dict[int, Process]:
+def engine(own_s: float, ended_s: float, server_s: float, foreign_s: float) -> dict[int, RunningProcess]:
     """dockerd, a cell's shim with a server below it, and another container's shim with a job below that."""
     return {
         os.getpid(): process("interlock", parent=1, own_s=own_s),

@@ -20,9 +20,10 @@ from interlock.engine.protocol import Ended, Engine
 from interlock.errors import EngineError, StoreError
 from interlock.measure import disturbances, experiment
 from interlock.measure.assignment import Assignment
-from interlock.measure.cells import ProgressUpdate, Stopwatch
 from interlock.measure.ending import Ending
 from interlock.measure.rounds import TimeUsed
+from interlock.measure.stopwatch import Stopwatch
+from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.measure.workload import WorkloadResult
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment, Outcome, State
@@ -128,7 +129,7 @@ def small_assignment(results: Path, resumes: Experiment | None = None) -> Assign
 
 
 def run_small(engine: DyingEngine, given: Assignment) -> Path:
-    return experiment.execute(cast(Engine, engine), given, experiment.Observers(lambda _: None))
+    return experiment.execute(cast(Engine, engine), given, Observers(lambda _: None))
 
 
 # Each workload is started twice to calibrate, and twice in each of three rounds.
@@ -164,10 +165,10 @@ def test_an_experiment_that_goes_on_knows_the_facts_of_its_interpreters(tmp_path
         run_small(DyingEngine(2), small_assignment(tmp_path))
     (folder,) = tmp_path.iterdir()
     before = store.read_experiment(folder).model_copy(update={"facts": {"cpython-3.13": make_facts()}})
-    given, watching = small_assignment(tmp_path, before), experiment.Observers(lambda _: None)
+    given, watching = small_assignment(tmp_path, before), Observers(lambda _: None)
     engine, now = cast(Engine, DyingEngine(99)), datetime.datetime.now(datetime.UTC)
     resources = experiment.Execution(engine, given, watching, folder, now).set_up()
-    assert (resources.facts, resources.silent) == (before.facts, set())
+    assert (resources.known.facts, resources.known.silent) == (before.facts, set())
 
 
 def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
@@ -180,7 +181,7 @@ def test_what_was_started_is_removed_when_nobody_reads_the_output_any_more(
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        experiment.execute(cast(Engine, engine), small_assignment(tmp_path), experiment.Observers(closed))
+        experiment.execute(cast(Engine, engine), small_assignment(tmp_path), Observers(closed))
     assert len(removed) == 1
 
 
@@ -216,9 +217,9 @@ def test_an_engine_that_died_before_anything_was_measured_leaves_no_folder(tmp_p
         assert list(tmp_path.iterdir()) == []
 
 
-def observers(ending: Ending, written: list[Path] | None = None) -> experiment.Observers:
+def observers(ending: Ending, written: list[Path] | None = None) -> Observers:
     on_record = (lambda _: None) if written is None else written.append
-    return experiment.Observers(lambda _: None, ending=ending, on_record=on_record)
+    return Observers(lambda _: None, ending=ending, on_record=on_record)
 
 
 def test_what_an_engine_makes_for_itself_takes_nothing_of_the_budget(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from interlock.analysis.verdicts import Amount, compare_instructions
-from interlock.catalog.workloads import Benchmark
 from interlock.engine.protocol import Ended
 from interlock.errors import UnsupportedHereError, WorkloadError
 from interlock.measure import instructions
@@ -63,10 +62,10 @@ class Counting:
 def counted(probe: Probe, *, quick: bool = False, **changes: Any) -> tuple[Instructions, Counting]:
     engine = Counting()
     settings = make_settings(["base"]).model_copy(update={"quick": quick})
-    session = Session(make_resources(settings=settings), make_workload(), make_network(engine.run))
-    cell = Cell(Subject(variant="base", image_id="i"), ScriptedSandbox("base", engine.run))
-    benchmark: Benchmark = make_benchmark("uncontended", **{"threads": "one", **changes})
-    return instructions.count_instructions(session, benchmark, cell, probe), engine
+    workload = make_workload(benchmarks=[make_benchmark("counted", **{"threads": "one", **changes})])
+    session = Session(make_resources(settings=settings), workload, make_network(engine.run))
+    track = Cell(session, Subject(variant="base", image_id="i")).tracks["counted"]
+    return instructions.count_instructions(track, probe), engine
 
 
 def test_without_a_counter_one_thread_is_simulated_until_there_is_enough_to_count() -> None:

@@ -105,29 +105,29 @@ MEET = "touch $0/$$; while [ $(ls $0 | wc -l) -lt %d ]; do sleep 0.01; done"
 
 
 @pytest.mark.parametrize("number", [2, 12])
-def test_all_children_of_a_batch_are_there_at_once(launch: Launch, tmp_path: Path, number: int) -> None:
+def test_all_children_are_there_at_once(launch: Launch, tmp_path: Path, number: int) -> None:
     done = launch("--parallel", str(number), "--", "sh", "-c", MEET % number, str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.iterdir())) == number
     assert len(costs(done)) == 1
 
 
-def test_a_batch_ends_with_its_last_child_and_the_next_begins_then(launch: Launch, tmp_path: Path) -> None:
-    # The third child of each batch is the last to make its folder, and sleeps.
+def test_a_row_of_children_ends_with_the_last_of_them_and_the_next_begins_then(launch: Launch, tmp_path: Path) -> None:
+    # The third child of each row is the last to make its folder, and sleeps.
     source = "for n in 1 2 3; do mkdir $0/$n 2>/dev/null && break; done; [ $n = 3 ] && sleep 0.3 && rmdir $0/*; exit 0"
     found = costs(launch("--parallel", "3", "--repeat", "2", "--", "sh", "-c", source, str(tmp_path)))
     assert len(found) == 2
     assert all(cost["wall_s"] >= 0.3 - CLOCK_S for cost in found)
 
 
-def test_the_cpu_time_of_a_batch_is_that_of_all_its_children(launch: Launch) -> None:
+def test_the_cpu_time_is_that_of_all_children(launch: Launch) -> None:
     source = "import time\nwhile time.process_time() < 0.1: pass"
     (cost,) = costs(launch("--parallel", "4", "--", sys.executable, "-S", "-c", source))
     # At most what the machine has, whatever the children add up to.
     assert 0.4 - CLOCK_S <= cost["user_s"] + cost["sys_s"] <= cost["wall_s"] * (os.cpu_count() or 1) * 1.1
 
 
-def test_the_switches_of_a_batch_are_added_up_and_its_peak_is_the_largest_childs(
+def test_the_switches_of_children_are_added_up_and_their_peak_is_the_largest_ones(
     launch: Launch, tmp_path: Path
 ) -> None:
     source = (
@@ -143,9 +143,7 @@ def test_the_switches_of_a_batch_are_added_up_and_its_peak_is_the_largest_childs
     assert cost["max_rss_bytes"] - alone["max_rss_bytes"] == pytest.approx(64 * MIB, abs=3 * MIB)
 
 
-def test_one_failing_child_of_a_batch_is_the_batchs_exit_code_and_the_others_end_first(
-    launch: Launch, tmp_path: Path
-) -> None:
+def test_one_failing_child_gives_the_exit_code_and_the_others_end_first(launch: Launch, tmp_path: Path) -> None:
     source = f"{MEET % 3}; mkdir $0/first 2>/dev/null && exit 7; sleep 0.2; touch $0/ended-$$"
     done = launch("--parallel", "3", "--repeat", "5", "--", "sh", "-c", source, str(tmp_path))
     assert done.returncode == 7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.errors import WorkloadError
-from interlock.measure import profiling
+from interlock.measure.kinds import service as services
+from interlock.measure.kinds.kind import COMMAND_PHASE, PROGRAM_PHASE
 from interlock.measure.profiling import (
     parse_bpf,
     parse_strace,
@@ -22,9 +22,8 @@ from interlock.measure.profiling import (
     profile_by_phases,
 )
 from interlock.measure.services import NoAnswerError
-from interlock.measure.stacks import Interpreter
-from interlock.results.profiles import LockSites, Method, PhaseCounts
-from tests.builders import make_phase
+from interlock.results.profiles import Method, PhaseCounts
+from tests.builders import make_benchmark, make_phase, make_workload
 
 # strace 6.1 over a Python 3.11 that starts one thread and prints a line.
 REAL = """\
@@ -201,9 +200,9 @@ def timed(**calls: int) -> PhaseCounts:
 
 def test_where_phases_are_told_apart_a_program_is_its_work_and_a_command_all_it_does() -> None:
     phases = {"startup": timed(futex=7, execve=1), "work": timed(futex=30)}
-    assert profile_by_phases(phases, 10, command=False).futex_per_unit == 3.0
-    assert profile_by_phases(phases, 1, command=True).futex_per_unit == 7
-    assert not profile_by_phases(phases, 10, command=False).perturbed
+    assert profile_by_phases(phases, 10, PROGRAM_PHASE).futex_per_unit == 3.0
+    assert profile_by_phases(phases, 1, COMMAND_PHASE).futex_per_unit == 7
+    assert not profile_by_phases(phases, 10, PROGRAM_PHASE).perturbed
 
 
 @pytest.mark.parametrize(
@@ -213,7 +212,7 @@ def test_where_phases_are_told_apart_a_program_is_its_work_and_a_command_all_it_
 )
 def test_a_process_that_the_profiler_did_not_see_has_no_profile(phases: dict[str, PhaseCounts]) -> None:
     with pytest.raises(WorkloadError, match="'work'"):
-        profile_by_phases(phases, 10, command=False)
+        profile_by_phases(phases, 10, PROGRAM_PHASE)
 
 
 def test_no_table_means_no_call_where_only_some_calls_were_asked_for() -> None:
@@ -229,23 +228,23 @@ def test_strace_of_futex_calls_knows_of_no_others() -> None:
 
 def test_a_service_that_does_not_answer_is_watched_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    service = SimpleNamespace(sandbox=None, url="http://x/")
 
     def stays_silent(*_: Any) -> None:
         raise NoAnswerError(found="no answer on port 8000 in 20 s", todo="-")
 
-    def watch(_: Any, __: Any, work: Callable[[], int], *, acquires: bool) -> LockSites:
-        return LockSites(units=work(), ns=1, sites=[])
-
-    monkeypatch.setattr(profiling, "running_service", lambda *_: nullcontext(service))
-    monkeypatch.setattr(profiling, "make_ready", stays_silent)
-    monkeypatch.setattr(profiling, "lock_sites_while", watch)
-    monkeypatch.setattr(profiling, "STANDS_STILL_S", 0.01)
-    session: Any = SimpleNamespace(network=SimpleNamespace(ask=asked.append))
+    monkeypatch.setattr(services.Running, "make_ready", stays_silent)
+    monkeypatch.setattr(services, "STANDS_STILL_S", 0.01)
     anything: Any = None
-    found = profiling._lock_sites_of_service(session, anything, anything, Interpreter(anything), acquires=False)
+    track: Any = SimpleNamespace(session=SimpleNamespace(network=SimpleNamespace(ask=asked.append)))
+    running = services.Running(track, anything, anything, "http://x/", anything)
+    monkeypatch.setattr(services.Service, "running", lambda *_: nullcontext(running))
+    service = services.Service(make_workload(), make_benchmark())
+    with service.working(track, even_silent=True) as working:
+        assert working.work() == 1
     assert set(asked) == {"http://x/"}
-    assert (found.units, found.stands_still) == (1, "no answer on port 8000 in 20 s")
+    assert working.stands_still == "no answer on port 8000 in 20 s"
+    with pytest.raises(NoAnswerError), service.working(track):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -275,7 +274,7 @@ def test_a_profile_without_the_phase_that_is_counted_is_refused() -> None:
     phases = parse_bpf(bpf())
     for missing in ("startup", "work"):
         with pytest.raises(WorkloadError, match="saw no call"):
-            profile_by_phases({name: one for name, one in phases.items() if name != missing}, 1, command=False)
+            profile_by_phases({name: one for name, one in phases.items() if name != missing}, 1, PROGRAM_PHASE)
 
 
 @pytest.mark.parametrize(

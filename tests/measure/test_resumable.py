@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from interlock.errors import StoreError, UsageError
 from interlock.measure import resumable
-from interlock.measure.cells import Cell
-from interlock.measure.processes import in_block, program_run
+from interlock.measure.cells import Cell, Session
+from interlock.measure.pyperf_runs import in_block, program_run
 from interlock.results import store
 from interlock.results.experiments import Estimator, Experiment, Outcome, ProgramOutput, State, Subject, Times
 from interlock.results.profiles import CellProfile
@@ -18,6 +19,7 @@ from interlock.results.runs import suite_of
 from interlock.results.store import read_runs
 from tests.builders import (
     OK,
+    make_benchmark,
     make_built,
     make_cell,
     make_cost,
@@ -25,13 +27,13 @@ from tests.builders import (
     make_facts,
     make_network,
     make_profile,
+    make_resources,
     make_settings,
     make_workload,
 )
 
 NOT_REACHED = Outcome(state=State.NOT_MEASURED, reason="Ctrl-C came first")
 FAILED = Outcome(state=State.FAILED, reason="it crashed")
-SANDBOX = make_network().open_limits_sandbox()
 
 
 def ended(**changes: Any) -> Experiment:
@@ -104,6 +106,15 @@ def test_a_workload_that_goes_on_must_be_what_it_was_and_one_that_is_complete_ne
         resumable.require_same_workloads(experiment, {"startup": same["startup"]})
 
 
+def restored(folder: Path, experiment: Experiment, *benchmarks: str) -> Cell:
+    """A new cell of the workload locks with these benchmarks, with what the experiment has of it."""
+    workload = make_workload(benchmarks=[make_benchmark(name) for name in benchmarks])
+    session = Session(make_resources(), workload, make_network())
+    cell = Cell(session, Subject(variant="a", image_id="i"))
+    resumable.EarlierMeasurements(folder, experiment).restore(cell)
+    return cell
+
+
 def write_values(path: Path, *blocks: int) -> None:
     workload = make_workload()
     benchmark = workload.benchmarks[0]
@@ -125,16 +136,16 @@ def test_a_cell_has_the_values_profiles_outcomes_notes_and_times_that_were_writt
     write_values(path, 1, 2)
     profile = make_profile()
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": profile}))
-    cell = Cell(Subject(variant="a", image_id="i"), SANDBOX)
-    resumable.EarlierMeasurements(tmp_path, experiment).restore(cell, "locks")
-    assert [run.values for run in cell.runs["uncontended"]] == [(0.25, 0.125), (0.25, 0.25)]
-    assert cell.profiles == {"uncontended": profile}
+    cell = restored(tmp_path, experiment, *outcomes)
+    track = cell.tracks["uncontended"]
+    assert [run.values for run in track.runs] == [(0.25, 0.125), (0.25, 0.25)]
+    assert track.profile == profile
     # What failed stays so; what was not measured is measured.
-    assert cell.outcomes == {"uncontended": OK, "other": FAILED}
+    assert {name: track.outcome for name, track in cell.tracks.items()} == {**outcomes, "late": OK}
     assert cell.notes == ["a note"]
     assert cell.clock.times == times
     # Written again, it is the same file.
-    suite = suite_of(cell.runs)
+    suite = suite_of({"uncontended": track.runs})
     assert suite is not None
     suite.dump(str(tmp_path / "again.json"))
     assert store.read_values(tmp_path / "again.json") == store.read_values(path)
@@ -207,10 +218,19 @@ def test_what_lacked_something_is_tried_again_and_what_some_benchmarks_cannot_do
 def test_a_benchmark_that_lacked_something_is_measured_when_its_cell_is_opened_again(tmp_path: Path) -> None:
     gone = Outcome(state=State.UNAVAILABLE, reason="no answer")
     outcomes = {"uncontended": LACKING, "other": FAILED, "third": gone}
-    cell = Cell(Subject(variant="a", image_id="i"), SANDBOX)
-    experiment = ended(cells=[make_cell("a", benchmarks=outcomes)])
-    resumable.EarlierMeasurements(tmp_path, experiment).restore(cell, "locks")
-    assert cell.outcomes == {"other": FAILED}
+    cell = restored(tmp_path, ended(cells=[make_cell("a", benchmarks=outcomes)]), *outcomes)
+    assert [track.outcome for track in cell.tracks.values()] == [OK, FAILED, OK]
+
+
+def test_what_a_program_does_not_list_any_more_keeps_its_values(tmp_path: Path) -> None:
+    path = store.cell_path(tmp_path, "box", "a", None, "locks")
+    write_values(path, 1, 2)
+    before = path.read_bytes()
+    cell = restored(tmp_path, ended(), "another")
+    assert [len(track.runs) for track in cell.tracks.values()] == [0, 2]
+    cell.session.resources = dataclasses.replace(cell.session.resources, folder=tmp_path)
+    resumable.write_cell(cell)
+    assert path.read_bytes() == before
 
 
 def test_a_workload_that_was_measured_in_part_must_be_what_it_was_when_the_rest_is_tried_again() -> None:

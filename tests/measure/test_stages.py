@@ -19,7 +19,7 @@ from interlock.cli.report import write_report
 from interlock.engine.protocol import BuildOptions, Engine
 from interlock.measure import resumable, stages
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Observers
+from interlock.measure.watching import Observers
 from interlock.results.experiments import Built, EngineName, Outcome, State
 from tests.builders import ROOT, make_built
 from tests.measure.assigned import assigned

@@ -9,11 +9,10 @@ import pytest
 
 from interlock.catalog.variants import Gil, Surroundings
 from interlock.measure import workload as workloads
-from interlock.measure.cells import Cell, Session
+from interlock.measure.cells import Cell, Interpreters, Session
 from interlock.results.experiments import Facts, State, Subject
 from tests.builders import OK, make_benchmark, make_facts, make_network, make_resources, make_workload
 
-SANDBOX = make_network().open_limits_sandbox()
 FACTS = {"a": make_facts(gil="off"), "a+locked": make_facts(gil="on")}
 
 
@@ -30,18 +29,25 @@ FACTS = {"a": make_facts(gil="off"), "a+locked": make_facts(gil="on")}
 def test_programs_must_start_with_the_gil_as_the_mode_declares_or_the_interpreter_says(
     mode: str | None, declared: Gil | None, facts: dict[str, Facts], expected: Gil | None
 ) -> None:
-    subject = Subject(variant="a", image_id="i", mode=mode, gil=declared)
-    assert workloads._gil_at_start(subject, facts) == expected
+    known = Interpreters(facts=dict(facts), silent={"a", "a+locked"} - facts.keys())
+    session = Session(make_resources(known=known), make_workload(), make_network())
+    cells = [
+        Cell(session, Subject(variant="a", image_id="i", mode=name, gil=declared if name == mode else None))
+        for name in (None, "twin", "locked")
+    ]
+    workloads._make_ready(session, cells)
+    assert {cell.gil for cell in cells if cell.subject.mode == mode} == {expected}
 
 
 def test_a_mode_that_takes_no_effect_fails_in_every_benchmark_before_it_is_timed() -> None:
     workload = make_workload(benchmarks=[make_benchmark("one"), make_benchmark("two")])
-    plain, locked = (Cell(Subject(variant="a", image_id="i", gil=gil), SANDBOX) for gil in (None, Gil.ON))
-    for cell in (plain, locked):
-        workloads._fail_without_mode(workload, cell, make_facts(gil="off"))
-    assert plain.outcomes == {}
-    assert [locked.outcomes[name].state for name in ("one", "two")] == [State.FAILED, State.FAILED]
-    assert not any(locked.goes_on(benchmark) for benchmark in workload.benchmarks)
+    session = Session(make_resources(), workload, make_network())
+    states = []
+    for gil in (None, Gil.ON):
+        cell = Cell(session, Subject(variant="a", image_id="i", gil=gil))
+        workloads.fail_without_mode(cell, make_facts(gil="off"))
+        states.append([track.outcome.state for track in cell.tracks.values()])
+    assert states == [[State.OK] * 2, [State.FAILED] * 2]
 
 
 @pytest.mark.parametrize(
@@ -59,9 +65,9 @@ def test_a_cold_benchmark_needs_the_library_on_a_volume_and_says_if_it_is_not(
 ) -> None:
     network = dataclasses.replace(make_network(), can_evict=can_evict)
     workload = make_workload(benchmarks=[make_benchmark("hot"), make_benchmark("cold", cold=True)])
-    cell = Cell(Subject(variant="a", image_id="i", surroundings=Surroundings(interpreter=interpreter)), SANDBOX)
-    resources = make_resources(workspace=network, programs=frozenset({workload.program}))
-    workloads._exclude_impossible(Session(resources, workload, network), cell, make_facts(prefix=prefix))
-    assert cell.outcomes.get("cold", OK).state is state
-    assert "hot" not in cell.outcomes
+    session = Session(make_resources(programs=frozenset({workload.program})), workload, network)
+    cell = Cell(session, Subject(variant="a", image_id="i", surroundings=Surroundings(interpreter=interpreter)))
+    workloads.exclude_impossible(cell, make_facts(prefix=prefix))
+    assert cell.tracks["cold"].outcome.state is state
+    assert cell.tracks["hot"].outcome == OK
     assert len(cell.notes) == notes

@@ -18,10 +18,12 @@ from interlock.engine.docker import DockerEngine
 from interlock.engine.run.workspace import ContainerSandbox
 from interlock.measure import processes, profiling
 from interlock.measure.assignment import Assignment
-from interlock.measure.cells import Cell, open_sandbox, open_session
-from interlock.measure.experiment import Execution, Observers
+from interlock.measure.cells import Cell, open_session
+from interlock.measure.experiment import Execution
+from interlock.measure.kinds.kind import PROGRAM_PHASE
 from interlock.measure.profiling import lock_sites_in
 from interlock.measure.stacks import Interpreter
+from interlock.measure.watching import Observers
 from interlock.results.profiles import UNNAMED, LockSites, Method
 from tests.builders import make_settings
 from tests.integration import lock_lines
@@ -97,7 +99,7 @@ def test_what_spinning_resolves_is_counted_and_no_acquire_is_missed(sandbox: Con
         ended = sandbox.run([processes.LAUNCH, "--", "python", "-c", HAMMER], 120)
         counting.stop()
     assert ended.exit_code == 0, ended.stderr
-    found = profiling.acquisitions_from(counting.text, profiling.PROGRAM_PHASE, 1, asked, options)
+    found = profiling.acquisitions_from(counting.text, PROGRAM_PHASE, 1, asked, options)
     (hammered,) = [one for one in found.acquires if one.acquires >= ACQUIRES]
     assert hammered.acquires == 2 * ACQUIRES
     assert hammered.spun > 0
@@ -158,13 +160,13 @@ def sites_of_all(engine: DockerEngine, assignment: Assignment) -> Iterator[tuple
     try:
         resources = execution.set_up()
         with open_session(resources, assignment.workloads[name]) as session:
-            subject = assignment.subjects()[0]
-            cell = Cell(subject, open_sandbox(session, subject))
+            cell = Cell(session, assignment.subjects()[0])
             try:
-                for benchmark in session.workload.benchmarks:
-                    if benchmark.profile_metric and not benchmark.name.endswith(LACKS.get(subject.variant, ())):
-                        yield benchmark.name, lock_sites_in(session, benchmark, cell, resources.require_probe())
+                for name, track in cell.tracks.items():
+                    lacks = LACKS.get(cell.subject.variant, ())
+                    if track.benchmark.profile_metric and not name.endswith(lacks):
+                        yield name, lock_sites_in(track, resources.require_probe())
             finally:
-                cell.sandbox.close()
+                cell.close()
     finally:
         engine.clean_up(execution.owner)

@@ -16,9 +16,10 @@ import pytest
 from interlock.catalog.variants import Gil
 from interlock.catalog.workloads import Repetition
 from interlock.errors import StoreError, UsageError
-from interlock.measure import cells, processes
+from interlock.measure import pyperf_runs
 from interlock.results import store
-from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput, Subject
+from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput
+from interlock.results.files import remove_folder, write_atomically
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
 from tests.builders import (
@@ -27,10 +28,10 @@ from tests.builders import (
     make_cell,
     make_cost,
     make_experiment,
-    make_network,
     make_profile,
     make_workload,
 )
+from tests.results.writer import can_mount
 
 SPENT = {"mem_max_rss": 1, "interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5, "interlock_block": 1}
 RUN = {"metadata": SPENT, "values": [1.0]}
@@ -69,24 +70,20 @@ def test_a_file_with_a_number_that_is_no_measurement_is_an_error_that_names_it(
 
 FULL_DISK = """
 import json, pathlib, subprocess, sys
-from interlock.results import store
+from interlock.results.files import write_atomically
 from interlock.errors import StoreError, UsageError
 
 folder = pathlib.Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
-store.write_atomically(folder / "data.json", "old")
+write_atomically(folder / "data.json", "old")
 try:
-    store.write_atomically(folder / "data.json", "x" * 100_000)
+    write_atomically(folder / "data.json", "x" * 100_000)
     error = ""
 except StoreError as refused:
     error = str(refused)
 names = sorted(path.name for path in folder.iterdir())
 print(json.dumps([error, (folder / "data.json").read_text(), names]))
 """
-
-
-def can_mount() -> bool:
-    return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not can_mount(), reason="this machine lets nobody mount in a name space of their own")
@@ -102,7 +99,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
 
 def test_writing_makes_the_folders_and_a_file_that_all_may_read(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "file.txt"
-    store.write_atomically(path, "text\n")
+    write_atomically(path, "text\n")
     assert path.read_text(encoding="utf-8") == "text\n"
     assert path.stat().st_mode & 0o777 == 0o644
     assert list(path.parent.iterdir()) == [path]
@@ -111,7 +108,7 @@ def test_writing_makes_the_folders_and_a_file_that_all_may_read(tmp_path: Path) 
 def test_writing_below_a_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match=r"Not a directory|File exists"):
-        store.write_atomically(tmp_path / "file" / "below", "text")
+        write_atomically(tmp_path / "file" / "below", "text")
 
 
 def test_experiments_of_one_day_are_named_a_to_z_and_then_aa(tmp_path: Path) -> None:
@@ -124,7 +121,7 @@ def test_experiments_of_one_day_are_named_a_to_z_and_then_aa(tmp_path: Path) -> 
 def test_a_free_letter_is_taken_again(tmp_path: Path) -> None:
     store.new_experiment(tmp_path, "d")
     store.new_experiment(tmp_path, "d")
-    store.remove_folder(tmp_path / "d-a")
+    remove_folder(tmp_path / "d-a")
     assert store.new_experiment(tmp_path, "d").name == "d-a"
 
 
@@ -166,36 +163,33 @@ def test_a_record_of_an_older_format_is_told_what_it_says_and_what_is_read(tmp_p
     assert re.findall(r"\d+", caught.value.found) == ["2", "1"]
 
 
-def measured_cell(factor: float = 1.0, *, gil: bool | None = None) -> cells.Cell:
-    """A cell with three processes of a program and one row of a command."""
-    cell = cells.Cell(Subject(variant="v", image_id="i"), make_network().open_limits_sandbox())
+def measured_runs(factor: float = 1.0, *, gil: bool | None = None) -> dict[str, list[Any]]:
+    """The runs of three processes of a program and one row of a command."""
     workload, program = make_workload(), make_benchmark("uncontended")
     metadata: dict[str, Any] = {} if gil is None else {"gil_enabled": gil}
     calibration = ProgramOutput(interlock=1, loops=2, inner_loops=10, calibration=[(1, 0.05), (2, 0.1)])
-    cell.add(program, processes.program_run(workload, program, calibration, make_cost()))
+    runs = [pyperf_runs.program_run(workload, program, calibration, make_cost())]
     for number in range(3):
         raw = [factor * (0.1 + 0.001 * number), factor * 0.102]
         output = ProgramOutput(interlock=1, loops=2, inner_loops=10, warmups=[0.2], values=raw, metadata=metadata)
-        cost = make_cost(max_rss_bytes=9_000_000 + number)
-        run = processes.program_run(workload, program, output, cost)
-        cell.add(program, processes.in_block(run, number, Estimator.MEAN))
+        run = pyperf_runs.program_run(workload, program, output, make_cost(max_rss_bytes=9_000_000 + number))
+        runs.append(pyperf_runs.in_block(run, number, Estimator.MEAN))
     command = make_benchmark("pass", command=["-c", "pass"])
     costs = [make_cost(0.03), make_cost(factor * 0.02), make_cost(factor * 0.021)]
-    run = processes.command_run(workload, command, costs, Repetition(warmups=1, values=2))
-    cell.add(command, processes.in_block(run, 0, Estimator.MEAN))
-    return cell
+    starts = pyperf_runs.command_run(workload, command, costs, Repetition(warmups=1, values=2))
+    return {"uncontended": runs, "pass": [pyperf_runs.in_block(starts, 0, Estimator.MEAN)]}
 
 
-def write_suite(path: Path, cell: cells.Cell) -> Path:
+def write_suite(path: Path, runs: dict[str, list[Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    suite = suite_of(cell.runs)
+    suite = suite_of(runs)
     assert suite is not None
     suite.dump(str(path))
     return path
 
 
 def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: Path) -> None:
-    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell(gil=False)))
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_runs(gil=False)))
     assert values.keys() == {"uncontended", "pass"}
     assert values["uncontended"].processes == [
         pytest.approx([0.005, 0.0051]),
@@ -210,7 +204,7 @@ def test_values_come_back_from_a_pyperf_file_by_benchmark_and_process(tmp_path: 
 
 def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: Path) -> None:
     """Two processes that count, each of half a second and three switches; the warm-up is left out."""
-    path = write_suite(tmp_path / "locks.json", measured_cell())
+    path = write_suite(tmp_path / "locks.json", measured_runs())
     asked = ["work_user_s", "work_voluntary_switches", "work_sys_s", "work_involuntary_switches"]
     assert store.read_values(path, {"pass": asked})["pass"].reported == {
         "work_user_s": [1.0],
@@ -221,7 +215,7 @@ def test_what_the_processes_of_a_command_used_is_what_its_values_did(tmp_path: P
 
 
 def test_cpu_time_comes_back_with_the_work_it_was_spent_on(tmp_path: Path) -> None:
-    values = store.read_values(write_suite(tmp_path / "locks.json", measured_cell()))
+    values = store.read_values(write_suite(tmp_path / "locks.json", measured_runs()))
     program, command = values["uncontended"], values["pass"]
     assert (program.user_s, program.sys_s, program.units) == ([0.5] * 3, [0.25] * 3, [20] * 3)
     assert (command.user_s, command.sys_s, command.units) == ([0.5], [0.25], [1])
@@ -258,8 +252,8 @@ def test_a_spoilt_profile_is_named(tmp_path: Path) -> None:
 
 
 def test_pyperf_compares_two_of_our_files_and_prints_the_ratio(tmp_path: Path) -> None:
-    one = write_suite(tmp_path / "one.json", measured_cell())
-    two = write_suite(tmp_path / "two.json", measured_cell(2.0))
+    one = write_suite(tmp_path / "one.json", measured_runs())
+    two = write_suite(tmp_path / "two.json", measured_runs(2.0))
     command = [sys.executable, "-m", "pyperf", "compare_to", str(one), str(two)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -277,7 +271,7 @@ def test_cells_are_read_by_label_and_workload(tmp_path: Path) -> None:
     experiment = make_experiment(["a", "b"], cells=[make_cell("a"), make_cell("b"), make_cell("a", mode="twin")])
     path = store.cell_path(tmp_path, "box", "a", "twin", "locks")
     assert path == tmp_path / "box" / "a+twin" / "locks.json"
-    write_suite(path, measured_cell())
+    write_suite(path, measured_runs())
     store.write_json(store.profile_path(path), CellProfile(benchmarks={"uncontended": make_profile(0.25)}))
     values, profiles = store.read_cells(tmp_path, experiment)
     assert values.keys() == profiles.keys() == {("a", "locks"), ("b", "locks"), ("a+twin", "locks")}
@@ -298,7 +292,10 @@ def test_where_durations_cannot_be_kept_nothing_fails_for_them(tmp_path: Path) -
     assert store.read_durations(tmp_path / "file/cache", "standard") == {}
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"{", b"[1]", b'{"a": "soon"}', b'{"a": null}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "spoilt",
+    [b"", b"{", b"[1]", b'{"a": "soon"}', b'{"a": null}', b"\xff\xfe", b'{"a": 1%s}' % (b"0" * 400), b"[" * 20_000],
+)
 def test_a_spoilt_file_of_durations_is_an_empty_one(tmp_path: Path, spoilt: bytes) -> None:
     (tmp_path / "durations-standard.json").write_bytes(spoilt)
     assert store.read_durations(tmp_path, "standard") == {}
@@ -344,7 +341,7 @@ def test_a_folder_without_any_experiment_is_named(tmp_path: Path, name: str) -> 
 def test_values_alone_are_read_without_looking_at_the_profiles(tmp_path: Path) -> None:
     experiment = make_experiment(["a"], cells=[make_cell("a")])
     path = store.cell_path(tmp_path, "box", "a", None, "locks")
-    write_suite(path, measured_cell())
+    write_suite(path, measured_runs())
     store.profile_path(path).write_text("{", encoding="utf-8")
     assert store.read_cell_values(tmp_path, experiment)["a", "locks"].keys() == {"uncontended", "pass"}
 
@@ -419,12 +416,6 @@ def test_a_cell_whose_benchmarks_have_no_name_cannot_be_gone_on_with(tmp_path: P
     (tmp_path / "cell.json").write_text(json.dumps(suite))
     with pytest.raises(StoreError):
         store.read_runs(tmp_path / "cell.json")
-
-
-@pytest.mark.parametrize("text", ["[1]", '{"a": "x"}', f'{{"a": 1{"0" * 400}}}', "[" * 20_000, "\x00"])
-def test_durations_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "durations-standard.json").write_text(text)
-    assert store.read_durations(tmp_path, "standard") == {}
 
 
 @pytest.mark.parametrize(

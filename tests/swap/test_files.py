@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 from interlock.errors import SwapError
 from interlock.swap import yaml_files
 from interlock.swap.caveats import Weight
-from interlock.swap.dockerfile import read_dockerfile
 from interlock.swap.files import (
-    interlock_tag,
-    line_problems,
     lines_to_swap,
-    name_with_tag,
     reverted_file,
     swapped_file,
     swapped_lines,
@@ -286,80 +282,6 @@ def test_what_was_swapped_is_told_by_its_comment() -> None:
     assert swapped_lines("D", "FROM localhost/interlock/python:3.13-trixie\n") == []
 
 
-TAG = "localhost/interlock/python:3.14t-trixie"
-
-
-def problems(image: str, expected: str | None = TAG, now: str | None = None) -> list[str]:
-    lines = read_dockerfile(f"ARG A\nFROM {image}\n").stages
-    problems = line_problems(lines, expected, {name_with_tag(image): now})
-    return [f"{one.line}: {problem}" for one, problem in problems if problem]
-
-
-@pytest.mark.parametrize(
-    ("image", "now"),
-    [
-        (TAG, None),
-        (f"{TAG}@sha256:1", "sha256:1"),
-        ("registry:5000/interlock/python:3.14t-trixie@sha256:1", "sha256:1"),
-        ("registry:5000/interlock/python:3.14t-trixie", None),
-        ("interlock/python:3.14t-trixie@sha256:1", "sha256:1"),
-    ],
-)
-def test_the_picked_tag_with_its_digest_is_right(image: str, now: str | None) -> None:
-    assert problems(image, now=now) == problems(image, None, now) == []
-
-
-@pytest.mark.parametrize(
-    ("image", "now", "named"),
-    [
-        ("python:3.14", None, ("python:3.14", TAG)),
-        (f"{TAG}-release", None, (f"{TAG}-release", f"not {TAG}")),
-        ("localhost/interlock/python@sha256:1", "sha256:1", ("localhost/interlock/python@sha256:1", TAG)),
-        ("interlock/python:3.14t-trixie", None, ("public registry",)),
-        (TAG, "sha256:2", (TAG, "sha256:2")),
-        (f"{TAG}@sha256:1", "sha256:2", ("sha256:1", TAG, "sha256:2")),
-        (f"{TAG}@sha256:1", None, ("sha256:1", TAG)),
-    ],
-)
-def test_anything_else_is_a_problem_of_its_line(image: str, now: str | None, named: tuple[str, ...]) -> None:
-    (sentence,) = problems(image, now=now)
-    assert sentence.startswith("2: ")
-    assert all(name in sentence for name in named)
-
-
-def test_without_a_pick_any_image_of_ours_will_do_and_no_other() -> None:
-    assert problems("localhost/interlock/python:3.13-trixie", None) == []
-    (problem,) = problems("python:3.13", None)
-    assert problem.startswith("2: ")
-    assert "python:3.13" in problem
-
-
-def test_a_tag_is_the_same_in_every_registry() -> None:
-    assert (
-        interlock_tag("localhost:5000/team/interlock/python:3.13-trixie@sha256:1")
-        == "localhost/interlock/python:3.13-trixie"
-    )
-    assert interlock_tag("python:3.13") is None
-    assert name_with_tag(f"a.example/{TAG}@sha256:1") == f"a.example/{TAG}"
-
-
-def test_in_a_namespace_of_a_teams_own_an_image_is_known_by_the_comment_of_a_swap() -> None:
-    """Without it the name may be a mirror of the official image."""
-    image = "registry:5000/team/python:3.14t-trixie@sha256:1"
-    assert interlock_tag(image) is None
-    assert interlock_tag(image, swapped=True) == "localhost/interlock/python:3.14t-trixie"
-    assert interlock_tag("registry:5000/team/other:3.14t-trixie", swapped=True) is None
-    lines = read_dockerfile(f"FROM node\nFROM {image}\n").stages[1:]
-    now: dict[str, str | None] = {name_with_tag(image): "sha256:1"}
-    tag = "localhost/interlock/python:3.14t-trixie"
-    assert [problem for _, problem in line_problems(lines, tag, now, {2})] == [""]
-    assert [problem for _, problem in line_problems(lines, None, now, {2})] == [""]
-    ((line, problem),) = line_problems(lines, tag, now, {1})
-    assert line.line == 2
-    assert image in problem
-    assert tag in problem
-
-
 BOMB = "services:\n  a0: &a0 {image: python:3.13-slim}\n" + "".join(
     f"  a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]\n" for number in range(1, 12)
 )
@@ -379,6 +301,9 @@ HUGE = "FROM python:3.13-slim\n" + "RUN echo\n" * 20_000
         ("compose.yaml", "services:\n" + "".join(f"  s{n}: {{image: python:3.13-slim}}\n" for n in range(20_000))),
         ("compose.yaml", "services:\n" + "".join(f"  s{n}:\n    image: python:3.13-slim\n" for n in range(200))),
         ("Dockerfile", HUGE),
+        ("Dockerfile", "FROM python:3.13-slim\nRUN " + "python3.13 " * 90_000),
+        ("Dockerfile", "FROM python:3.13-slim\n" * 45_000),
+        ("Dockerfile", "# interlock: was a\nFROM b\n" * 40_000),
         ("Dockerfile", "FROM python:3.13-slim AS a\n" * 490),
         ("Dockerfile", "FROM python:3.13-slim\n" + "RUN echo\n" * 1990),
         ("Dockerfile", "FROM python:3.13-slim\nRUN " + "[" * 100_000),
@@ -394,6 +319,8 @@ def test_what_grows_when_it_is_read_takes_two_seconds_at_most_or_is_refused(file
     start = time.process_time()
     with suppress(SwapError):
         swapped_file(file, text, PLAIN, None, paths=True)
+    with suppress(SwapError):
+        reverted_file(file, text)
     assert time.process_time() - start < 2
 
 
@@ -522,3 +449,13 @@ def test_a_pipelines_variable_is_refused_without_a_default_that_gitlab_would_not
         swapped_file(".gitlab-ci.yml", text, PLAIN, None, paths=False)
     assert refused.value.file == ".gitlab-ci.yml:2"
     assert ":-" not in str(refused.value)
+
+
+def test_a_dockerfile_in_a_compose_file_is_swapped_alone_where_its_service_is_named() -> None:
+    """There was said to be no such service."""
+    inline = "  a:\n    build:\n      dockerfile_inline: |\n        FROM python:3.12\n"
+    text = f"services:\n{inline}  b:\n    image: python:3.12\n"
+    result = swapped_file("compose.yaml", text, PLAIN, "a", paths=False)
+    assert result.text.count(PLAIN.reference) == 1
+    assert [one.line for one in swapped_lines("compose.yaml", result.text)] == [6]
+    assert reverted_file("compose.yaml", result.text, "a") == text

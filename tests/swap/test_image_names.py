@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from interlock.catalog.variants import SourceKind
-from interlock.swap.image_names import Flavour, Maker, expand, new_image, parse_name, python_image
+from interlock.swap.image_names import Flavour, Maker, new_image, parse_name, python_image
 from tests.builders import FROM_PACKAGES, make_variant
 
 
@@ -153,17 +151,3 @@ def test_only_what_is_known_to_have_neither_pgo_nor_lto_is_called_unoptimised() 
         False,
         False,
     ]
-
-
-@pytest.mark.parametrize(
-    "word", ["${A:-" * 5000 + "x" + "}" * 5000, "${A" * 10_000, "$A" * 101, "{" * 10_000 + "}" * 20_000]
-)
-def test_a_word_with_braces_or_references_without_end_stays_as_it_is(word: str) -> None:
-    start = time.process_time()
-    assert expand(word, {}) == word
-    assert time.process_time() - start < 2
-
-
-def test_a_default_may_have_defaults_of_its_own() -> None:
-    assert expand("${A:-${B:-${C:-x}-slim}}", {}) == "x-slim"
-    assert expand("}${A:-{x}}{", {}) == "}{x}{"

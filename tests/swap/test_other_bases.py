@@ -7,6 +7,7 @@ import pytest
 from interlock.errors import SwapError
 from interlock.swap.caveats import Weight
 from interlock.swap.edits import swapped_dockerfile
+from interlock.swap.image_names import parse_name
 from interlock.swap.other_bases import has_older_libraries, instead
 from tests.swap.samples import PLAIN
 
@@ -36,8 +37,8 @@ from tests.swap.samples import PLAIN
     ],
 )
 def test_a_system_with_an_older_c_library_is_told_by_its_name(image: str, trixie: bool, bookworm: bool) -> None:
-    assert has_older_libraries(image, "trixie") == trixie
-    assert has_older_libraries(image, "bookworm") == bookworm
+    assert has_older_libraries(parse_name(image), "trixie") == trixie
+    assert has_older_libraries(parse_name(image), "bookworm") == bookworm
 
 
 @pytest.mark.parametrize(
@@ -60,15 +61,15 @@ def test_an_interpreter_that_is_copied_there_is_told(base: str) -> None:
     ],
 )
 def test_what_no_variant_replaces_is_refused_with_what_to_do(image: str) -> None:
-    assert instead(image)
+    assert instead(parse_name(image))
     with pytest.raises(SwapError) as refused:
         swapped_dockerfile(f"FROM {image}\nRUN dnf install -y python3\n", PLAIN, None, paths=False)
-    assert instead(image).strip() in refused.value.todo
+    assert instead(parse_name(image)).strip() in refused.value.todo
 
 
 @pytest.mark.parametrize("image", ["dhi.io/python:3.13-debian13", "cgr.dev/acme.com/python:latest", "debian", "nginx"])
 def test_of_others_nothing_is_known(image: str) -> None:
-    assert not instead(image)
+    assert not instead(parse_name(image))
     with pytest.raises(SwapError):
         swapped_dockerfile(f"FROM {image}\n", PLAIN, None, paths=False)
 

@@ -19,7 +19,7 @@ from interlock.trial.builds import TriedRow
 from interlock.trial.proofs import Proofs
 from interlock.trial.workloads import Checks, workload_of
 from tests.builders import make_built
-from tests.measure.test_user_services import SERVICE, Container, ServiceNetwork, network
+from tests.measure.kinds.test_users_service import SERVICE, Container, ServiceNetwork, network
 
 WARNING = "The global interpreter lock (GIL) has been enabled to load module 'a._b', which has not declared"
 

@@ -8,7 +8,8 @@ import pytest
 
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.workloads import Workload
-from interlock.measure import blocks
+from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.kinds.command import Command
 from interlock.trial.workloads import Checks, workload_of
 
 ADDRESS = ServiceAddress(port=8000)
@@ -31,7 +32,7 @@ def test_a_load_decides_before_the_start_and_both_before_the_tests(
     assert (found.name, one.name, found.unit) == ("trial-my-service", name, unit)
     assert (one.profile_metric is not None) is profiled
     assert found.is_users_service is (checks.address is not None)
-    assert blocks.takes_starts(found, one) is (checks.address is None)
+    assert isinstance(kind_of(found, one), Command) is (checks.address is None)
     assert Workload.model_validate_json(found.model_dump_json()) == found
 
 

@@ -56,8 +56,11 @@ def fleet_command(
     asked = settings_from(known, options, results)
     record = store.read_json(into / resume / FLEET_FILE, FleetRecord) if resume else None
     settings = record.settings if record else asked
+    wanted = options.engine or settings.where.engine
+    if record is not None and wanted is not None:
+        record.require_same(wanted, {})  # before anything is built
     write_generated(paths, known)
-    engine, built = _builds(paths, known, settings, options.engine or settings.where.engine)
+    engine, built = _builds(paths, known, settings, wanted)
     if record is None:
         where = settings.where.model_copy(update={"engine": engine})
         record = begun(into, file, settings.model_copy(update={"where": where}), built)

@@ -34,7 +34,7 @@ NAMES = "Give the name of an experiment, as its folder in results/ is called, or
 
 
 def doctor_command(engine: Engine = None, as_json: Json = False) -> None:
-    """MachineCheck this machine and suggest fixes.
+    """Check this machine and suggest fixes.
 
     Exits with 1 if something prevents measuring.
     """
@@ -95,19 +95,19 @@ def clean_command(
             key="--end", found="is given without NAME", todo="Name the experiment: interlock clean --end NAME"
         )
     ended = left_behind.end_processes(name) if end else []
-    for one in ended:
-        console.print(f"ended   {one}", highlight=False)
+    for process in ended:
+        console.print(f"ended   {process}", highlight=False)
     kept: dict[str, Life] = {}
     engines, why_none = left_behind.engines(engine)
     if why_none:
         console.print(Text(f"engine  {why_none}: nothing is removed from it"), soft_wrap=True)
-    removed = [one for ready in engines for one in _remove_twice(ready, name, kept)]
+    removed = [owner for ready in engines for owner in _remove_twice(ready, name, kept)]
     if not name:
         removed += map(str, left_behind.remove_folders())
-    for one in removed:
-        console.print(f"removed {one}", highlight=False)
-    for owner, found in kept.items():
-        console.print(f"kept    {owner}: {KEPT[found].format(owner)}", highlight=False)
+    for owner in removed:
+        console.print(f"removed {owner}", highlight=False)
+    for owner, life in kept.items():
+        console.print(f"kept    {owner}: {KEPT[life].format(owner)}", highlight=False)
     if name and kept:
         raise UsageError(found=f"{next(iter(kept))} still runs", todo=f"End it: interlock clean --end {name}")
     if name and not ended and not removed:
@@ -116,20 +116,20 @@ def clean_command(
 
 def _remove_twice(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> list[str]:
     """Remove what is left, and a moment later what the engine was still making for a process that was killed."""
-    found = list(_remove_left(engine, name, kept))
-    if found:
+    removed = list(_remove_left(engine, name, kept))
+    if removed:
         time.sleep(IN_FLIGHT_S)
-        found += _remove_left(engine, name, kept)
-    return list(dict.fromkeys(found))
+        removed += _remove_left(engine, name, kept)
+    return list(dict.fromkeys(removed))
 
 
 def _remove_left(engine: protocol.Engine, name: str, kept: dict[str, Life]) -> Iterator[str]:
     """Remove what is left of owners whose name has this prefix, and yield them; those that stay are added to `kept`."""
-    for owner, found in sorted(engine.owners().items()):
+    for owner, life in sorted(engine.owners().items()):
         if not owner.startswith(name):
             continue
-        if found is Life.LIVING or (found is Life.UNKNOWN and not name):
-            kept[owner] = found
+        if life is Life.LIVING or (life is Life.UNKNOWN and not name):
+            kept[owner] = life
             continue
         engine.clean_up(owner)
         yield owner

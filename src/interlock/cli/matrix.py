@@ -34,9 +34,10 @@ from interlock.engine.protocol import INSTRUMENTS, BuildOptions, CoreSet, Engine
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Observers, helpers_of
+from interlock.measure.experiment import helpers_of
 from interlock.measure.resumable import remaining
 from interlock.measure.stages import StagedRun, first_variants
+from interlock.measure.watching import Observers
 from interlock.report import overview
 from interlock.report.experiment import failed_cells
 from interlock.results import store

@@ -19,11 +19,11 @@ from interlock.cli.options import PlainConsole, console
 from interlock.results.experiments import State
 
 if TYPE_CHECKING:  # it loads scipy, which builds, transfers and swaps do without
-    from interlock.measure.cells import ProgressUpdate
+    from interlock.measure.watching import ProgressUpdate
 from rich.table import Table
 
 from interlock.analysis.verdicts import Comparison, Verdict
-from interlock.measure.cells import Look
+from interlock.measure.watching import Look
 from interlock.report.experiment import comparison_text
 
 UNBUILT = {"unchanged", "pulled"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,34 +14,25 @@ from rich.text import Text
 from interlock.catalog.project import ProjectPaths
 from interlock.cli.options import Json, PlainConsole, Profile, VerifyKey
 from interlock.cli.swap_target import resolve, target_of
-from interlock.engine.docker import DockerEngine, connect
-from interlock.engine.names import find_tagged
-from interlock.engine.registry import registry_digest, require_cosign, require_signed
-from interlock.errors import (
-    EngineError,
-    RegistryError,
-    SignatureError,
-    StoreError,
-    SwapError,
-    UsageError,
-    missing_option,
-)
-from interlock.results.experiments import Built, Outcome, State
+from interlock.engine.docker import connect
+from interlock.engine.registry import require_cosign
+from interlock.errors import StoreError, SwapError, UsageError, missing_option
 from interlock.results.json_documents import CheckedLine, SwapCaveat, Swapped, SwappedFile, SwapVersion
-from interlock.swap import files
+from interlock.swap import checks, files
 from interlock.swap.caveats import Caveat, Weight, by_weight
 from interlock.swap.edits import SWAP_COMMENT
 from interlock.swap.files import PlannedFile, SwapPlan, plan, remove_temporaries
-from interlock.swap.image_names import ImageLine, NewImage, is_local, parse_name
 from interlock.swap.writing import FileChange, replace_files
 from interlock.trial.builds import build_and_start
+from interlock.trial.named_images import digests_now, signature_problem
 from interlock.untrusted import printable, printable_name
 
 # A diff goes to standard output alone, so that `patch` can read it.
 notes = PlainConsole(stderr=True)
 DEFAULT = Path("Dockerfile")
 STYLES = {Weight.BREAKS: "red", Weight.MAY_BREAK: "yellow", Weight.KNOW: ""}
-QUOTED_IN_DIFF = re.compile(r'[\x00-\x1f\x7f"\\]')
+# Control characters, but for tabs and the ends of lines and pages, which `patch` has to find in the diff.
+STEERING = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 OTHERS = ("Containerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 
 
@@ -111,21 +101,17 @@ def swap_command(
             of_all = _caveats_of_all(made, caveats)
             _print_caveats(made, of_all)
             if write and not local and not image.pinned:
-                raise _unpushed_error(image)
+                raise SwapError(
+                    key="--write",
+                    found=f"{image.reference} is in no registry, so the file would build on this machine alone",
+                    todo=f"Push it (`interlock push {image.variant} --registry HOST/NAMESPACE`), or add --local.",
+                )
             if try_it:
                 _try(made)
             return of_all
 
         then = f"`interlock swap {place} --revert --write` reverts it."
         _apply(place, plan(place, swapped), write, ready, then)
-
-
-def _unpushed_error(image: NewImage) -> SwapError:
-    return SwapError(
-        key="--write",
-        found=f"{image.reference} is in no registry, so the file would build on this machine alone",
-        todo=f"Push it (`interlock push {image.variant} --registry HOST/NAMESPACE`), or add --local.",
-    )
 
 
 def _check_options(to: str | None, write: bool, revert: bool, check_only: bool, paths: bool, try_it: bool) -> None:
@@ -188,12 +174,12 @@ def _apply(
         replace_files(made.changed)
     if notes.quiet:
         changes = [_file_data(one) for one in made.changed]
-        caveats = [_caveat_data(one) for one in of_all]
+        caveats = [SwapCaveat(**vars(told)) for told in of_all]
         left = [str(error) for error in made.left]
         _print_json(Swapped(file=_json_name(place), written=written, changes=changes, caveats=caveats, left=left))
         return
-    for error in made.left:
-        notes.print(Text(f"left      {error}"), soft_wrap=True)
+    for said in (*map(str, made.left), *(f"{printable_name(path)}: is not a plain file" for path in made.skipped)):
+        notes.print(Text(f"left      {said}"), soft_wrap=True)
     if written:
         many = f" ({len(made.changed)} files)" if place.is_dir() else ""
         notes.print(Text(f"Written: {printable_name(place)}{many}. {then}".rstrip()), soft_wrap=True)
@@ -215,34 +201,12 @@ def _try(made: SwapPlan) -> None:
             notes.print(Text(f"try       {printable_name(one.path)}: {went}"), soft_wrap=True)
 
 
-def _diff(one: FileChange) -> str:
-    """Return a unified diff, for `patch`."""
-    name = _name_in_diff(str(one.path))
-    lines = difflib.unified_diff(_lines(one.before), _lines(one.after), name, name)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _name_in_diff(name: str) -> str:
-    """Return a name as `patch` reads it: in quotes if it ends the line or has quotes, and ended if it has blanks."""
-    if QUOTED_IN_DIFF.search(name):
-        quoted = QUOTED_IN_DIFF.sub(lambda found: "\\" + format(ord(found[0]), "03o"), name)
-        return f'"{quoted}"'
-    return f"{name}\t" if " " in name else name
-
-
 def _print_diff(one: FileChange) -> None:
-    """Print a diff in the bytes of the file, but to a terminal nothing that steers it."""
+    """Print a diff in the bytes of the file, but nothing that steers a terminal: a pager may pass it on."""
     sys.stdout.flush()
-    text = _diff(one)
-    shown = printable(text) if sys.stdout.isatty() else text
+    shown = printable(one.diff) if sys.stdout.isatty() else STEERING.sub(lambda sign: ascii(sign[0])[1:-1], one.diff)
     sys.stdout.buffer.write(shown.encode("utf-8", "surrogateescape"))
     sys.stdout.flush()
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds alone, as the other functions of swap do."""
-    parts = text.split("\n")
-    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
 def _print_json(document: Swapped) -> None:
@@ -251,8 +215,8 @@ def _print_json(document: Swapped) -> None:
 
 def _file_data(one: PlannedFile) -> SwappedFile:
     # JSON has no bytes: those that are no UTF-8 are replaced.
-    diff = _diff(one).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    caveats = [_caveat_data(found) for found in by_weight(found for found in one.warnings if found.line)]
+    diff = one.diff.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    caveats = [SwapCaveat(**vars(told)) for told in by_weight(told for told in one.warnings if told.line)]
     versions = [SwapVersion(**vars(found)) for found in one.paths]
     return SwappedFile(file=_json_name(one.path), diff=diff, caveats=caveats, versions=versions)
 
@@ -260,10 +224,6 @@ def _file_data(one: PlannedFile) -> SwappedFile:
 def _json_name(path: Path) -> str:
     """Return a file's name, in which escapes stand for bytes that are no UTF-8: JSON has none."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _caveat_data(one: Caveat) -> SwapCaveat:
-    return SwapCaveat(line=one.line, weight=one.weight, text=one.text)
 
 
 def _caveats_of_all(made: SwapPlan, caveats: Sequence[Caveat]) -> list[Caveat]:
@@ -294,47 +254,27 @@ def _check(place: Path, to: str | None, stage: str | None, profile: str | None, 
     if key is not None:
         require_cosign()
     expected = target_of(to, profile).tag if to else None
-    found: dict[Path, Sequence[ImageLine]] = {}
-    swapped: dict[Path, set[int]] = {}
-
-    def looked_at(path: Path, text: str) -> PlannedFile:
-        whole = files.lines_to_swap if to or stage else lambda file, text, _: files.swapped_lines(file, text)
-        found[path] = whole(printable_name(path), text, stage)
-        swapped[path] = {one.line for one in files.swapped_lines(printable_name(path), text)}
-        return PlannedFile(path, text, text)
-
-    left = plan(place, looked_at).left
-    lines = [(path, one) for path, some in found.items() for one in some]
-    if not lines:
-        raise SwapError(
-            file=printable_name(place),
-            found="no line of it was swapped",
-            todo="Give the expected variant with --to VARIANT.",
-        )
-    digests = _digests(
-        [one.image for path, one in lines if files.interlock_tag(one.image, swapped=one.line in swapped[path])]
+    placed, left = checks.placed_lines(place, stage, every=bool(to or stage))
+    digests = digests_now(
+        [one.line.image for one in placed if one.tag],
+        lambda said: notes.print(f"warning  {said}", style="yellow"),
     )
+    problems = [one.problem(expected, digests) for one in placed]
+    found, todo = "another image", f"Update them: interlock swap {place} --to {to or 'VARIANT'} --write"
+    if key is not None and not any(problems):
+        now = (digests.get(checks.name_with_tag(one.line.image)) for one in placed)
+        problems = [signature_problem(one.line.image, digest, key) for one, digest in zip(placed, now, strict=True)]
+        found = "an image that is not signed by this key"
+        todo = "Sign them: `cosign sign --key FILE IMAGE`."
     checked = [
-        CheckedLine(file=_json_name(path), line=one.line, image=one.image, problem=problem)
-        for path, some in found.items()
-        for one, problem in files.line_problems(some, expected, digests, swapped[path])
+        CheckedLine(file=_json_name(one.path), line=one.line.line, image=one.line.image, problem=problem)
+        for one, problem in zip(placed, problems, strict=True)
     ]
-    problems = sum(bool(one.problem) for one in checked)
-    if key is not None and not problems:
-        checked = _signatures_checked(checked, digests, key)
     _print_checked(place, checked, left if to else [])
-    if problems:
-        variant = to or "VARIANT"
+    if any(problems):
+        many = sum(map(bool, problems))
         raise SwapError(
-            file=printable_name(place),
-            found=f"{problems} of {len(lines)} image lines have another image",
-            todo=f"Update them: interlock swap {place} --to {variant} --write",
-        )
-    if unsigned := sum(bool(one.problem) for one in checked):
-        raise SwapError(
-            file=printable_name(place),
-            found=f"{unsigned} of {len(lines)} image lines have an image that is not signed by this key",
-            todo="Sign them: `cosign sign --key FILE IMAGE`.",
+            file=printable_name(place), found=f"{many} of {len(placed)} image lines have {found}", todo=todo
         )
 
 
@@ -349,56 +289,3 @@ def _print_checked(place: Path, checked: Sequence[CheckedLine], left: Sequence[S
     if not wrong:
         images = ", ".join(dict.fromkeys(one.image for one in checked))
         notes.print(Text(f"{printable_name(place)}: {images}: up to date."), soft_wrap=True)
-
-
-def _signatures_checked(
-    checked: Sequence[CheckedLine], digests: Mapping[str, str | None], key: str
-) -> list[CheckedLine]:
-    """Return the lines, those whose image this key has not signed with that problem."""
-    found = []
-    for one in checked:
-        name = parse_name(one.image)
-        tagged = files.name_with_tag(one.image)
-        digest = name.digest or digests.get(tagged)
-        problem = ""
-        if is_local(name) or not digest:
-            problem = f"{one.image} is in no registry, where its signature would be"
-        else:
-            try:
-                require_signed(f"{tagged.rpartition(':')[0]}@{digest}", key)
-            except SignatureError as error:
-                problem = str(error)
-        found.append(one.model_copy(update={"problem": problem}))
-    return found
-
-
-def _digests(images: Sequence[str]) -> dict[str, str | None]:
-    """Return the digest of each name and tag now: of its registry, else of this engine.
-
-    RegistryError if a registry does not answer and this engine does not have what the lines are pinned to.
-    """
-    names = dict.fromkeys(map(files.name_with_tag, images))
-    pins = {parse_name(image).digest for image in images}
-    try:
-        containers = connect()
-    except EngineError:
-        if any(pins):
-            raise
-        notes.print("warning  no engine answers: only names and tags were compared, not digests", style="yellow")
-        return dict.fromkeys(names)
-    return {name: _digest(containers, name, pins) for name in names}
-
-
-def _digest(containers: DockerEngine, name: str, pins: Collection[str | None]) -> str | None:
-    named = Built(variant="", profile="", outcome=Outcome(state=State.OK), tag=name)
-    here = find_tagged(containers.client, named)
-    digest = here.digest.partition("@")[2] if here and here.digest else None
-    if not parse_name(name).registry or is_local(parse_name(name)):
-        return digest
-    try:
-        return registry_digest(containers.client, name) or digest
-    except RegistryError as error:
-        if digest is None or digest not in pins:
-            raise
-        notes.print(f"warning  {error.found}: {name} was compared with this engine's alone", style="yellow")
-        return digest

@@ -32,7 +32,7 @@ from interlock.engine.run.user_containers import require_memory, require_network
 from interlock.errors import UsageError, WorkloadError
 from interlock.measure.assignment import Assignment, UsersImages, planned_rounds
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Observers
+from interlock.measure.watching import Observers
 from interlock.results.commands import command_line, option_words
 from interlock.results.experiments import Experiment, State
 from interlock.results.settings import Settings, Where, duration_word

@@ -31,7 +31,7 @@ REMOTE = (
 
 
 @dataclass(frozen=True)
-class Process:
+class RunningProcess:
     """A row of the process table. Times are CPU seconds since it started: its own, and of children that ended."""
 
     name: str
@@ -55,7 +55,7 @@ class Sample:
     throttles: Mapping[str, int] | None = None  # by CPU and counter
     governors: Mapping[str, str] | None = None  # by CPU
     max_frequencies_khz: Mapping[str, int] | None = None
-    processes: Mapping[int, Process] = field(default_factory=dict)
+    processes: Mapping[int, RunningProcess] = field(default_factory=dict)
 
 
 class Watch:
@@ -116,15 +116,15 @@ def _is_number(word: str) -> bool:
 
 def _per_cpu(root: Path, pattern: str) -> dict[str, str] | None:
     folder = root / "sys/devices/system/cpu"
-    found = {str(path.relative_to(folder)): _text(path).strip() for path in folder.glob(f"cpu[0-9]*/{pattern}")}
-    return {path: text for path, text in sorted(found.items()) if text} or None
+    texts = {str(path.relative_to(folder)): _text(path).strip() for path in folder.glob(f"cpu[0-9]*/{pattern}")}
+    return {path: text for path, text in sorted(texts.items()) if text} or None
 
 
-def _numbers(found: Mapping[str, str] | None) -> dict[str, int] | None:
-    return None if found is None else {path: int(text) for path, text in found.items() if _is_number(text)}
+def _numbers(texts: Mapping[str, str] | None) -> dict[str, int] | None:
+    return None if texts is None else {path: int(text) for path, text in texts.items() if _is_number(text)}
 
 
-def _processes(root: Path) -> Iterator[tuple[int, Process]]:
+def _processes(root: Path) -> Iterator[tuple[int, RunningProcess]]:
     for folder in (root / "proc").glob("[0-9]*"):
         name, _, rest = _text(folder / "stat").partition("(")[2].rpartition(")")
         words = rest.split()
@@ -134,7 +134,7 @@ def _processes(root: Path) -> Iterator[tuple[int, Process]]:
         own_s = (int(words[11]) + int(words[12])) / TICKS_PER_S
         ended_s = (int(words[13]) + int(words[14])) / TICKS_PER_S
         command = _text(folder / "cmdline") if name in SUPERVISORS else ""
-        yield int(folder.name), Process(name, int(words[1]), int(words[19]), own_s, ended_s, command)
+        yield int(folder.name), RunningProcess(name, int(words[1]), int(words[19]), own_s, ended_s, command)
 
 
 def own_processes(after: Sample, containers: Collection[str]) -> set[int] | None:
@@ -226,7 +226,7 @@ def warnings(before: Sample, after: Sample, own_cpu_s: float | None, disturbers:
     `own_cpu_s` are the CPU seconds of the experiment itself; None if unknown. `disturbers` are shown with the time that
     other processes used.
     """
-    found = [
+    sentences = [
         _stolen(before, after),
         _throttled(before, after),
         _swapped(before, after),
@@ -234,7 +234,7 @@ def warnings(before: Sample, after: Sample, own_cpu_s: float | None, disturbers:
         _changed("highest frequency (kHz)", before.max_frequencies_khz, after.max_frequencies_khz),
         _busy(before, after, own_cpu_s, disturbers),
     ]
-    return [sentence for sentence in found if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _gained(before: float | None, after: float | None) -> float:
@@ -296,7 +296,7 @@ NAMED = 5
 
 def unsteady(benchmark: str, figures: Mapping[str, Sequence[float]]) -> list[str]:
     """Return a warning that names the cells of which more than a sixth of the processes were slow."""
-    disturbed = [label for label, one in figures.items() if one and _slow(one) > UNSTEADY * len(one)]
+    disturbed = [label for label, of_cell in figures.items() if of_cell and _slow(of_cell) > UNSTEADY * len(of_cell)]
     if not disturbed:
         return []
     return [

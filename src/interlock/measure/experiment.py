@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,34 +19,23 @@ from interlock.engine.protocol import Engine, Needs
 from interlock.errors import EngineError, InterlockError, StoreError
 from interlock.measure import disturbances, lock
 from interlock.measure.assignment import Assignment
-from interlock.measure.cells import Look, ProgressUpdate, Resources, install_required
-from interlock.measure.ending import Ending, part_of_budget
+from interlock.measure.cells import Interpreters, Resources
+from interlock.measure.ending import part_of_budget
+from interlock.measure.packages import install_required
 from interlock.measure.profiling import best_probe
 from interlock.measure.resumable import EarlierMeasurements, joined, silent_in
+from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import resuming
 from interlock.results.experiments import Experiment, Outcome, State
-from interlock.results.journal import KILLED, Journal, recover
+from interlock.results.files import remove_folder
+from interlock.results.journal import KILLED, Journal
 from interlock.results.profiles import Probe
+from interlock.results.sums import check_sums, forget_sums, write_sums
 
 # What of a budget the first look of the rows that are built first may take.
 FIRST_LOOK_SHARE = 1 / 3
-
-
-@dataclass(frozen=True)
-class Observers:
-    """What is called at each step of an experiment and at each look, and what can end it early."""
-
-    on_progress: Callable[[ProgressUpdate], None]
-    on_look: Callable[[Look], None] = lambda _: None
-    ending: Ending = field(default_factory=Ending)
-    # Before the first block, and after each workload but the last: between two measurements.
-    on_record: Callable[[Path], None] = lambda _: None
-
-    def on_step(self, step: str, subject: str = "", activity: str = "preparing") -> None:
-        """Say what goes on between two measurements."""
-        self.on_progress(ProgressUpdate(activity, step, subject, 0, 1))
 
 
 def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
@@ -80,9 +69,9 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
         folder = assignment.results / assignment.resumes.name
     else:
         folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
-    store.check_sums(folder)
+    check_sums(folder)
     journal = Journal(folder)
-    store.forget_sums(folder)
+    forget_sums(folder)
     Execution(engine, assignment, watching, folder, started, host, journal, waited_s).complete()
     return folder
 
@@ -147,16 +136,16 @@ class Execution:
         if not error:
             goes_on = self.assignment.first_look_alone and not ending.signals
             self._write_record(KILLED if goes_on else ending.reason)
-            store.write_sums(self.folder)
+            write_sums(self.folder)
             self.journal.end()
         elif self.has_values or self.assignment.resumes is not None:
             self.journal.close()
-            recover(self.folder, error)
+            store.recover(self.folder, error)
             with suppress(StoreError):  # the first error says more
-                store.write_sums(self.folder)
+                write_sums(self.folder)
         else:
             self.journal.end()
-            store.remove_folder(self.folder)
+            remove_folder(self.folder)
 
     def _measure_all(self) -> None:
         """Measure workload by workload until something ends it; write the record before the first and after each."""
@@ -215,18 +204,18 @@ class Execution:
             host=host_folder(),
             probe=self.probe,
             settings=assignment.settings,
-            on_progress=watching.on_progress,
-            on_look=watching.on_look,
-            ending=watching.ending,
+            watching=watching,
             journal=self.journal,
             first_look_alone=assignment.first_look_alone,
-            restore=EarlierMeasurements(self.folder, before).restore if before else lambda _cell, _workload: None,
+            restore=EarlierMeasurements(self.folder, before).restore if before else lambda _: None,
             package_sets=package_sets,
             programs=frozenset(programs),
-            images=assignment.built,
-            facts=dict(before.facts) if before else {},
-            silent=silent_in(before) if before else set(),
-            controls=assignment.controls,
+            known=Interpreters(
+                images=assignment.built,
+                controls=assignment.controls,
+                facts=dict(before.facts) if before else {},
+                silent=silent_in(before) if before else set(),
+            ),
             require_answer=self._require_answer,
         )
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from interlock.engine.protocol import Engine
 from interlock.measure import lock
 from interlock.measure.assignment import Assignment
-from interlock.measure.cells import Cell, ProgressUpdate, open_sandbox, open_session
-from interlock.measure.experiment import Execution, Observers
+from interlock.measure.cells import Cell, open_session
+from interlock.measure.experiment import Execution
 from interlock.measure.profiling import lock_sites_in
+from interlock.measure.watching import Observers, ProgressUpdate
 from interlock.results.profiles import LockSites
 
 
@@ -34,18 +35,17 @@ def explain(
         try:
             resources = execution.set_up()
             workload = assignment.workloads[name]
-            asked = next(each for each in workload.benchmarks if each.name == benchmark)
             probe = resources.require_probe()
             sites = {}
             subjects = [each for each in assignment.subjects() if each.label in assignment.settings.variants]
             with open_session(resources, workload) as session:
                 for index, subject in enumerate(subjects):
                     on_progress(ProgressUpdate("stacks", name, subject.label, index, len(subjects)))
-                    cell = Cell(subject, open_sandbox(session, subject))
+                    cell = Cell(session, subject)
                     try:
-                        sites[subject.label] = lock_sites_in(session, asked, cell, probe, acquires=acquires)
+                        sites[subject.label] = lock_sites_in(cell.tracks[benchmark], probe, acquires=acquires)
                     finally:
-                        cell.sandbox.close()
+                        cell.close()
             return sites
         finally:
             engine.clean_up(execution.owner)

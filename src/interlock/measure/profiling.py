@@ -2,173 +2,104 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 from interlock.catalog.types import TWIN
-from interlock.catalog.workloads import Benchmark
-from interlock.engine.protocol import Counting, OwnStart, Sandbox, StackOptions, Workspace
+from interlock.engine.protocol import Counting, Sandbox, StackOptions, Workspace
 from interlock.errors import EngineError, InterlockError, UnsupportedHereError, WorkloadError, last_line
 from interlock.measure import processes, stacks
-from interlock.measure.cells import (
-    NO_WORK,
-    Cell,
-    Phase,
-    ProgressUpdate,
-    Session,
-    Start,
-    environment_of,
-    profiled_argv,
-    replace_sandbox,
-    run_in,
-)
-from interlock.measure.instructions import count_instructions
+from interlock.measure.cells import Cell, Session
+from interlock.measure.instructions import NO_WORK, count_instructions
+from interlock.measure.kinds.kind import COMMAND_PHASE, Working
 from interlock.measure.processes import LAUNCH, STRACE, STRACE_FUTEX, parse_costs
-from interlock.measure.services import NoAnswerError, load_fully, make_ready, running_service
 from interlock.measure.stacks import Interpreter
-from interlock.measure.user_services import UserService
+from interlock.measure.stopwatch import Phase
+from interlock.measure.tracks import Start, Track
+from interlock.measure.watching import ProgressUpdate
 from interlock.results.experiments import ProgramOutput, State
 from interlock.results.profiles import Acquisitions, BenchmarkProfile, CallCounts, LockSites, Method, PhaseCounts, Probe
 from interlock.untrusted import parse_json
 
 NO_CALLS = PhaseCounts(total=0, syscalls={})
-STRACES = {Method.STRACE: processes.STRACE, Method.STRACE_FUTEX: processes.STRACE_FUTEX}
+STRACES = {Method.STRACE: STRACE, Method.STRACE_FUTEX: STRACE_FUTEX}
 
 Counted = tuple[PhaseCounts, ProgramOutput | None]
 
 
-def profile_pass(session: Session, open_cells: list[Cell], on_profile: Callable[[], None] = lambda: None) -> None:
+def profile_cells(session: Session, cells: Sequence[Cell], on_profile: Callable[[], None] = lambda: None) -> None:
     """Profile each benchmark that works, and call `on_profile` after each; not the twin, the baseline's image."""
-    profiled = [cell for cell in open_cells if cell.subject.mode != TWIN]
-    ending = session.resources.ending
+    profiled = [cell for cell in cells if cell.subject.mode != TWIN]
+    ending = session.resources.watching.ending
     ending.begin_profile()
     for index, cell in enumerate(profiled):
         if ending.stops_profile():
             return
-        session.resources.on_progress(
+        session.resources.watching.on_progress(
             ProgressUpdate("profile", session.workload.name, cell.subject.label, index, len(profiled))
         )
-        for benchmark in session.workload.benchmarks:
-            if benchmark.profile_metric and cell.goes_on(benchmark) and benchmark.name not in cell.profiles:
+        for track in cell.tracks.values():
+            if track.benchmark.profile_metric and track.goes_on and track.profile is None:
                 try:
                     with cell.clock.during(Phase.PROFILING):
-                        cell.profiles[benchmark.name] = _profile(session, benchmark, cell)
+                        track.profile = profile_of(track, session.resources.require_probe())
                     on_profile()
                 except (InterlockError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
                     cell.profile_problem = str(error)
 
 
-def _profile(session: Session, benchmark: Benchmark, cell: Cell) -> BenchmarkProfile:
-    probe = session.resources.require_probe()
-    if session.workload.is_users_service:
-        return _profile_users_service(session, cell, probe)
-    if session.workload.load is not None:
-        return profile_service(session, benchmark, cell, probe.method)
-    if session.workload.user is not None:
-        replace_sandbox(session, cell)
-    by = _by_phases if probe.method is Method.BPF else _by_difference
-    found = by(session, benchmark, cell, probe.method)
-    # A counter that fails is no reason to lose the system calls; nor are stacks.
+def profile_of(track: Track, probe: Probe) -> BenchmarkProfile:
+    """Count the system calls of a track's work; a counter that fails is no reason to lose them, nor are stacks."""
+    if track.kind.wants_fresh_slot:
+        track.cell.slot().replace()
+    working = track.kind.working(track)
+    if working is not None:
+        profile = _profile_working(working, probe.method)
+    else:
+        profile = (_by_phases if probe.method is Method.BPF else _by_difference)(track, probe.method)
     try:
-        found = found.model_copy(update={"instructions": count_instructions(session, benchmark, cell, probe)})
+        profile = profile.model_copy(update={"instructions": count_instructions(track, probe)})
     except InterlockError as error:
-        found = found.model_copy(update={"no_instructions": error.found})
-    if not (benchmark.why or session.resources.settings.why):
-        return found
+        profile = profile.model_copy(update={"no_instructions": error.found})
+    if not (track.benchmark.why or track.session.resources.settings.why):
+        return profile
     try:
-        return found.model_copy(update={"why": lock_sites_in(session, benchmark, cell, probe)})
+        return profile.model_copy(update={"why": lock_sites_in(track, probe)})
     except InterlockError as error:
-        return found.model_copy(update={"no_why": error.found})
+        return profile.model_copy(update={"no_why": error.found})
 
 
-def _profile_users_service(session: Session, cell: Cell, probe: Probe) -> BenchmarkProfile:
-    """Count the system calls of a user's warm service under its load; its stacks are of a start of its own."""
-    service = UserService(session.network, session.workload)
-    start = OwnStart(cell.subject.image_id or "", cell.subject.environment)
-    require_watching(probe.method)
-    with service.working(start) as (container, work):
-        found = profile_while(container.count(probe.method), container.mark_work(LAUNCH), work, probe.method)
-    found = found.model_copy(update={"no_instructions": NO_INSTRUCTIONS})
-    if not session.resources.settings.why:
-        return found
-    try:
-        require_stacks(probe)
-        with service.working(start) as (container, work):
-            sites = lock_sites_while(Interpreter(container), lambda: container.mark_work(LAUNCH), work)
-            return found.model_copy(update={"why": sites})
-    except InterlockError as error:
-        return found.model_copy(update={"no_why": error.found})
-
-
-def lock_sites_in(
-    session: Session, benchmark: Benchmark, cell: Cell, probe: Probe, *, acquires: bool = False
-) -> LockSites:
+def lock_sites_in(track: Track, probe: Probe, *, acquires: bool = False) -> LockSites:
     """Return where a benchmark's work waits and wakes, from a run of its own; UnsupportedHereError without BPF.
 
     `acquires` adds where it takes locks, from one more run.
     """
     require_stacks(probe)
-    asked = Interpreter(cell.sandbox, cell.subject.options, environment_of(session, cell, benchmark))
-    if session.workload.load is not None:
-        return _lock_sites_of_service(session, benchmark, cell, asked, acquires=acquires)
-    phase = COMMAND_PHASE if benchmark.command is not None else PROGRAM_PHASE
+    subject = track.cell.subject
+    service = track.kind.working(track, even_silent=True)
+    if service is not None:
+        with service as working:
+            return lock_sites_while(
+                Interpreter(working.sandbox, subject.options, track.environment), working, acquires=acquires
+            )
+    asked = Interpreter(track.cell.slot().sandbox, subject.options, track.environment)
 
     def watched(options: StackOptions) -> tuple[str, int]:
-        text, output = _watched(session, benchmark, cell, probe.method, benchmark.profile_loops, asked=options)
-        return text, _units(benchmark, output)
+        text, output = _watched(track, probe.method, track.benchmark.profile_loops, asked=options)
+        return text, _units(track, output)
 
-    return _lock_sites(asked, phase, watched, acquires=acquires)
-
-
-# Of a service that does not answer: how long it is watched while it is asked.
-STANDS_STILL_S = 5
+    return _lock_sites(asked, track.kind.phase, watched, acquires=acquires)
 
 
-def _lock_sites_of_service(
-    session: Session, benchmark: Benchmark, cell: Cell, asked: Interpreter, *, acquires: bool
-) -> LockSites:
-    """Watch a service under full load; one that does not answer while it is asked, to see where it stands still."""
-    stands_still = ""
-    with running_service(session, benchmark, cell) as service:
-
-        def load() -> int:
-            return load_fully(session, service).requests
-
-        def ask() -> int:
-            end_s = time.monotonic() + STANDS_STILL_S
-            while time.monotonic() < end_s:
-                session.network.ask(service.url)
-            return 1
-
-        try:
-            make_ready(session, benchmark, service)
-        except NoAnswerError as error:
-            stands_still = error.found
-        found = lock_sites_while(
-            replace(asked, sandbox=service.sandbox),
-            lambda: service.sandbox.mark_work(LAUNCH),
-            ask if stands_still else load,
-            acquires=acquires,
-        )
-        return found.model_copy(update={"stands_still": stands_still})
-
-
-def lock_sites_while(
-    asked: Interpreter,
-    marked: Callable[[], AbstractContextManager[None]],
-    work: Callable[[], int],
-    *,
-    acquires: bool = False,
-) -> LockSites:
-    """Return where a container waits and wakes while `work` runs, which returns its units."""
+def lock_sites_while(asked: Interpreter, working: Working, *, acquires: bool = False) -> LockSites:
+    """Return where a service waits and wakes while it works."""
 
     def watched(options: StackOptions) -> tuple[str, int]:
-        return watched_work(asked.sandbox.count(Method.BPF, options), marked(), work)
+        return _watched_work(working.sandbox.count(Method.BPF, options), working)
 
-    return _lock_sites(asked, COMMAND_PHASE, watched, acquires=acquires)
+    sites = _lock_sites(asked, COMMAND_PHASE, watched, acquires=acquires)
+    return sites.model_copy(update={"stands_still": working.stands_still})
 
 
 def _lock_sites(
@@ -176,11 +107,11 @@ def _lock_sites(
 ) -> LockSites:
     options = asked.frames()
     text, units = watched(options)
-    found = lock_sites_from(text, phase, units, asked, options)
+    sites = lock_sites_from(text, phase, units, asked, options)
     if not acquires:
-        return found
+        return sites
     text, units = watched(options.with_acquires())
-    return found.model_copy(update={"acquisitions": acquisitions_from(text, phase, units, asked, options)})
+    return sites.model_copy(update={"acquisitions": acquisitions_from(text, phase, units, asked, options)})
 
 
 def require_stacks(probe: Probe) -> None:
@@ -200,8 +131,8 @@ def lock_sites_from(text: str, phase: str, units: int, asked: Interpreter, optio
 
 def acquisitions_from(text: str, phase: str, units: int, asked: Interpreter, options: StackOptions) -> Acquisitions:
     """Return the acquires; WorkloadError if events were lost."""
-    found = _work(text, phase, units)
-    return stacks.acquisitions_of(_json(text), found, asked.lines, ends_seen=not options.switches_threads)
+    work = _work(text, phase, units)
+    return stacks.acquisitions_of(_json(text), work, asked.lines, ends_seen=not options.switches_threads)
 
 
 def _work(text: str, phase: str, units: int) -> stacks.Work:
@@ -209,75 +140,64 @@ def _work(text: str, phase: str, units: int) -> stacks.Work:
         return stacks.Work(phase, parse_bpf(text)[phase], units)
 
 
-def _units(benchmark: Benchmark, output: ProgramOutput | None) -> int:
-    return 1 if output is None else benchmark.profile_loops * output.inner_loops
+def _units(track: Track, output: ProgramOutput | None) -> int:
+    return 1 if output is None else track.benchmark.profile_loops * output.inner_loops
 
 
-def _by_phases(session: Session, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
+def _by_phases(track: Track, method: Method) -> BenchmarkProfile:
     """Profile one process: the probe itself separates start and warm-up from work."""
-    text, output = _watched(session, benchmark, cell, method, benchmark.profile_loops)
-    command = benchmark.command is not None
-    return profile_by_phases(parse_bpf(text), _units(benchmark, output), command=command)
+    text, output = _watched(track, method, track.benchmark.profile_loops)
+    return profile_by_phases(parse_bpf(text), _units(track, output), track.kind.phase)
 
 
-def _by_difference(session: Session, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
+def _by_difference(track: Track, method: Method) -> BenchmarkProfile:
     """Profile a process with units of work and, for a program, one without, whose calls are subtracted.
 
     For a command perf also counts how the engine starts the process: the calls of one that does nothing are subtracted.
     """
     count = _traced if method.perturbs else _by_tracepoints
-    whole, output = count(session, benchmark, cell, method, benchmark.profile_loops)
+    whole, output = count(track, method, track.benchmark.profile_loops)
     if output is not None:
-        setup = count(session, benchmark, cell, method, NO_WORK)[0]
+        setup = count(track, method, NO_WORK)[0]
     else:
-        setup = NO_CALLS if method.perturbs else _start_alone(session, cell, method)
-    return profile_by_difference(method, whole, setup, _units(benchmark, output))
+        setup = NO_CALLS if method.perturbs else _start_alone(track, method)
+    return profile_by_difference(method, whole, setup, _units(track, output))
 
 
-def _by_tracepoints(session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int) -> Counted:
-    text, output = _watched(session, benchmark, cell, method, loops)
+def _by_tracepoints(track: Track, method: Method, loops: int) -> Counted:
+    text, output = _watched(track, method, loops)
     return parse_tracepoints(text), output
 
 
-def _start_alone(session: Session, cell: Cell, method: Method) -> PhaseCounts:
-    with cell.sandbox.count(method) as profiler:
-        cell.sandbox.run([LAUNCH, "--", "true"], session.workload.deadline_s)
+def _start_alone(track: Track, method: Method) -> PhaseCounts:
+    sandbox = track.cell.slot().sandbox
+    with sandbox.count(method) as profiler:
+        sandbox.run([LAUNCH, "--", "true"], track.kind.workload.deadline_s)
         profiler.stop()
     return parse_tracepoints(profiler.text)
 
 
-def _watched(  # noqa: PLR0913  the last one is for stacks alone
-    session: Session,
-    benchmark: Benchmark,
-    cell: Cell,
-    method: Method,
-    loops: int,
-    *,
-    asked: StackOptions | None = None,
+def _watched(
+    track: Track, method: Method, loops: int, *, asked: StackOptions | None = None
 ) -> tuple[str, ProgramOutput | None]:
     """Return what the profiler printed about one process, and the process's own report."""
-    argv = profiled_argv(session, cell, benchmark, loops)
-    with cell.sandbox.count(method, asked) as profiler:
-        start = Start(argv, cell.subject.environment, may_idle=loops == NO_WORK)
-        outcome, output, _ = run_in(session, cell, benchmark, start)
+    start = Start(track.profiled_argv(loops), track.cell.subject.environment, may_idle=loops == NO_WORK)
+    with track.cell.slot().sandbox.count(method, asked) as profiler:
+        result = track.run(start)
         profiler.stop()
-    if outcome.state is not State.OK:
-        raise WorkloadError(found=f"while it was profiled: {outcome.reason}", todo="Run `interlock doctor`.")
-    return profiler.text, output
+    if result.outcome.state is not State.OK:
+        raise WorkloadError(found=f"while it was profiled: {result.outcome.reason}", todo="Run `interlock doctor`.")
+    return profiler.text, result.output
 
 
-def _traced(session: Session, benchmark: Benchmark, cell: Cell, method: Method, loops: int) -> Counted:
-    argv = processes.traced_argv(
-        STRACES[method], profiled_argv(session, cell, benchmark, loops), cell.subject.environment
-    )
-    outcome, output, ended = run_in(session, cell, benchmark, Start(argv, {}, may_idle=loops == NO_WORK))
-    if outcome.state is not State.OK:
-        raise WorkloadError(found=f"under strace: {outcome.reason}", todo="Run `interlock doctor`.")
-    return parse_strace(ended.stderr, may_be_none=method is Method.STRACE_FUTEX), output
+def _traced(track: Track, method: Method, loops: int) -> Counted:
+    argv = processes.traced_argv(STRACES[method], track.profiled_argv(loops), track.cell.subject.environment)
+    result = track.run(Start(argv, {}, may_idle=loops == NO_WORK))
+    if result.outcome.state is not State.OK:
+        raise WorkloadError(found=f"under strace: {result.outcome.reason}", todo="Run `interlock doctor`.")
+    return parse_strace(result.ended.stderr, may_be_none=method is Method.STRACE_FUTEX), result.output
 
 
-# The phase of a program that has its units of work; a command is one phase, from its exec to its end.
-PROGRAM_PHASE, COMMAND_PHASE = "work", "startup"
 # Probes without phases count a whole process, and another one without work.
 WHOLE, SETUP = "whole", "setup"
 
@@ -345,9 +265,8 @@ def check_total(phase: PhaseCounts) -> PhaseCounts:
     return phase
 
 
-def profile_by_phases(phases: dict[str, PhaseCounts], units: int, *, command: bool) -> BenchmarkProfile:
-    """Return the profile of a probe with phases; WorkloadError if it saw no call of the process."""
-    counted = COMMAND_PHASE if command else PROGRAM_PHASE
+def profile_by_phases(phases: dict[str, PhaseCounts], units: int, counted: str) -> BenchmarkProfile:
+    """Return the profile of a probe with phases, of which one is counted; WorkloadError if it saw no call in it."""
     if any(name not in phases for name in (COMMAND_PHASE, counted)) or not (
         phases[COMMAND_PHASE].total and phases[counted].ns
     ):
@@ -379,55 +298,27 @@ def _json(text: str) -> Any:
 
 
 COUNTABLE = (Method.BPF, Method.TRACEPOINTS)
-NO_INSTRUCTIONS = "instructions are not counted of services: how many requests there will be is not known before"
 
 
-def profile_service(session: Session, benchmark: Benchmark, cell: Cell, method: Method) -> BenchmarkProfile:
+def _profile_working(service: AbstractContextManager[Working], method: Method) -> BenchmarkProfile:
     """Count the system calls of a service per request under full load, once it is warm."""
-    require_watching(method)
-    with running_service(session, benchmark, cell) as service:
-        make_ready(session, benchmark, service)
-        found = profile_while(
-            service.sandbox.count(method),
-            service.sandbox.mark_work(LAUNCH),
-            lambda: load_fully(session, service).requests,
-            method,
-        )
-    return found.model_copy(update={"no_instructions": NO_INSTRUCTIONS})
-
-
-def require_watching(method: Method) -> None:
-    """Raise WorkloadError if the probe can only start a process, not watch one that runs."""
     if method not in COUNTABLE:
         raise WorkloadError(
             found=f"the probe {method} cannot watch a service that runs; {' and '.join(COUNTABLE)} can",
             todo="Run `interlock doctor`: it says how to allow them.",
         )
-
-
-def profile_while(
-    counting_calls: AbstractContextManager[Counting],
-    marked: AbstractContextManager[None],
-    work: Callable[[], int],
-    method: Method,
-) -> BenchmarkProfile:
-    """Return the profile of a container while `work` runs, divided by the units of work that it returns.
-
-    Entering and leaving `marked` marks the beginning and the end of what is counted.
-    """
-    text, units = watched_work(counting_calls, marked, work)
+    with service as working:
+        text, units = _watched_work(working.sandbox.count(method), working)
     if method is Method.BPF:
-        return profile_by_phases(parse_bpf(text), units, command=True)
+        return profile_by_phases(parse_bpf(text), units, COMMAND_PHASE)
     return profile_by_difference(method, parse_tracepoints(text), NO_CALLS, units)
 
 
-def watched_work(
-    counting_calls: AbstractContextManager[Counting], marked: AbstractContextManager[None], work: Callable[[], int]
-) -> tuple[str, int]:
-    """Return what the profiler printed about a container while `work` ran, and the units of work."""
-    with counting_calls as profiler:
-        with marked:
-            units = work()
+def _watched_work(counting: AbstractContextManager[Counting], working: Working) -> tuple[str, int]:
+    """Return what the profiler printed about a sandbox while a service worked in it, and the units of work."""
+    with counting as profiler:
+        with working.sandbox.mark_work(LAUNCH):
+            units = working.work()
         profiler.stop()
     return profiler.text, units
 

@@ -10,11 +10,14 @@ from typing import Any
 from interlock.catalog.types import TWIN
 from interlock.catalog.workloads import Workload
 from interlock.errors import UsageError
-from interlock.measure.cells import Cell, Phase, Session, packages_of
+from interlock.measure.cells import Cell, Session
+from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.processes import OK, worst_outcome
 from interlock.measure.rounds import RoundOrder, TimeUsed
+from interlock.measure.stopwatch import Phase
+from interlock.measure.tracks import Track
 from interlock.results import store
-from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State, Subject, Times
+from interlock.results.experiments import Built, CellResult, Experiment, Facts, Outcome, State, Times
 from interlock.results.journal import Journal, JournalEntry, RunData
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 from interlock.results.store import read_runs, write_runs
@@ -38,8 +41,6 @@ class Recorder:
     limits: Sequence[Cell]
     spent: TimeUsed
     order: RoundOrder = field(default_factory=RoundOrder)
-    runs: dict[tuple[str, str], int] = field(default_factory=dict)  # how many are written, by label and benchmark
-    profiles: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def journal(self) -> Journal | None:
@@ -56,7 +57,7 @@ class Recorder:
         runs, profiles = self._take_new()
         if self.journal is None:
             return
-        cells, limits = ([result_so_far(self.session, one) for one in some] for some in (self.cells, self.limits))
+        cells, limits = ([result_so_far(cell) for cell in some] for some in (self.cells, self.limits))
         entry = JournalEntry(
             runs=runs,
             profiles=profiles,
@@ -71,74 +72,63 @@ class Recorder:
     def _take_new(self) -> tuple[dict[str, dict[str, list[RunData]]], dict[str, dict[str, BenchmarkProfile]]]:
         runs: dict[str, dict[str, list[RunData]]] = {}
         profiles: dict[str, dict[str, BenchmarkProfile]] = {}
-        for cell in (*self.cells, *self.limits):
-            label = cell.subject.label
-            for name, some in cell.runs.items():
-                new = some[self.runs.get((label, name), 0) :]
-                if new:
-                    runs.setdefault(label, {})[name] = [RunData.of(run) for run in new]
-                self.runs[label, name] = len(some)
-            for name, profile in cell.profiles.items():
-                if (label, name) not in self.profiles:
-                    profiles.setdefault(label, {})[name] = profile
-                self.profiles.add((label, name))
+        for track in (track for cell in (*self.cells, *self.limits) for track in cell.tracks.values()):
+            if track.runs[track.kept :]:
+                new = [RunData.of(run) for run in track.runs[track.kept :]]
+                runs.setdefault(track.label, {})[track.name] = new
+            if track.profile is not None and not track.profile_kept:
+                profiles.setdefault(track.label, {})[track.name] = track.profile
+            track.kept, track.profile_kept = len(track.runs), track.profile is not None
         return runs, profiles
 
 
-def result_so_far(session: Session, cell: Cell) -> CellResult:
+def result_so_far(cell: Cell) -> CellResult:
     """Return the result of a cell if nothing more were measured of it."""
-    outcomes = {}
-    for benchmark in session.workload.benchmarks:
-        if cell.limit is not None and benchmark.name not in cell.limit.benchmarks:
-            continue
-        has_values = any(run.values for run in cell.runs.get(benchmark.name, []))
-        known = cell.outcomes.get(benchmark.name, OK)
-        outcomes[benchmark.name] = known if has_values or known.state is not State.OK else NOT_REACHED
-    return result_of(session, cell, outcomes, NOT_REACHED)
+    outcomes = {
+        track.name: NOT_REACHED if track.goes_on and not track.has_values else track.outcome
+        for track in cell.tracks.values()
+    }
+    return result_of(cell, outcomes, NOT_REACHED)
 
 
-def result_of(session: Session, cell: Cell, outcomes: dict[str, Outcome], unprofiled: Outcome) -> CellResult:
+def result_of(cell: Cell, outcomes: dict[str, Outcome], unprofiled: Outcome) -> CellResult:
     """Return a cell's result; `unprofiled` is the outcome of profiles that something came before."""
-    subject = cell.subject
+    versions = {track.name: track.packages.versions for track in cell.tracks.values()}
     return CellResult(
-        variant=subject.variant,
-        mode=subject.mode,
-        workload=session.workload.name,
+        variant=cell.subject.variant,
+        mode=cell.subject.mode,
+        workload=cell.session.workload.name,
         outcome=worst_outcome(outcomes.values()),
         benchmarks=outcomes,
-        packages=_installed(session, subject),
-        profile=_profile_outcome(session, cell, unprofiled),
+        packages={name: of_track for name, of_track in versions.items() if of_track},
+        profile=_profile_outcome(cell, unprofiled),
         notes=cell.notes,
         times=cell.clock.times,
     )
 
 
-def write_cell(session: Session, cell: Cell) -> CellResult:
+def write_cell(cell: Cell) -> CellResult:
     """Write the cell's files, each at once, and return its result."""
-    resources, workload, subject = session.resources, session.workload, cell.subject
-    path = store.cell_path(resources.folder, resources.host, subject.variant, subject.mode, workload.name)
-    write_runs(path, cell.runs)
-    if cell.profiles:
-        store.write_json(store.profile_path(path), CellProfile(benchmarks=cell.profiles))
-    reason = resources.ending.reason or ("the first look at other rows" if resources.first_look_alone else "")
+    resources, subject, tracks = cell.session.resources, cell.subject, cell.tracks
+    name = cell.session.workload.name
+    path = store.cell_path(resources.folder, resources.host, subject.variant, subject.mode, name)
+    write_runs(path, {name: track.runs for name, track in tracks.items() if track.runs})
+    profiles = {name: track.profile for name, track in tracks.items() if track.profile is not None}
+    if profiles:
+        store.write_json(store.profile_path(path), CellProfile(benchmarks=profiles))
+    reason = resources.watching.ending.reason or ("the first look at other rows" if resources.first_look_alone else "")
     unprofiled = Outcome(state=State.NOT_MEASURED, reason=f"{reason} came first") if reason else OK
-    return result_of(session, cell, cell.outcomes, unprofiled)
+    return result_of(cell, {name: track.outcome for name, track in tracks.items()}, unprofiled)
 
 
-def _installed(session: Session, subject: Subject) -> dict[str, dict[str, str]]:
-    """Return the versions of the packages that each benchmark had."""
-    found = {one.name: packages_of(session, subject, one).versions for one in session.workload.benchmarks}
-    return {name: versions for name, versions in found.items() if versions}
-
-
-def _profile_outcome(session: Session, cell: Cell, unprofiled: Outcome) -> Outcome | None:
+def _profile_outcome(cell: Cell, unprofiled: Outcome) -> Outcome | None:
     """Return whether the cell has its profiles; None if it is to have none."""
-    if not session.resources.settings.profiled or cell.subject.mode == TWIN or cell.limit is not None:
+    if not cell.session.resources.settings.profiled or cell.subject.mode == TWIN or cell.is_limit:
         return None
     if cell.profile_problem:
         return Outcome(state=State.FAILED, reason=cell.profile_problem)
-    wanted = {one.name for one in session.workload.benchmarks if one.profile_metric and cell.goes_on(one)}
-    return OK if wanted <= cell.profiles.keys() else unprofiled
+    wanted = [track for track in cell.tracks.values() if track.benchmark.profile_metric and track.goes_on]
+    return OK if all(track.profile is not None for track in wanted) else unprofiled
 
 
 # What of a host's facts its times depend on; the load and the kernel may be others.
@@ -155,32 +145,39 @@ class EarlierMeasurements:
 
     def __post_init__(self) -> None:
         every = [*self.experiment.cells, *self.experiment.limits]
-        object.__setattr__(self, "cells", {(one.label, one.workload): one for one in every})
+        object.__setattr__(self, "cells", {(cell.label, cell.workload): cell for cell in every})
 
-    def restore(self, cell: Cell, workload: str) -> None:
+    def restore(self, cell: Cell) -> None:
         """Give a new cell the values, profiles, outcomes and times that its files and the record have."""
-        subject, host = cell.subject, self.experiment.host["folder"]
-        path = store.cell_path(self.folder, host, subject.variant, subject.mode, workload)
-        cell.runs.update(read_runs(path))
-        cell.profiles.update(store.read_profiles(path))
-        before = self.cells.get((subject.label, workload))
-        if before is None:
-            return
-        # A benchmark that needs no more rounds has no other outcome than this one.
-        known = {name: one for name, one in before.benchmarks.items() if one.state not in TRIED_AGAIN}
-        cell.outcomes.update(known)
-        for note in before.notes:
-            cell.note(note)
-        for phase, seconds in phases_of(before.times):
-            cell.clock.add(phase, seconds)
+        subject, workload = cell.subject, cell.session.workload
+        path = store.cell_path(
+            self.folder, self.experiment.host["folder"], subject.variant, subject.mode, workload.name
+        )
+        before = self.cells.get((subject.label, workload.name))
+        runs, profiles = read_runs(path), store.read_profiles(path)
+        for benchmark in self.experiment.workloads[workload.name].benchmarks if runs else []:
+            # What a program had then and does not list now keeps its values.
+            if benchmark.name in runs and benchmark.name not in cell.tracks:
+                cell.tracks[benchmark.name] = Track(cell, kind_of(workload, benchmark))
+        for name, track in cell.tracks.items():
+            track.runs += runs.get(name, [])
+            track.profile = profiles.get(name)
+            # A benchmark that needs no more rounds has no other outcome than this one.
+            if before and name in before.benchmarks and before.benchmarks[name].state not in TRIED_AGAIN:
+                track.outcome = before.benchmarks[name]
+        if before is not None:
+            for note in before.notes:
+                cell.note(note)
+            for phase, seconds in phases_of(before.times):
+                cell.clock.add(phase, seconds)
 
 
 def silent_in(experiment: Experiment) -> set[str]:
     """Return the labels of the interpreters that hung when they were asked their facts, and in a workload."""
     return {
-        one.label
-        for one in experiment.cells
-        if one.outcome.state is State.TIMED_OUT and one.mode != TWIN and one.label not in experiment.facts
+        cell.label
+        for cell in experiment.cells
+        if cell.outcome.state is State.TIMED_OUT and cell.mode != TWIN and cell.label not in experiment.facts
     }
 
 
@@ -193,17 +190,17 @@ def remaining(experiment: Experiment) -> list[str]:
     """Return the workloads that go on, were never reached or lacked something; UsageError if there are none."""
     names = experiment.settings.workloads
     lacking = {cell.workload for cell in experiment.cells if _lacks_all(cell)}
-    found = [name for name in names if name in {*experiment.unfinished, *lacking} or name not in experiment.times]
+    names_left = [name for name in names if name in {*experiment.unfinished, *lacking} or name not in experiment.times]
     says = bool(experiment.times or experiment.ended_by)
-    if not found or not says:
+    if not names_left or not says:
         what = "is complete" if says else "has no record of which parts are complete"
         raise UsageError(key="--resume", found=f"{experiment.name} {what}", todo=BEGIN_ANEW)
-    return found
+    return names_left
 
 
 def _lacks_all(cell: CellResult) -> bool:
     """Return whether nothing of a cell was measured because something was missing."""
-    return cell.outcome.state in LACKED and not any(one.state is State.OK for one in cell.benchmarks.values())
+    return cell.outcome.state in LACKED and not any(outcome.state is State.OK for outcome in cell.benchmarks.values())
 
 
 def require_same_host(experiment: Experiment, here: Mapping[str, Any]) -> None:
@@ -221,16 +218,16 @@ def images_now(experiment: Experiment, built: Sequence[Built]) -> list[Built]:
     UsageError for a variant that has another image now.
     """
     require_same_images(experiment, built)
-    now = {one.variant: one for one in built}
-    return [one if one.outcome.state is State.OK else now.get(one.variant, one) for one in experiment.images]
+    now = {image.variant: image for image in built}
+    return [image if image.outcome.state is State.OK else now.get(image.variant, image) for image in experiment.images]
 
 
 def require_same_images(experiment: Experiment, built: Sequence[Built]) -> None:
     """Raise UsageError for a variant that has another image now: ratios of two builds do not compare."""
-    now = {one.variant: one.image_id for one in built if one.outcome.state is State.OK}
-    for one in experiment.images:
-        if one.outcome.state is State.OK and now.get(one.variant) != one.image_id:
-            found = f"{one.variant} has another image than when {experiment.name} was started"
+    now = {image.variant: image.image_id for image in built if image.outcome.state is State.OK}
+    for image in experiment.images:
+        if image.outcome.state is State.OK and now.get(image.variant) != image.image_id:
+            found = f"{image.variant} has another image than when {experiment.name} was started"
             raise UsageError(key="--resume", found=found, todo=BEGIN_ANEW)
 
 
@@ -257,7 +254,7 @@ def joined(before: Experiment, now: Experiment) -> Experiment:
     return now.model_copy(
         update={
             "started": before.started,
-            "cells": sorted(_cells(before.cells, now.cells), key=lambda one: names.index(one.workload)),
+            "cells": sorted(_cells(before.cells, now.cells), key=lambda cell: names.index(cell.workload)),
             "limits": _cells(before.limits, now.limits),
             "workloads": now.workloads | {name: before.workloads[name] for name in kept},
             "facts": before.facts | now.facts,
@@ -276,9 +273,9 @@ SUMS = ("duration_s", "measuring_s", "in_processes_s", "waiting_s", "set_up_s")
 
 def _cells(before: Sequence[CellResult], now: Sequence[CellResult]) -> list[CellResult]:
     """Return the cells as they are now; one that was opened before and not again as it was."""
-    opened = [one for some in (before, now) for one in some if one.times is not None]
-    found = {(one.label, one.workload): one for some in (before, now, opened) for one in some}
-    return list(found.values())
+    opened = [cell for some in (before, now) for cell in some if cell.times is not None]
+    latest = {(cell.label, cell.workload): cell for some in (before, now, opened) for cell in some}
+    return list(latest.values())
 
 
 def _times(experiment: Experiment, workload: str) -> Times:

@@ -1,38 +1,22 @@
-"""Services under load: a run starts one, asks whether it is healthy, warms it up, puts load on it and stops it."""
+"""Services under load: whether one is healthy, the command lines of loads, and what they print."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from interlock.catalog.services import Load
-from interlock.catalog.types import SCRATCH, Data
-from interlock.catalog.workloads import Benchmark
-from interlock.engine.ended import last_lines
-from interlock.engine.protocol import FIXED_RATE, Answer, Ended, Sandbox
+from interlock.catalog.types import Data
+from interlock.engine.protocol import Answer
 from interlock.errors import WorkloadError, last_line
-from interlock.measure.cells import Cell, Session, Start, interpreter_argv, run_in
-from interlock.results.experiments import Outcome, ProgramOutput, State
 from interlock.untrusted import parse_json
 
-# Each cell has a network namespace of its own: no other program can have this port.
-PORT = 8000
-HEALTHY_S = 20
-# How much longer than its duration a load may take.
-MARGIN_S = 30
-# How many characters of a wrong answer are shown.
-SHOWN = 60
 FIX_PROGRAM = "Correct the workload's program."
-
-ServiceRun = tuple[Outcome, ProgramOutput | None, Ended]
 
 
 class NoAnswerError(WorkloadError):
@@ -71,118 +55,6 @@ def wait_until_healthy(check: HealthCheck) -> tuple[Answer, float]:
     if not answer.status:
         raise NoAnswerError(found=f"no answer {where}{lines}", todo=check.todo)
     raise WorkloadError(found=f"no answer 2xx {where}, the last one has status {answer.status}{lines}", todo=check.todo)
-
-
-@dataclass(frozen=True)
-class Service:
-    """A service that runs in a cell: where it is, its URL, and the run that ends with it."""
-
-    sandbox: Sandbox
-    url: str
-    run: Future[ServiceRun]
-
-    def require_running(self) -> None:
-        """Raise WorkloadError if it has ended."""
-        if self.run.done():
-            raise WorkloadError(found="it ended before it was stopped", todo=FIX_PROGRAM)
-
-
-@contextmanager
-def running_service(session: Session, benchmark: Benchmark, cell: Cell) -> Iterator[Service]:
-    """Start the service and stop it after the block, unless it has ended by then."""
-    start = Start(interpreter_argv(session, cell, benchmark, "1", None), cell.subject.environment)
-    sandbox = cell.sandbox
-    url = f"http://{sandbox.address()}:{PORT}/"
-    with ThreadPoolExecutor(1) as pool:
-        service = Service(sandbox, url, pool.submit(run_in, session, cell, benchmark, start))
-        try:
-            yield service
-        finally:
-            if not service.run.done():
-                sandbox.stop_service(SCRATCH)
-
-
-def run_service(session: Session, benchmark: Benchmark, cell: Cell) -> ServiceRun:
-    """Start the service, put load on it and stop it. The value is the load's time, per request, in seconds."""
-    problem, figures = None, None
-    with running_service(session, benchmark, cell) as service:
-        try:
-            make_ready(session, benchmark, service)
-            figures = _measure(session, benchmark, service)
-        except WorkloadError as error:
-            problem = error
-    outcome, output, ended = service.run.result()
-    if isinstance(problem, NoAnswerError):
-        # However it ended when it was stopped: what was printed is lost if it had to be killed.
-        lines = "its output is lost, it had to be killed" if ended.timed_out else last_lines(ended.stderr)
-        reason = f"'{benchmark.name}': {problem.found}; {lines}"
-        outcome = Outcome(state=State.TIMED_OUT, reason=reason)
-    elif problem and outcome.state is State.OK:
-        outcome = Outcome(state=State.FAILED, reason=f"'{benchmark.name}': {problem.found}")
-    if outcome.state is State.OK and output is not None and figures is not None:
-        output = _with_load(output, *figures)
-    return outcome, output, ended
-
-
-def _with_load(output: ProgramOutput, load: WrkRun, metadata: Mapping[str, float]) -> ProgramOutput:
-    """Return the program's report with the load's figures: the program itself only knows how long it served."""
-    done = {"loops": load.requests, "values": [load.requests / load.per_second]}
-    return output.model_copy(update={**done, "metadata": {**output.metadata, **metadata}})
-
-
-def make_ready(session: Session, benchmark: Benchmark, service: Service) -> None:
-    """Wait until the service gives the expected answer, and warm it up; WorkloadError says what it did instead."""
-    check = HealthCheck(service.url, HEALTHY_S, session.network.ask, service.require_running)
-    answer, _ = wait_until_healthy(check)
-    missing = [text for text in benchmark.expected if text not in answer.body]
-    if missing:
-        raise WorkloadError(found=f"its answer has no {missing[0]!r}, it is {answer.body[:SHOWN]!r}", todo=FIX_PROGRAM)
-    load = _load(session)
-    put_load(session, service, warm_up_argv(service.url, load.warm_up_requests, load.connections))
-
-
-def put_load(session: Session, service: Service, argv: list[str], duration_s: float = 0) -> str:
-    """Run a load and return what it printed; WorkloadError if it fails or the service ends."""
-    ran = session.network.put_load(argv, duration_s + MARGIN_S)
-    service.require_running()
-    return ran.stdout
-
-
-def load_fully(session: Session, service: Service) -> WrkRun:
-    """Send as many requests as are answered, for the workload's time; WorkloadError if some get no good answer."""
-    load, duration_s = _load(session), load_duration_s(session)
-    argv = as_fast_as_answered_argv(service.url, load.connections, duration_s)
-    done = parse_wrk(put_load(session, service, argv, duration_s))
-    if done.problem:
-        raise WorkloadError(found=done.problem, todo=FIX_PROGRAM)
-    return done
-
-
-def _measure(session: Session, benchmark: Benchmark, service: Service) -> tuple[WrkRun, dict[str, float]]:
-    """Measure latencies at a fixed rate, then throughput and CPU time at full load."""
-    connections, duration_s = _load(session).connections, load_duration_s(session)
-    argv = fixed_rate_argv(FIXED_RATE, service.url, benchmark.rate_per_s or 1, connections, duration_s)
-    fixed = parse_fixed_rate(put_load(session, service, argv, duration_s))
-    if fixed.problem:
-        raise WorkloadError(found=fixed.problem, todo=FIX_PROGRAM)
-    before = service.sandbox.cpu_used()
-    done = load_fully(session, service)
-    used = service.sandbox.cpu_used().since(before)
-    cpu = {"work_cpu_s": used.total_s, "work_user_s": used.user_s, "work_sys_s": used.sys_s}
-    return done, {**fixed.figures, **cpu}
-
-
-def load_duration_s(session: Session) -> int:
-    """Return how long each load of the workload takes, in seconds."""
-    load = _load(session)
-    return load.quick_s if session.resources.settings.quick else load.full_s
-
-
-def _load(session: Session) -> Load:
-    if session.workload.load is None:
-        file = session.workload.file
-        raise WorkloadError(file=file, key="load", found="is missing for a service", todo="Add [load].")
-    return session.workload.load
 
 
 FIXED_RATE_LINE = '{"interlock_load"'
@@ -225,14 +97,14 @@ def parse_fixed_rate(text: str) -> FixedRateRun:
     """Parse what dockerfiles/load/fixed-rate.lua prints at its end; WorkloadError if it is something else."""
     lines = [line for line in text.splitlines() if line.startswith(FIXED_RATE_LINE)]
     try:
-        found = FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
-        _ = found.problem or found.figures  # which are there if there is no problem
+        run = FixedRateRun.model_validate(parse_json(lines[-1])["interlock_load"])
+        _ = run.problem or run.figures  # which are there if there is no problem
     except (IndexError, ValueError, KeyError, TypeError):
         raise WorkloadError(
             found=f"the load at a fixed rate printed no figures: {last_line(text)}",
             todo="Run dockerfiles/load/fixed-rate.lua by hand.",
         ) from None
-    return found
+    return run
 
 
 def fixed_rate_argv(script: str, url: str, rate_per_s: float, connections: int, duration_s: int) -> list[str]:

@@ -1,7 +1,7 @@
-"""Stacks: where a process waits and wakes, taken by the profiler in a pass of its own, and named.
+"""Stacks: where a process waits and wakes, taken by the profiler in a run of its own, and named.
 
 First the variant is asked where it keeps its frames, then the work runs under the profiler, then the variant is asked
-for the lines. The sums over all sites are the exact counts of the same process, or the pass fails.
+for the lines. The sums over all sites are the exact counts of the same process, or there are none.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ class Interpreter:
         by_function: dict[Function, list[int]] = defaultdict(list)
         for file, first, name, instruction in sorted(set(wanted)):
             by_function[file, first, name].append(instruction)
-        found: dict[tuple[Function, int], int] = {}
+        known: dict[tuple[Function, int], int] = {}
         for some in _chunks(list(by_function.items())):
             request = json.dumps([[*function, instructions] for function, instructions in some])
             with suppress(ValueError):
                 answer = LINES.validate_python(_last_json(self._run(ASK_LINES, request)))
                 for (function, instructions), lines in zip(some, answer, strict=False):
-                    found |= {(function, one): line for one, line in zip(instructions, lines, strict=False)}
-        return found
+                    known |= {(function, code): line for code, line in zip(instructions, lines, strict=False)}
+        return known
 
     def _run(self, program: str, *arguments: str) -> Ended:
         return self.sandbox.run(["python", *self.options, "-c", program, *arguments], ASK_S, self.environment)
@@ -134,12 +134,12 @@ def _last_json(ended: Ended) -> Any:
 def _chunks(items: list[tuple[Function, list[int]]]) -> Iterator[list[tuple[Function, list[int]]]]:
     some: list[tuple[Function, list[int]]] = []
     size = 0
-    for one in items:
-        size += len(json.dumps(one))
+    for item in items:
+        size += len(json.dumps(item))
         if some and size > MOST_BYTES:
             yield some
             some, size = [], 0
-        some.append(one)
+        some.append(item)
     if some:
         yield some
 
@@ -153,6 +153,7 @@ class Work:
     units: int
 
 
+@readable()
 def lock_sites_of(
     data: Mapping[str, Any],
     work: Work,
@@ -163,31 +164,24 @@ def lock_sites_of(
 
     `ask` returns the lines of the instructions that it is given.
     """
-    with readable():
-        return _lock_sites_of(data, work, ask, no_frames)
-
-
-def _lock_sites_of(
-    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], no_frames: str
-) -> LockSites:
-    sites = [one for one in data["sites"] if one["phase"] == work.phase]
-    edges = [one for one in data["edges"] if one["phase"] == work.phase]
+    sites = [site for site in data["sites"] if site["phase"] == work.phase]
+    edges = [edge for edge in data["edges"] if edge["phase"] == work.phase]
     check_sums(sites, work.counted)
-    used = {one["stack"] for one in sites} | {one[end] for one in edges for end in ("waiter", "waker")}
+    used = {site["stack"] for site in sites} | {edge[end] for edge in edges for end in ("waiter", "waker")}
     chains, frames = _named_stacks(data, used, ask)
     merged = _merged(sites, chains, frames)
     known = roles(chains.values())
-    found = [_site(key, counts, known) for key, counts in merged.items()]
-    order = sorted(range(len(found)), key=lambda index: (-found[index].ns, -found[index].calls))
+    named = [_site(key, counts, known) for key, counts in merged.items()]
+    order = sorted(range(len(named)), key=lambda index: (-named[index].ns, -named[index].calls))
     place = {list(merged)[index]: rank for rank, index in enumerate(order)}
-    by_stack = {(one["stack"], _wakes(one["operation"])): place[_key(one, chains, frames)] for one in sites}
+    by_stack = {(site["stack"], _wakes(site["operation"])): place[_key(site, chains, frames)] for site in sites}
     ns, threads = work.counted.ns or 0, data.get("threads", {}).get(work.phase, 0)
     return LockSites(
         units=work.units,
         ns=ns,
         threads=threads,
-        waiting_share=waiting_share(found, ns, threads),
-        sites=[found[index] for index in order],
+        waiting_share=waiting_share(named, ns, threads),
+        sites=[named[index] for index in order],
         edges=_edges(edges, by_stack),
         no_frames=no_frames,
         no_symbols="" if any(map(_is_interpreter, data["with_symbols"])) else NO_SYMBOLS,
@@ -201,10 +195,11 @@ def _named_stacks(
     stacks = {key: stack for key, stack in data["stacks"].items() if key in used}
     lines = ask(frame for stack in stacks.values() for frame in _code(stack))
     chains = {key: tuple(map(_short, up_to_loop(stack["c"]))) for key, stack in stacks.items()}
-    frames = {key: tuple(_short(_frame(one, lines)) for one in _code(stack)) for key, stack in stacks.items()}
+    frames = {key: tuple(_short(_frame(frame, lines)) for frame in _code(stack)) for key, stack in stacks.items()}
     return chains, frames
 
 
+@readable()
 def acquisitions_of(
     data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool = True
 ) -> Acquisitions:
@@ -212,16 +207,9 @@ def acquisitions_of(
 
     WorkloadError if it is none.
     """
-    with readable():
-        return _acquisitions_of(data, work, ask, ends_seen=ends_seen)
-
-
-def _acquisitions_of(
-    data: Mapping[str, Any], work: Work, ask: Callable[[Iterable[RawFrame]], Lines], *, ends_seen: bool
-) -> Acquisitions:
-    taken = [one for one in data["acquires"] if one["phase"] == work.phase]
-    stopped = [one for one in data["pauses"] if one["phase"] == work.phase]
-    chains, frames = _named_stacks(data, {one["stack"] for one in (*taken, *stopped)}, ask)
+    taken = [place for place in data["acquires"] if place["phase"] == work.phase]
+    stopped = [place for place in data["pauses"] if place["phase"] == work.phase]
+    chains, frames = _named_stacks(data, {place["stack"] for place in (*taken, *stopped)}, ask)
     acquires = [
         Acquires(lock=lock_name(c, python, {}), caller=caller_of(python), python=list(python), c=list(c), **counts)
         for (c, python), counts in _added(taken, chains, frames).items()
@@ -235,8 +223,8 @@ def _acquisitions_of(
         ns=work.counted.ns or 0,
         probed=list(dict.fromkeys(data["probed"])),
         ends_seen=ends_seen,
-        acquires=sorted(acquires, key=lambda one: (-one.wait_ns, -one.held_ns, -one.acquires)),
-        pauses=sorted(pauses, key=lambda one: -one.ns),
+        acquires=sorted(acquires, key=lambda place: (-place.wait_ns, -place.held_ns, -place.acquires)),
+        pauses=sorted(pauses, key=lambda place: -place.ns),
     )
 
 
@@ -244,22 +232,22 @@ def _added(
     places: Sequence[Mapping[str, Any]], chains: Mapping[str, tuple[str, ...]], frames: Mapping[str, tuple[str, ...]]
 ) -> dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]]:
     """Add up the counts of places whose stacks are the same; those that begin with `max_` are maxima."""
-    found: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]] = {}
+    added: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, int]] = {}
     for place in places:
-        into = found.setdefault((chains.get(place["stack"], ()), frames.get(place["stack"], ())), defaultdict(int))
+        into = added.setdefault((chains.get(place["stack"], ()), frames.get(place["stack"], ())), defaultdict(int))
         for name, value in place.items():
             if name.startswith("max_"):
                 into[name] = max(into[name], value)
             elif name not in {"phase", "stack"}:
                 into[name] += value
-    return found
+    return added
 
 
 def check_sums(sites: Sequence[Mapping[str, Any]], counted: PhaseCounts) -> None:
     """Raise WorkloadError unless calls and times of all sites are those that were counted without stacks."""
-    for call in {one["call"] for one in sites} | ({"futex"} & set(counted.syscalls)):
-        mine = [one for one in sites if one["call"] == call]
-        calls, ns = sum(one["calls"] for one in mine), sum(one["ns"] for one in mine)
+    for call in {site["call"] for site in sites} | ({"futex"} & set(counted.syscalls)):
+        mine = [site for site in sites if site["call"] == call]
+        calls, ns = sum(site["calls"] for site in mine), sum(site["ns"] for site in mine)
         exact = counted.syscalls.get(call)
         if exact is None or (calls, ns) != (exact.calls, exact.ns):
             expected = f"{exact.calls} in {exact.ns} ns" if exact else "none"
@@ -315,13 +303,13 @@ def _merged(
     frames: Mapping[str, tuple[str, ...]],
 ) -> dict[Key, dict[str, int]]:
     """Add up the sites whose stacks are the same: of several processes, say."""
-    found: dict[Key, dict[str, int]] = {}
+    merged: dict[Key, dict[str, int]] = {}
     for site in sites:
-        into = found.setdefault(_key(site, chains, frames), defaultdict(int))
+        into = merged.setdefault(_key(site, chains, frames), defaultdict(int))
         for name in ("calls", "ns", "errors", "woke_nobody"):
             into[name] += site[name]
         into["max_ns"] = max(into["max_ns"], site["max_ns"])
-    return found
+    return merged
 
 
 def _site(key: Key, counts: Mapping[str, int], known: Mapping[str, str]) -> Site:
@@ -332,7 +320,7 @@ def _site(key: Key, counts: Mapping[str, int], known: Mapping[str, str]) -> Site
         lock=lock_name(c, python, known),
         caller=caller_of(python),
         python=list(python),
-        c=[f"{one} [{known[one]}]" if one in known else one for one in c],
+        c=[f"{function} [{known[function]}]" if function in known else function for function in c],
         **counts,
     )
 
@@ -345,5 +333,5 @@ def _edges(edges: Sequence[Mapping[str, Any]], by_stack: Mapping[tuple[str, bool
         if waiter is not None and waker is not None:
             waits, ns = added.get((waiter, waker), (0, 0))
             added[waiter, waker] = waits + edge["waits"], ns + edge["ns"]
-    found = [Edge(waiter=one[0], waker=one[1], waits=waits, ns=ns) for one, (waits, ns) in added.items()]
-    return sorted(found, key=lambda edge: -edge.ns)
+    merged = [Edge(waiter=ends[0], waker=ends[1], waits=waits, ns=ns) for ends, (waits, ns) in added.items()]
+    return sorted(merged, key=lambda edge: -edge.ns)

@@ -13,7 +13,7 @@ from interlock.engine.protocol import BuildOptions, Engine
 from interlock.measure import experiment, resumable
 from interlock.measure.assignment import Assignment, choose_baseline
 from interlock.measure.ending import Ending
-from interlock.measure.experiment import Observers
+from interlock.measure.watching import Observers
 from interlock.results import store
 from interlock.results.experiments import Built, Outcome, State, require_built
 from interlock.results.settings import Settings

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from interlock.swap.dockerfile import RUNS
 from interlock.swap.image_names import Flavour, ImageLine, Maker, NewImage, PythonImage
 
 # Commands of buildpack-deps, which python:X contains and python:X-slim does not, with the Debian package of each.
@@ -44,7 +45,6 @@ AT_COMMAND = (
     r"(?:^|[;&|(`]\s*|\b(?:then|do|else|sudo|exec|time|CMD(?:-SHELL)?)\s+|-l?c\s+[\"']?\s*"
     r"|\b(?:uv|poetry|pdm|pipenv|hatch)\s+run\s+(?:--\S+\s+)*)"
 )
-RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 APT = re.compile(rf"{AT_COMMAND}(?:apt-get|apt|aptitude)\b[^;&|\n]*\binstall\b([^;&|\n]*)", re.MULTILINE)
 APK = re.compile(rf"{AT_COMMAND}apk\s+(?:--\S+\s+)*add\b", re.MULTILINE)
 # Package managers of other systems than Debian, whatever image had them.

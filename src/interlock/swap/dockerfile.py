@@ -7,26 +7,22 @@ left out, and a heredoc belongs to RUN, COPY, ADD and ONBUILD with one of these.
 
 from __future__ import annotations
 
+import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from interlock.swap.image_names import (
-    ImageLine,
-    UnsetVariable,
-    Variable,
-    expand,
-    find_image_line,
-    python_image,
-    sole_variable,
-    variables,
-)
+from interlock.swap.image_names import ImageLine, PythonImage, find_image_line, python_image
+from interlock.swap.variables import NoValue, Variable, expand, fits, sole_variable, variables
 from interlock.untrusted import parse_json
 
 BOM = "\ufeff"
 # White space as Go's unicode.IsSpace defines it; Python's str.isspace differs.
 SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+RUNS = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 WORD = re.compile(r"[^\t\v\f\r \n]+")
 DIRECTIVE = re.compile(rf"#[{SPACE}]*([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=[\t\f\r ]*(.+?)[\t\f\r ]*")
 DIRECTIVES = frozenset({"syntax", "escape", "check"})
@@ -35,6 +31,12 @@ SHELL_WORD = re.compile(r"(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\])+", re.
 HEREDOC = re.compile(r"\d*<<(-?)([^<]+)")
 SPACES = re.compile(f"[{SPACE}]*")
 FLAG = re.compile(rf"--(?:\"[^\"]*\"|'[^']*'|[^{SPACE}\"'])*")
+FROM_OPTION = re.compile(r"(?:^--from=|[=,]from=)([^,\s]+)")
+MOUNT_SOURCE = re.compile(r"(?<=[=,])(?:source|src)=[^,\s]*")
+# What of a Python's own files makes a stage without Python run that one: `COPY --from=build /usr/local /usr/local`.
+INTERPRETER = re.compile(
+    r"/(?:usr(?:/local)?(?:/(?:bin|lib))?|opt)?/?|.*/(?:lib|bin)/(?:python|pypy)[\d.]*[a-z]{0,2}\*?/?"
+)
 ARG_VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)(?:(=)((?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|[^\s\"'\\])*))?")
 
 
@@ -81,10 +83,7 @@ class Instruction:
 
     @cached_property
     def _words(self) -> tuple[list[Word], list[Word]]:
-        """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes.
-
-        Once for all versions in an instruction, of which a single one may have thousands.
-        """
+        """Return flags and arguments; unlike an argument, a flag's value may have spaces in quotes."""
         behind = self._skip(self._skip(0, WORD), SPACES)
         flags = []
         while match := FLAG.match(self.text, behind):
@@ -92,13 +91,48 @@ class Instruction:
             behind = self._skip(match.end(), SPACES)
         return flags, [self.word(*match.span()) for match in WORD.finditer(self.text, behind)]
 
+    @cached_property
+    def defaults(self) -> list[tuple[str, Word | None]]:
+        """Return (name, default) of each variable of an ARG or ENV."""
+        if self.keyword not in {"ARG", "ENV"} or not self.arguments:
+            return []
+        matches = ARG_VARIABLE.finditer(self.text, self.offsets.index(self.arguments[0].span.start))
+        return [(match[1], self.word(*match.span(3)) if match[2] else None) for match in matches]
+
+    @cached_property
+    def target(self) -> int:
+        """Return where the last argument of COPY or ADD starts."""
+        if not self.arguments:
+            return self.start
+        if is_list(self.text[self.text.find("[") :] if "[" in self.text else ""):
+            return self.offsets[self.text.rfind('"', 0, self.text.rfind('"'))]
+        return self.arguments[-1].span.start
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """Return what a COPY takes, in a list or in words."""
+        return [word.text.strip("[],\"'") for word in self.arguments if word.span.start < self.target]
+
+    @cached_property
+    def said(self) -> str:
+        """Return what it runs: its text without the keyword, a list as its words, and its heredocs.
+
+        Of one that runs nothing it is all of it.
+        """
+        text = self.text
+        if self.keyword in RUNS:
+            text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
+            text = " ".join(json.loads(text)) if is_list(text) else text
+        return f"{text}\n{self.heredoc}"
+
     def _skip(self, at: int, what: re.Pattern[str]) -> int:
         match = what.match(self.text, at)
         return match.end() if match else at
 
     def word(self, start: int, end: int) -> Word:
         """Return the characters from `start` to before `end` of the joined text."""
-        return Word(self.text[start:end], Span(self.offsets[start], self.offsets[end - 1] + 1))
+        behind = self.offsets[end - 1] + 1
+        return Word(self.text[start:end], Span(self.offsets[start] if start < end else behind, behind))
 
 
 @dataclass(frozen=True)
@@ -259,87 +293,108 @@ class Argument:
     span: Span  # of the raw default
     instruction: Instruction
 
+    @cached_property
+    def variables(self) -> list[Variable]:
+        """Return those in the raw default."""
+        return variables(self.raw)
+
 
 @dataclass(frozen=True)
+class Taken:
+    """An instruction that takes files from a stage or an image: by a COPY, or by a mount."""
+
+    instruction: Instruction
+    name: str
+    stage: Stage | None  # None for an image
+    python: PythonImage | None  # that of the image, or of the image that the stage starts from
+    mounted: tuple[Span, ...]  # where a mount names its source
+
+
+@dataclass(frozen=True, eq=False)
 class Stage(ImageLine):
     """A FROM line and the instructions below it."""
 
-    parent: int | None  # the stage that it starts from; None for an image
+    parent: Stage | None  # the one that it starts from; None for an image
     token: Word  # the image in the FROM line
     argument: Argument | None  # the ARG whose default is this image, if the token is that variable alone
     default: Variable | None  # the token's variable, if its own default is the image
     instruction: Instruction
     body: tuple[Instruction, ...]
+    taken: tuple[Taken, ...]
+    _root: Stage | None = field(default=None, repr=False)
+
+    @cached_property
+    def variables(self) -> list[Variable]:
+        """Return those in its image as written."""
+        return variables(self.token.text)
+
+    @property
+    def root(self) -> Stage:
+        """Return the stage whose image this one starts from, directly or through other stages."""
+        return self._root or self
+
+    @cached_property
+    def runs(self) -> Stage:
+        """Return the root stage of the Python that runs here: its own, or the one that is copied in whole."""
+        for taken in (*self.root.taken, *self.taken) if self.root.python is None else ():
+            source = taken.stage.root if taken.stage and taken.instruction.keyword == "COPY" else None
+            if source and source.python and any(map(INTERPRETER.fullmatch, taken.instruction.sources)):
+                return source
+        return self.root
 
 
 @dataclass(frozen=True)
 class Dockerfile:
-    """A Dockerfile's stages, and the instructions above them."""
+    """A Dockerfile, read once: its text, its instructions with their stages, and the ARGs above the first stage."""
 
     text: str
-    head: tuple[Instruction, ...]
+    instructions: tuple[tuple[Stage | None, Instruction], ...]
     arguments: Mapping[str, Argument]
     stages: tuple[Stage, ...]
 
-    def root_of(self, stage: Stage) -> Stage:
-        """Return the stage whose image a stage starts from, directly or through other stages."""
-        while stage.parent is not None:
-            stage = self.stages[stage.parent]
-        return stage
+    @cached_property
+    def users(self) -> Mapping[str, frozenset[int]]:
+        """Return which stages' FROM lines have each variable."""
+        users: dict[str, set[int]] = {}
+        for stage in self.stages:
+            for variable in stage.variables:
+                users.setdefault(variable.name, set()).add(stage.index)
+        return {name: frozenset(indexes) for name, indexes in users.items()}
 
-    def find(self, name: str, before: int) -> Stage | None:
-        """Return the stage of this name or number above the stage numbered `before`."""
-        return find_image_line(self.stages[:before], name)
+    @cached_property
+    def in_defaults(self) -> frozenset[str]:
+        """Return the variables in the defaults of ARGs."""
+        return frozenset(variable.name for one in self.arguments.values() for variable in one.variables)
 
 
 def read_dockerfile(text: str) -> Dockerfile:
-    """Return the stages of a Dockerfile's text."""
+    """Return what a Dockerfile's text says."""
     instructions = parse_instructions(text)
     starts = [at for at, one in enumerate(instructions) if one.keyword == "FROM" and one.arguments]
-    head = tuple(instructions[: starts[0]] if starts else instructions)
+    head = instructions[: starts[0]] if starts else instructions
     arguments = _arguments(head)
     stages: list[Stage] = []
+    placed: list[tuple[Stage | None, Instruction]] = [(None, instruction) for instruction in head]
     for at, end in zip(starts, [*starts[1:], len(instructions)], strict=False):
-        stages.append(_stage(instructions[at], tuple(instructions[at + 1 : end]), arguments, stages))
-    return Dockerfile(text, head, arguments, tuple(stages))
-
-
-def arguments_of(instruction: Instruction) -> list[tuple[str, Word | None]]:
-    """Return (name, default) of each variable of an ARG."""
-    behind = instruction.arguments[0].span.start if instruction.arguments else None
-    if behind is None:
-        return []
-    at = instruction.offsets.index(behind)
-    return [
-        (match[1], instruction.word(*match.span(3)) if match[3] else Word("", _empty(instruction, match.end())))
-        if match[2]
-        else (match[1], None)
-        for match in ARG_VARIABLE.finditer(instruction.text, at)
-    ]
-
-
-def _empty(instruction: Instruction, at: int) -> Span:
-    end = instruction.offsets[at - 1] + 1
-    return Span(end, end)
+        stage = _stage(instructions[at], tuple(instructions[at + 1 : end]), arguments, stages)
+        stages.append(stage)
+        placed += [(stage, instruction) for instruction in instructions[at:end]]
+    return Dockerfile(text, tuple(placed), arguments, tuple(stages))
 
 
 def _arguments(head: Sequence[Instruction]) -> dict[str, Argument]:
     """Return the ARGs with a default, by name; of several defaults the last one counts."""
-    found: dict[str, Argument] = {}
+    arguments: dict[str, Argument] = {}
+    values: dict[str, str] = {}
     for instruction in head:
-        for name, default in arguments_of(instruction) if instruction.keyword == "ARG" else []:
+        for name, default in instruction.defaults if instruction.keyword == "ARG" else []:
             if default is not None:
-                values = {one.name: one.value for one in found.values()}
-                value = _or_as_written(unquoted(default.text), values)
-                found[name] = Argument(name, value, default.text, default.span, instruction)
-    return found
-
-
-def _or_as_written(word: str, values: Mapping[str, str]) -> str:
-    try:
-        return expand(word, values)
-    except UnsetVariable:
-        return word
+                value = unquoted(default.text)
+                with suppress(NoValue):  # then it stays as written
+                    value = expand(value, values)
+                values[name] = value
+                arguments[name] = Argument(name, value, default.text, default.span, instruction)
+    return arguments
 
 
 def unquoted(word: str) -> str:
@@ -352,7 +407,12 @@ def _stage(
 ) -> Stage:
     token, *rest = instruction.arguments
     word = unquoted(token.text)
-    image, missing = _image(word, arguments)
+    image, missing = word, None
+    try:
+        image = expand(word, {name: argument.value for name, argument in arguments.items()})
+        missing = next((variable.name for variable in variables(image)), None)
+    except NoValue as lacking:
+        missing = lacking.name
     parent = _parent_stage(image, before)
     argument, default = _image_source(sole_variable(word), arguments)
     return Stage(
@@ -361,36 +421,41 @@ def _stage(
         line=instruction.line,
         image=image,
         missing=None if parent else missing,
-        parent=parent.index if parent else None,
         python=None if parent or missing else python_image(image),
+        parent=parent,
         token=token,
         argument=argument,
         default=default,
         instruction=instruction,
         body=body,
+        taken=tuple(_taken(body, before)),
+        _root=parent.root if parent else None,
     )
 
 
-def _image(word: str, arguments: Mapping[str, Argument]) -> tuple[str, str | None]:
-    """Return the image that a FROM names, and the variable without a value in it."""
-    image = word
-    try:
-        image = expand(word, {name: argument.value for name, argument in arguments.items()})
-    except UnsetVariable as unset:
-        return word, unset.name
-    left = variables(image)
-    return image, left[0].name if left else None
+def _taken(body: Sequence[Instruction], before: Sequence[Stage]) -> Iterator[Taken]:
+    for instruction in body:
+        for flag in instruction.flags:
+            if option := FROM_OPTION.search(flag.text):
+                name = option[1].strip("\"'")
+                start = bisect_left(instruction.offsets, flag.span.start)
+                sources = [match.span() for match in MOUNT_SOURCE.finditer(flag.text)]
+                mounted = tuple(instruction.word(start + first, start + end).span for first, end in sources)
+                stage = find_image_line(before, name)
+                python = stage.root.python if stage else python_image(name)
+                yield Taken(instruction, name, stage, python, mounted)
 
 
 def _parent_stage(image: str, before: Sequence[Stage]) -> Stage | None:
     """Return the stage above with this name; for a name such as `base-$TARGETARCH`, the last stage that fits it."""
-    pattern, at = "", 0
+    parts, at = [], 0
     for variable in variables(image):
-        pattern += re.escape(image[at : variable.start]) + ".+"
+        parts.append(image[at : variable.start].lower())
         at = variable.end
-    name = re.compile(pattern + re.escape(image[at:]), re.IGNORECASE)
-    plain = [stage for stage in reversed(before) if stage.name and name.fullmatch(stage.name)]
-    return plain[0] if plain and (not at or len(pattern) > len(".+")) else None
+    parts.append(image[at:].lower())
+    if parts == ["", ""]:
+        return None
+    return next((stage for stage in reversed(before) if stage.name and fits(stage.name.lower(), parts)), None)
 
 
 def _image_source(
@@ -403,18 +468,3 @@ def _image_source(
     if argument is not None and (argument.value or not variable.has_default):
         return argument, None
     return None, variable if variable.has_default else None
-
-
-def stages_using(dockerfile: Dockerfile, name: str) -> list[Stage]:
-    """Return the stages whose FROM line has the variable."""
-    return [stage for stage in dockerfile.stages if name in {one.name for one in variables(stage.token.text)}]
-
-
-def own_argument(dockerfile: Dockerfile, stage: Stage, chosen: Sequence[Stage]) -> Argument | None:
-    """Return the ARG whose default is a stage's image, if no stage but the chosen ones uses it."""
-    if stage.argument is None:
-        return None
-    name = stage.argument.name
-    in_defaults = {variable.name for other in dockerfile.arguments.values() for variable in variables(other.raw)}
-    users = {user.index for user in stages_using(dockerfile, name)}
-    return stage.argument if name not in in_defaults and users <= {one.index for one in chosen} else None

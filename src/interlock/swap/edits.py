@@ -1,4 +1,4 @@
-"""What a swap changes in a Dockerfile, and what takes it back: edits, and the comments that keep the original text.
+"""What a swap changes in a file, and what takes it back: edits, and the comments that keep the original text.
 
 `# interlock: was python:3.12-slim` stands above the line whose image was that; above an ARG it has the ARG's name too
 (`was BASE=python:3.12-slim`). `# interlock: paths were python3.12 - cp312` has the original of each version that the
@@ -10,25 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, TypeVar
 
 from interlock.errors import SwapError
-from interlock.swap.caveats import Caveat
-from interlock.swap.dockerfile import (
-    BOM,
-    Argument,
-    Dockerfile,
-    Instruction,
-    Span,
-    Stage,
-    arguments_of,
-    line_of,
-    own_argument,
-    read_dockerfile,
-    stages_using,
-)
+from interlock.swap.caveats import Caveat, Weight
+from interlock.swap.dockerfile import BOM, Argument, Dockerfile, Instruction, Span, Stage, line_of, read_dockerfile
 from interlock.swap.image_names import (
+    ImageLine,
     Maker,
     NewImage,
     agreeing_image_lines,
@@ -36,14 +27,7 @@ from interlock.swap.image_names import (
     require_image_line,
 )
 from interlock.swap.other_bases import instead, no_python_error
-from interlock.swap.paths import (
-    ANY_STAGE,
-    FoundVersion,
-    VersionedInstruction,
-    every_instruction,
-    version_tokens,
-    versioned_instructions,
-)
+from interlock.swap.paths import ANY_STAGE, FoundVersion, VersionedInstruction, version_tokens, versioned_instructions
 from interlock.swap.stage_caveats import brought_python, caveats, named_images
 from interlock.untrusted import parse_json
 
@@ -66,6 +50,54 @@ class Edit:
     text: str
 
 
+class Edits:
+    """Edits of a text, which must not overlap; those at one position keep their order."""
+
+    def __init__(self, text: str, edits: Iterable[Edit]) -> None:
+        self.text = text
+        self.edits = sorted(edits, key=lambda edit: edit.span.start)
+
+    @cached_property
+    def applied(self) -> str:
+        """Return the text with all edits."""
+        parts, at = [], 0
+        for edit in self.edits:
+            if edit.span.start < at:
+                line = line_of(self.text, edit.span.start)
+                raise SwapError(found=f"two images overlap in line {line}", todo="Write each on a line of its own.")
+            parts += [self.text[at : edit.span.start], edit.text]
+            at = edit.span.end
+        return "".join([*parts, self.text[at:]])
+
+    @cached_property
+    def _lines(self) -> list[tuple[int, int, int]]:
+        """Return of each edit the line in the text, how many line ends it takes away, and how many it brings."""
+        held, line, at = [], 1, 0
+        for edit in self.edits:
+            line += self.text.count("\n", at, edit.span.start)
+            at = edit.span.start
+            held.append((line, edit.span.of(self.text).count("\n"), edit.text.count("\n")))
+        return held
+
+    @property
+    def changed(self) -> tuple[int, ...]:
+        """Return the numbers of the lines, of the text with all edits, that an edit has written."""
+        lines, shift = set[int](), 0
+        for (line, gone, come), edit in zip(self._lines, self.edits, strict=True):
+            lines |= {
+                line + shift + further for further in range(len(edit.text.split("\n")) - edit.text.endswith("\n"))
+            }
+            shift += come - gone
+        return tuple(sorted(lines))
+
+    def line_before(self, line: int) -> int:
+        """Return where a line of the text with all edits stands in the text itself; 0, the whole file, stays 0."""
+        for edited, gone, come in self._lines if line else ():
+            # What comes into a line moves those below it; lines that go away move the next one too.
+            line += gone - come if edited + (come > gone) <= line else 0
+        return line
+
+
 @dataclass(frozen=True)
 class SwapComment:
     """A comment of a swap: its kind, the original text in it, its line (from 1), and its span with the line end."""
@@ -74,18 +106,6 @@ class SwapComment:
     content: str
     line: int
     span: Span
-
-
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Return the text with all edits, which must not overlap; edits at one position keep their order."""
-    parts, at = [], 0
-    for edit in sorted(edits, key=lambda edit: edit.span.start):
-        if edit.span.start < at:
-            line = text.count("\n", 0, edit.span.start) + 1
-            raise SwapError(found=f"two images overlap in line {line}", todo="Write each on a line of its own.")
-        parts += [text[at : edit.span.start], edit.text]
-        at = edit.span.end
-    return "".join([*parts, text[at:]])
 
 
 def comment_edit(text: str, line_start: int, said: str, sign: str = "#") -> Edit:
@@ -135,6 +155,196 @@ def decode_original(content: str) -> str | None:
     return raw if isinstance(raw, str) else None
 
 
+def restoring_edits(span: Span, content: str, comment: SwapComment, file: str) -> list[Edit]:
+    """Return the edits that put an original text back and take its comment away."""
+    raw = decode_original(content)
+    if raw is None:
+        raise damaged_comment_error(file, comment, "cannot be decoded")
+    return [Edit(comment.span, ""), Edit(span, raw)]
+
+
+def damaged_comment_error(file: str, comment: SwapComment, problem: str) -> SwapError:
+    """Return the error for a swap comment that cannot be used."""
+    return SwapError(
+        file=f"{file}:{comment.line}",
+        found=f"the comment 'interlock: {comment.kind} {comment.content}' {problem}",
+        todo="The file was edited after the swap: restore the line below by hand and remove the comment.",
+    )
+
+
+class ParsedFile(Protocol):
+    """A file that was read: a Dockerfile, or one with image lines."""
+
+    @property
+    def text(self) -> str: ...
+
+
+AnyFile = TypeVar("AnyFile", bound=ParsedFile)
+
+
+def before_swap(
+    now: AnyFile,
+    read: Callable[[str], AnyFile],
+    choose: Callable[[AnyFile], Sequence[ImageLine]],
+    undo: Callable[[AnyFile, Collection[int] | None], Sequence[Edit]],
+) -> tuple[AnyFile, list[int], Edits]:
+    """Return a file before any swap of the lines that are chosen, their numbers, and the edits that took it back.
+
+    They are chosen by the images from before all swaps. What was never swapped is not read again.
+    """
+    everything = undo(now, None)
+    original = read(Edits(now.text, everything).applied) if everything else now
+    chosen = [one.index for one in choose(original)]
+    back = undo(now, chosen)
+    before = original if back == everything else read(Edits(now.text, back).applied)
+    return before, chosen, Edits(now.text, back)
+
+
+@dataclass(frozen=True)
+class SwapResult:
+    """A file after a swap, with warnings and versions; their lines are those of the file before the swap."""
+
+    text: str
+    changed: tuple[int, ...]  # lines of the new text that the swap has written
+    warnings: tuple[Caveat, ...]
+    paths: tuple[FoundVersion, ...]
+
+
+# The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
+MOST_TEXT, MOST_LINES, MOST_STAGES = 100_000, 2000, 500
+# Comments and copies make a file longer: two for an instruction, with what was there.
+MOST_GROWTH = 8
+FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
+
+
+def _read_short(text: str, file: str, grown: int = 1) -> Dockerfile:
+    """Read a Dockerfile; SwapError for one that is longer than a swap reads, or than it may have grown by a swap."""
+    many = len(text) > grown * MOST_TEXT or text.count("\n") > grown * MOST_LINES
+    if many or len(FROM_LINE.findall(text)) > MOST_STAGES:
+        size = f"has more than {grown * MOST_TEXT // 1000} KB, {grown * MOST_LINES} lines or {MOST_STAGES} stages"
+        raise SwapError(file=file, found=size, todo="Split it into shorter Dockerfiles.")
+    return read_dockerfile(text)
+
+
+def swapped_dockerfile(
+    text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile"
+) -> SwapResult:
+    """Swap the image of all stages that start from the same Python, or of the stage with this name or number (from 0).
+
+    An earlier swap is taken back first, so that the comments keep the first original. With `paths` versions in paths,
+    commands and names of wheels are edited too. Raises SwapError, which names `file`, if nothing can be swapped.
+    """
+    before, indexes, back = _stages_before_swap(_read_short(text, file), stage, file)
+    chosen = [before.stages[index] for index in indexes]
+    versioned = versioned_instructions(before, chosen, to)
+    edits, told = _image_edits(before, chosen, to)
+    made = Edits(before.text, [*edits, *(_path_edits(before.text, versioned) if paths else ())])
+    warnings = sorted(dict.fromkeys([*caveats(before, chosen, to), *told]), key=lambda one: one.line)
+    return SwapResult(
+        text=made.applied,
+        changed=made.changed,
+        warnings=tuple(replace(one, line=back.line_before(one.line)) for one in warnings),
+        paths=tuple(
+            replace(one, line=back.line_before(one.line), edited=one.edited and paths)
+            for instruction in versioned
+            for one in instruction.changes
+        ),
+    )
+
+
+def _stages_before_swap(now: Dockerfile, stage: str | None, file: str) -> tuple[Dockerfile, list[int], Edits]:
+    return before_swap(
+        now,
+        read_dockerfile,
+        lambda dockerfile: choose_stages(dockerfile, stage, file),
+        lambda dockerfile, some: undo_edits(dockerfile, None if some is None else {ANY_STAGE, *some}, file),
+    )
+
+
+def stages_to_swap(text: str, stage: str | None, file: str) -> list[Stage]:
+    """Return the stages of a Dockerfile that a swap would change."""
+    now = _read_short(text, file, MOST_GROWTH)
+    return [now.stages[index] for index in _stages_before_swap(now, stage, file)[1]]
+
+
+def _image_edits(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> tuple[list[Edit], list[Caveat]]:
+    """Return the edits of the FROM lines, or of the ARG defaults that hold their images, and what is to know of them.
+
+    An ARG is edited if no stage but the chosen ones, and no other default, uses it.
+    """
+    indexes = {stage.index for stage in chosen}
+    edits: dict[str | int, list[Edit]] = {}
+    told = []
+    for stage in chosen:
+        argument = stage.argument
+        if argument and (argument.name in dockerfile.in_defaults or not dockerfile.users[argument.name] <= indexes):
+            argument = None
+        dropped = stage.variables
+        if argument is not None:
+            edits[argument.name] = [*_arg_edits(dockerfile.text, argument, to)]
+            said = f"--build-arg {argument.name}=... from outside still chooses another image"
+            told.append(Caveat(argument.instruction.line, said))
+            dropped = argument.variables
+        else:
+            edits[stage.index] = [*_from_edits(dockerfile.text, stage, to)]
+        if dropped and stage.default is None:
+            names = " and ".join(dict.fromkeys(one.name for one in dropped))
+            told.append(Caveat(stage.line, f"the image no longer depends on {names}", Weight.KNOW))
+    changed = [edit for some in edits.values() for edit in some]
+    # What is added to a stage comes before the comment of the next one, which may be at the same place.
+    return [*(edit for stage in chosen for edit in _uv_edits(dockerfile.text, stage)), *changed], told
+
+
+def whole_lines_end(text: str, instruction: Instruction) -> int:
+    """Return where the line after an instruction starts; the end of the text without one."""
+    end = text.find("\n", instruction.pieces[-1].end)
+    return end + 1 if end >= 0 else len(text)
+
+
+def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
+    """Yield the edit that brings uv into a stage whose image had it; what ends with FROM needs none."""
+    at = whole_lines_end(text, stage.instruction)
+    if stage.python is not None and stage.python.maker is Maker.UV and text[at - 1 : at] == "\n":
+        ending = _line_end(text, stage.instruction.start)
+        said = comment_edit(text, stage.instruction.start, f"{ADDED} uv").text
+        yield Edit(Span(at, at), f"{said}{UV_COPY.format(stage.image)}{ending}")
+
+
+def _arg_edits(text: str, argument: Argument, to: NewImage) -> Iterator[Edit]:
+    quote = argument.raw[0] if argument.raw[:1] in {'"', "'"} and argument.raw[-1] == argument.raw[0] else ""
+    was = f"{WAS} {argument.name}={encode_original(argument.raw)}"
+    yield comment_edit(text, argument.instruction.start, was)
+    yield Edit(argument.span, f"{quote}{to.reference}{quote}")
+
+
+def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
+    raw = stage.token.span.of(text)
+    new = to.reference
+    if stage.default is not None and raw == stage.token.text:
+        new = f"${{{stage.default.name}{stage.default.operator}{to.reference}}}"
+    yield comment_edit(text, stage.instruction.start, f"{WAS} {encode_original(raw)}")
+    yield Edit(stage.token.span, new)
+
+
+def _path_edits(text: str, versioned: Sequence[VersionedInstruction]) -> Iterator[Edit]:
+    """Yield the edits of versions; the one comment of an instruction keeps those of stages that were swapped before."""
+    above = swap_comments(text)
+    for one in versioned:
+        changes = [token.change if token.change and token.change.edited else None for token in one.tokens]
+        if not any(changes):
+            continue
+        was = [token.text if change else LEFT_ALONE for token, change in zip(one.tokens, changes, strict=True)]
+        held = next((other for other in above.get(one.instruction.line, []) if other.kind == PATHS_WERE), None)
+        if held is None:
+            yield comment_edit(text, one.instruction.start, " ".join([PATHS_WERE, *was]))
+        else:
+            both = [old if new == LEFT_ALONE else new for new, old in zip(was, held.content.split(), strict=True)]
+            yield Edit(held.span, held.span.of(text).replace(held.content, " ".join(both)))
+        for token, change in zip(one.tokens, changes, strict=True):
+            if change is not None:
+                yield Edit(token.span, change.new)
+
+
 def choose_stages(dockerfile: Dockerfile, name: str | None, file: str) -> list[Stage]:
     """Return the stages that start from a Python image, all from the same Python; or the one of this name or number.
 
@@ -169,7 +379,7 @@ def _no_stage_error(dockerfile: Dockerfile, file: str) -> SwapError:
         )
     images = [stage for stage in dockerfile.stages if stage.parent is None]
     brought = brought_python(dockerfile)
-    if brought and not any(stage.python or instead(stage.image) for stage in images):
+    if brought and not any(stage.python or instead(stage.parts) for stage in images):
         instruction, stage = brought
         return SwapError(
             file=f"{file}:{instruction.line}",
@@ -185,8 +395,8 @@ def _named_stage(dockerfile: Dockerfile, name: str, file: str) -> Stage:
     if stage.parent is not None:
         raise SwapError(
             file=where,
-            found=f"stage {stage.label} starts from stage {dockerfile.stages[stage.parent].label}, not from an image",
-            todo=f"Name the stage with the image: {dockerfile.root_of(stage).option}.",
+            found=f"stage {stage.label} starts from stage {stage.parent.label}, not from an image",
+            todo=f"Name the stage with the image: {stage.root.option}.",
         )
     if stage.missing is not None:
         raise _undefined_variable_error(dockerfile, stage, file)
@@ -201,20 +411,22 @@ def _named_stage(dockerfile: Dockerfile, name: str, file: str) -> Stage:
 
 def _undefined_variable_error(dockerfile: Dockerfile, stage: Stage, file: str) -> SwapError:
     """Return the error for an image in a variable without a value; the line to edit is the ARG's or else the FROM's."""
+    name = stage.missing or ""
     declared = {
         name: instruction.line
-        for instruction in dockerfile.head
-        if instruction.keyword == "ARG"
-        for name, _ in arguments_of(instruction)
+        for above, instruction in dockerfile.instructions
+        if above is None and instruction.keyword == "ARG"
+        for name, _ in instruction.defaults
     }
-    line = declared.get(stage.missing or "")
+    line = declared.get(name)
+    lacking, todo = "has no default", f"Write a default there, for instance `ARG {name}=python:3.13-slim`."
     if line is None:
-        todo = f"Write `ARG {stage.missing}=...` with a default above the first FROM, or name the image itself."
-    else:
-        todo = f"Write a default there, for instance `ARG {stage.missing}=python:3.13-slim`."
+        todo = f"Write `ARG {name}=...` with a default above the first FROM, or name the image itself."
+    elif name in dockerfile.arguments:
+        lacking, todo = "has no value that a name could have", "Name the image itself."
     return SwapError(
         file=f"{file}:{line or stage.line}",
-        found=f"{stage.missing} has no default, so line {stage.line} (`FROM {stage.token.text}`) names no image",
+        found=f"{name} {lacking}, so line {stage.line} (`FROM {stage.token.text}`) names no image",
         todo=todo,
     )
 
@@ -224,251 +436,73 @@ def reverted(text: str, stage: str | None = None, file: str = "Dockerfile") -> s
 
     Raises SwapError if a swap comment does not fit the line below it.
     """
-    dockerfile = read_dockerfile(text)
-    chosen = {ANY_STAGE, *range(len(dockerfile.stages))}
-    if stage is not None:
-        chosen = {require_image_line(dockerfile.stages, stage, STAGE_NOUN, file).index}
-    return apply_edits(text, Reversal(dockerfile, chosen, file).edits())
+    dockerfile = _read_short(text, file, MOST_GROWTH)
+    chosen = None if stage is None else [require_image_line(dockerfile.stages, stage, STAGE_NOUN, file).index]
+    return Edits(text, undo_edits(dockerfile, chosen, file)).applied
 
 
-def damaged_comment_error(file: str, comment: SwapComment, problem: str) -> SwapError:
-    """Return the error for a swap comment that cannot be used."""
-    return SwapError(
-        file=f"{file}:{comment.line}",
-        found=f"the comment 'interlock: {comment.kind} {comment.content}' {problem}",
-        todo="The file was edited after the swap: restore the line below by hand and remove the comment.",
-    )
+def undo_edits(dockerfile: Dockerfile, chosen: Collection[int] | None, file: str) -> list[Edit]:
+    """Return the edits that take back the swap of the stages of these numbers (ANY_STAGE: what is above), or of all."""
+    everything = (ANY_STAGE, *range(len(dockerfile.stages)))
+    return [*_Reversal(dockerfile, frozenset(everything if chosen is None else chosen), file).edits()]
 
 
 @dataclass(frozen=True)
-class Reversal:
-    """The edits that take back the swap of some stages of a Dockerfile."""
-
+class _Reversal:
     dockerfile: Dockerfile
-    chosen: Collection[int]  # numbers of stages; ANY_STAGE is for what is above the first
+    chosen: frozenset[int]
     file: str
 
-    def edits(self) -> list[Edit]:
-        """Return the edits that take back the swap of the chosen stages."""
-        above = self._comments()
-        edits: list[Edit] = []
-        for stage, instruction in every_instruction(self.dockerfile):
-            seen = set()
-            for comment in above.pop(instruction.line, []):
-                key = (comment.kind, comment.content.partition("=")[0] if instruction.keyword == "ARG" else "")
-                if key in seen:
-                    raise damaged_comment_error(self.file, comment, "is the second one of its kind above this line")
-                seen.add(key)
-                edits += self._edits_of(stage, instruction, comment)
-        for left in above.values():
-            raise damaged_comment_error(self.file, left[0], "has no instruction below it")
-        return edits
-
-    def removed_lines(self) -> list[int]:
-        """Return the numbers of the lines that are removed: comments, and what was added."""
-        text, edits = self.dockerfile.text, [edit for edit in self.edits() if not edit.text]
-        return [
-            line_of(text, edit.span.start) + further
-            for edit in edits
-            for further in range(edit.span.of(text).count("\n"))
-        ]
-
-    def _comments(self) -> dict[int, list[SwapComment]]:
-        """Return the swap comments by line; lines of heredocs are not comments."""
-        inside = [piece for _, instruction in every_instruction(self.dockerfile) for piece in instruction.pieces]
-        found = {
-            line: [
-                comment
-                for comment in above
-                if not any(piece.start <= comment.span.start < piece.end for piece in inside)
-            ]
-            for line, above in swap_comments(self.dockerfile.text).items()
+    def edits(self) -> Iterator[Edit]:
+        """Yield the edits for each comment; lines of heredocs are not comments."""
+        inside = {piece.start for _, instruction in self.dockerfile.instructions for piece in instruction.pieces}
+        above = {
+            line: comments
+            for line, held in swap_comments(self.dockerfile.text).items()
+            if (comments := [one for one in held if one.span.start not in inside])
         }
-        return {line: above for line, above in found.items() if above}
+        for stage, instruction in self.dockerfile.instructions if above else ():
+            kinds = set()
+            for comment in above.pop(instruction.line, []):
+                kind = (comment.kind, comment.content.partition("=")[0] if instruction.keyword == "ARG" else "")
+                if kind in kinds:
+                    raise self._damaged(comment, "is the second one of its kind above this line")
+                kinds.add(kind)
+                undo = {WAS: self._image, PATHS_WERE: self._versions, ADDED: self._addition}[comment.kind]
+                yield from undo(stage, instruction, comment)
+        for left in above.values():
+            raise self._damaged(left[0], "has no instruction below it")
 
-    def _edits_of(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
-        if comment.kind == PATHS_WERE:
-            return self._version_edits(stage, instruction, comment)
-        if comment.kind == ADDED:
-            if stage is None or instruction.keyword != "COPY":
-                raise damaged_comment_error(self.file, comment, "is not above an instruction that a swap adds")
-            end = whole_lines_end(self.dockerfile.text, instruction)
-            return [Edit(Span(comment.span.start, end), "")] if stage.index in self.chosen else []
-        if instruction.keyword == "FROM" and stage is not None:
-            return (
-                self._restoring_edits(stage.token.span, comment.content, comment) if stage.index in self.chosen else []
-            )
-        name, _, raw = comment.content.partition("=")
-        default = dict(arguments_of(instruction)).get(name) if instruction.keyword == "ARG" else None
-        if default is None:
-            raise damaged_comment_error(self.file, comment, "belongs to an image, and the line below names none")
-        users = {user.index for user in stages_using(self.dockerfile, name)} or {ANY_STAGE}
-        return self._restoring_edits(default.span, raw, comment) if users <= set(self.chosen) else []
+    def _damaged(self, comment: SwapComment, problem: str) -> SwapError:
+        return damaged_comment_error(self.file, comment, problem)
 
-    def _restoring_edits(self, span: Span, content: str, comment: SwapComment) -> list[Edit]:
-        raw = decode_original(content)
-        if raw is None:
-            raise damaged_comment_error(self.file, comment, "cannot be decoded")
-        return [Edit(comment.span, ""), Edit(span, raw)]
+    def _addition(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
+        if stage is None or instruction.keyword != "COPY":
+            raise self._damaged(comment, "is not above an instruction that a swap adds")
+        whole = Span(comment.span.start, whole_lines_end(self.dockerfile.text, instruction))
+        return [Edit(whole, "")] if stage.index in self.chosen else []
 
-    def _version_edits(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
-        """Return the edits that restore the versions of the chosen stages; the comment keeps those of other stages."""
-        carried, was = version_tokens(self.dockerfile, stage, instruction), comment.content.split()
-        if len(carried) != len(was):
-            raise damaged_comment_error(
-                self.file, comment, f"has {len(was)} versions, and the instruction below has {len(carried)}"
-            )
-        pairs = list(zip(carried, was, strict=True))
-        back = [old != LEFT_ALONE and token.owner in self.chosen for token, old in pairs]
-        edits = [Edit(token.span, old) for (token, old), now in zip(pairs, back, strict=True) if now]
-        left = [LEFT_ALONE if now else old for old, now in zip(was, back, strict=True)]
-        line = comment.span.of(self.dockerfile.text)
-        kept = line.replace(comment.content, " ".join(left)) if set(left) != {LEFT_ALONE} else ""
-        return [Edit(comment.span, kept), *edits] if edits else []
-
-
-@dataclass(frozen=True)
-class SwapResult:
-    """A file after a swap, with warnings and versions; their lines are those of the file before the swap."""
-
-    text: str
-    changed: tuple[int, ...]  # lines that are only in the new text
-    warnings: tuple[Caveat, ...]
-    paths: tuple[FoundVersion, ...]
-
-
-# The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
-MOST_LINES, MOST_STAGES = 2000, 500
-FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
-
-
-def swapped_dockerfile(
-    text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile"
-) -> SwapResult:
-    """Swap the image of all stages that start from the same Python, or of the stage with this name or number (from 0).
-
-    An earlier swap is taken back first, so that the comments keep the first original. With `paths` versions in paths,
-    commands and names of wheels are edited too. Raises SwapError, which names `file`, if nothing can be swapped.
-    """
-    if text.count("\n") > MOST_LINES or len(FROM_LINE.findall(text)) > MOST_STAGES:
-        size = f"has more than {MOST_LINES} lines or {MOST_STAGES} stages"
-        raise SwapError(file=file, found=size, todo="Split it into shorter Dockerfiles.")
-    names = [one.index for one in choose_stages(read_dockerfile(reverted(text, file=file)), stage, file)]
-    back = Reversal(read_dockerfile(text), {ANY_STAGE, *names}, file)
-    before, removed = read_dockerfile(apply_edits(text, back.edits())), back.removed_lines()
-    chosen = [before.stages[index] for index in names]
-    found = versioned_instructions(before, chosen, to)
-    after = apply_edits(
-        before.text, [*_image_edits(before, chosen, to), *(_path_edits(before, found) if paths else ())]
-    )
-    return SwapResult(
-        text=after,
-        changed=changed_lines(text, after),
-        warnings=tuple(replace(one, line=line_before(one.line, removed)) for one in caveats(before, chosen, to)),
-        paths=tuple(
-            replace(path, line=line_before(path.line, removed), edited=path.edited and paths)
-            for versioned in found
-            for path in versioned.found
-        ),
-    )
-
-
-# A swap adds a comment to a line or takes one away; where more lines than this differ at once, all the rest counts.
-MOST_CHANGED = 100
-
-
-def changed_lines(before: str, after: str) -> tuple[int, ...]:
-    """Return the numbers of the lines that are only in `after`."""
-    old, new, changed = before.split("\n"), after.split("\n"), list[int]()
-    at = there = 0
-    while there < len(new):
-        gone, come = next(_next_same(old, new, at, there), (len(old) - at, len(new) - there))
-        changed += range(there + 1, there + come + 1)
-        at, there = at + gone + 1, there + come + 1
-    return tuple(changed)
-
-
-def _next_same(old: Sequence[str], new: Sequence[str], at: int, there: int) -> Iterator[tuple[int, int]]:
-    """Yield how many lines are gone and how many come before two lines are the same again, the fewest first.
-
-    difflib compares every line with every other, and takes a minute for 20,000 lines.
-    """
-    for total in range(MOST_CHANGED):
-        for come in range(total + 1):
-            left, right = at + total - come, there + come
-            if left < len(old) and right < len(new) and old[left] == new[right]:
-                yield total - come, come
-
-
-def line_before(line: int, removed: Sequence[int]) -> int:
-    """Return a line's number before the comments of an earlier swap were removed."""
-    given = line
-    for one in sorted(removed):
-        given += one <= given
-    return given if line else 0
-
-
-def _image_edits(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> list[Edit]:
-    """Return the edits of the FROM lines, or of the ARG defaults that hold their images."""
-    edits: dict[str | int, list[Edit]] = {}
-    for stage in chosen:
-        argument = own_argument(dockerfile, stage, chosen)
-        if argument is not None:
-            edits[argument.name] = [*_arg_edits(dockerfile.text, argument, to)]
+    def _image(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
+        if stage is not None and stage.instruction is instruction:
+            span, raw, users = stage.token.span, comment.content, frozenset({stage.index})
         else:
-            edits[stage.index] = [*_from_edits(dockerfile.text, stage, to)]
-    changed = [edit for some in edits.values() for edit in some]
-    # What is added to a stage comes before the comment of the next one, which may be at the same place.
-    return [*(edit for stage in chosen for edit in _uv_edits(dockerfile.text, stage)), *changed]
+            name, _, raw = comment.content.partition("=")
+            default = dict(instruction.defaults).get(name) if instruction.keyword == "ARG" else None
+            if default is None:
+                raise self._damaged(comment, "belongs to an image, and the line below names none")
+            span, users = default.span, self.dockerfile.users.get(name, frozenset({ANY_STAGE}))
+        return restoring_edits(span, raw, comment, self.file) if users <= self.chosen else []
 
-
-def whole_lines_end(text: str, instruction: Instruction) -> int:
-    """Return where the line after an instruction starts; the end of the text without one."""
-    end = text.find("\n", instruction.pieces[-1].end)
-    return end + 1 if end >= 0 else len(text)
-
-
-def _uv_edits(text: str, stage: Stage) -> Iterator[Edit]:
-    """Yield the edit that brings uv into a stage whose image had it; what ends with FROM needs none."""
-    at = whole_lines_end(text, stage.instruction)
-    if stage.python is not None and stage.python.maker is Maker.UV and text[at - 1 : at] == "\n":
-        ending = _line_end(text, stage.instruction.start)
-        said = comment_edit(text, stage.instruction.start, f"{ADDED} uv").text
-        yield Edit(Span(at, at), f"{said}{UV_COPY.format(stage.image)}{ending}")
-
-
-def _arg_edits(text: str, argument: Argument, to: NewImage) -> Iterator[Edit]:
-    quote = argument.raw[0] if argument.raw[:1] in {'"', "'"} and argument.raw[-1] == argument.raw[0] else ""
-    was = f"{WAS} {argument.name}={encode_original(argument.raw)}"
-    yield comment_edit(text, argument.instruction.start, was)
-    yield Edit(argument.span, f"{quote}{to.reference}{quote}")
-
-
-def _from_edits(text: str, stage: Stage, to: NewImage) -> Iterator[Edit]:
-    raw = stage.token.span.of(text)
-    new = to.reference
-    if stage.default is not None and raw == stage.token.text:
-        new = f"${{{stage.default.name}{stage.default.operator}{to.reference}}}"
-    yield comment_edit(text, stage.instruction.start, f"{WAS} {encode_original(raw)}")
-    yield Edit(stage.token.span, new)
-
-
-def _path_edits(dockerfile: Dockerfile, found: Sequence[VersionedInstruction]) -> Iterator[Edit]:
-    above = swap_comments(dockerfile.text)
-    for versioned in found:
-        edited = [(token, path) for token, path in versioned.versions if path is not None and path.edited]
-        if edited:
-            was = [token.text if path and path.edited else LEFT_ALONE for token, path in versioned.versions]
-            of_others = [comment for comment in above.get(versioned.instruction.line, []) if comment.kind == PATHS_WERE]
-            yield _path_comment(dockerfile.text, versioned.instruction, was, of_others)
-        for token, path in edited:
-            yield Edit(token.span, path.new)
-
-
-def _path_comment(text: str, instruction: Instruction, was: Sequence[str], of_others: Sequence[SwapComment]) -> Edit:
-    """Return the one comment of an instruction; it keeps versions of stages that were swapped before."""
-    if not of_others:
-        return comment_edit(text, instruction.start, " ".join([PATHS_WERE, *was]))
-    comment = of_others[0]
-    both = [old if new == LEFT_ALONE else new for new, old in zip(was, comment.content.split(), strict=True)]
-    return Edit(comment.span, comment.span.of(text).replace(comment.content, " ".join(both)))
+    def _versions(self, stage: Stage | None, instruction: Instruction, comment: SwapComment) -> list[Edit]:
+        """Return the edits that restore the versions of the chosen stages; the comment keeps those of other stages."""
+        tokens, was = version_tokens(self.dockerfile, stage, instruction), comment.content.split()
+        if len(tokens) != len(was):
+            raise self._damaged(comment, f"has {len(was)} versions, and the instruction below has {len(tokens)}")
+        edits, left = list[Edit](), list[str]()
+        for token, old in zip(tokens, was, strict=True):
+            now = old != LEFT_ALONE and token.owner in self.chosen
+            edits += [Edit(token.span, old)] if now else []
+            left.append(LEFT_ALONE if now else old)
+        line = comment.span.of(self.dockerfile.text)
+        kept = line.replace(comment.content, " ".join(left)) if {*left} != {LEFT_ALONE} else ""
+        return [Edit(comment.span, kept), *edits] if edits else []

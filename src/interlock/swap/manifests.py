@@ -6,7 +6,7 @@ A real parser of the format says where each image stands (yaml_files.py, devcont
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from interlock.errors import SwapError
@@ -15,34 +15,27 @@ from interlock.swap.dockerfile import BOM, Span, line_of
 from interlock.swap.edits import (
     WAS,
     Edit,
-    SwapComment,
-    SwapResult,
-    apply_edits,
-    changed_lines,
     comment_edit,
     damaged_comment_error,
-    decode_original,
     encode_original,
+    restoring_edits,
     swap_comments,
 )
 from interlock.swap.image_names import (
     NAMES_PYTHON,
     ImageLine,
     NewImage,
-    UnsetVariable,
-    Variable,
     agreeing_image_lines,
-    expand,
     python_image,
     refuse_windows,
     require_image_line,
-    sole_variable,
 )
 from interlock.swap.other_bases import no_python_error
 from interlock.swap.other_pythons import other_pythons
-from interlock.swap.paths import VERSION_TOKEN, FoundVersion, renamed
+from interlock.swap.paths import VERSION_TOKEN, FoundVersion, plain_version, renamed
+from interlock.swap.variables import NoValue, Variable, expand, sole_variable
+from interlock.swap.writing import LINE
 
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # The platform that a service is for, or that a devcontainer is started for.
 PLATFORM = re.compile(r"platform[\"']?\s*[:=]\s*[\"']?(linux/[\w/]+)")
 # The start of an expression of GitHub's.
@@ -113,8 +106,8 @@ def make_entry(text: str, index: int, name: str | None, span: Span, scopes: Sequ
     image = raw
     try:
         image = raw if missing else expand(raw, {})
-    except UnsetVariable as unset:
-        missing = unset.name
+    except NoValue as lacking:
+        missing = lacking.name
     variable = sole_variable(raw)
     return ImageEntry(
         index=index,
@@ -138,24 +131,9 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
         else [require_image_line(entries, name, manifest.noun, file)]
     )
     for one in chosen or entries:
-        if one.missing == EXPRESSION:
-            raise SwapError(
-                file=f"{file}:{one.line}",
-                found=f"an expression of the workflow chooses the image ({one.image})",
-                todo="Change the values that it takes by hand, or write the image's name there.",
-            )
-        if one.missing is not None and manifest.noun == "job":  # where no default may stand behind the name
-            raise SwapError(
-                file=f"{file}:{one.line}",
-                found=f"the variable {one.missing} chooses the image ({one.image}), in each job perhaps another",
-                todo="Write the image's name there; then it is swapped.",
-            )
         if one.missing is not None:
-            raise SwapError(
-                file=f"{file}:{one.line}",
-                found=f"{one.missing} has no default here, so the image of '{one.image}' is not known",
-                todo=f"Write a default: ${{{one.missing}:-...}}.",
-            )
+            found, todo = _no_image(one, manifest.noun, one.missing)
+            raise SwapError(file=f"{file}:{one.line}", found=found, todo=todo)
     if not chosen and manifest.instead:
         there = ", ".join(dict.fromkeys(one.image for one in entries))
         raise SwapError(
@@ -174,21 +152,28 @@ def choose_entries(manifest: ImageManifest, name: str | None, file: str) -> list
     return chosen
 
 
-def swapped_entries(manifest: ImageManifest, chosen: Iterable[int], to: NewImage) -> SwapResult:
-    """Swap the images of the chosen entries; versions in paths are reported, not edited."""
-    picked = [manifest.entries[index] for index in chosen]
-    after = apply_edits(manifest.text, [edit for entry in picked for edit in _entry_edits(manifest, entry, to)])
-    return SwapResult(
-        text=after,
-        changed=changed_lines(manifest.text, after),
-        warnings=(
-            *image_caveats(picked, to),
-            *(one for entry in picked for one in _scope_caveats(manifest.text, entry, to)),
-            *_left_to_the_workflow(manifest),
-            *manifest.stays,
-        ),
-        paths=tuple(dict.fromkeys(path for entry in picked for path in _versions_in_scope(manifest.text, entry, to))),
+def _no_image(entry: ImageEntry, noun: str, missing: str) -> tuple[str, str]:
+    """Return what chooses an image that is not known, and what to do."""
+    if missing == EXPRESSION:
+        return (
+            f"an expression of the workflow chooses the image ({entry.image})",
+            "Change the values that it takes by hand, or write the image's name there.",
+        )
+    if noun == "job":  # where no default may stand behind the name
+        return (
+            f"the variable {missing} chooses the image ({entry.image}), in each job perhaps another",
+            "Write the image's name there; then it is swapped.",
+        )
+    return (
+        f"{missing} has no default here, so the image of '{entry.image}' is not known",
+        f"Write a default: ${{{missing}:-...}}.",
     )
+
+
+def entry_caveats(manifest: ImageManifest, chosen: Sequence[ImageEntry], to: NewImage) -> list[Caveat]:
+    """Return what a person must know about a swap of these entries."""
+    scoped = (one for entry in chosen for one in _scope_caveats(manifest.text, entry, to))
+    return [*image_caveats(chosen, to), *scoped, *_left_to_the_workflow(manifest), *manifest.stays]
 
 
 def _scope_caveats(text: str, entry: ImageEntry, to: NewImage) -> Iterator[Caveat]:
@@ -211,7 +196,7 @@ def _left_to_the_workflow(manifest: ImageManifest) -> Iterator[Caveat]:
             yield Caveat(entry.line, text, Weight.KNOW)
 
 
-def _entry_edits(manifest: ImageManifest, entry: ImageEntry, to: NewImage) -> list[Edit]:
+def entry_edits(manifest: ImageManifest, entry: ImageEntry, to: NewImage) -> list[Edit]:
     """Return the edits of an entry: a comment above the line with its indentation, and the image."""
     raw = entry.span.of(manifest.text)
     variable = entry.default
@@ -231,46 +216,34 @@ def line_start(text: str, at: int) -> int:
     return start + 1 if text.startswith(BOM, start) else start
 
 
-def _versions_in_scope(text: str, entry: ImageEntry, to: NewImage) -> list[FoundVersion]:
-    """Return the versions in an entry's scopes: their commands, volumes and environments."""
+def versions_in_scope(text: str, entry: ImageEntry, to: NewImage) -> list[FoundVersion]:
+    """Return the versions in an entry's scopes: their commands, volumes and environments. They are not edited."""
     old = entry.python.python if entry.python else None
-    found = []
-    spans = [scope.span for scope in entry.scopes]
-    for match in (one for span in spans for one in VERSION_TOKEN.finditer(text, span.start, span.end)):
-        inside = entry.span.start <= match.start() < entry.span.end
-        version = match["version"] or match["script_version"] or match["option"]
-        if not inside and version is not None and old in {None, version}:
-            line = line_of(text, match.start())
-            reason = "edit it by hand: only a Dockerfile's are edited"
-            found.append(FoundVersion(line, match[0], renamed(match, to), edited=False, reason=reason))
-    return [path for path in found if path.new != path.old]
+    reason = "edit it by hand: only a Dockerfile's are edited"
+    versions = []
+    for span in (scope.span for scope in entry.scopes):
+        for match in VERSION_TOKEN.finditer(text, span.start, span.end):
+            inside = entry.span.start <= match.start() < entry.span.end
+            version, new = plain_version(match), renamed(match, to)
+            if not inside and version is not None and old in {None, version} and new != match[0]:
+                versions.append(FoundVersion(line_of(text, match.start()), match[0], new, edited=False, reason=reason))
+    return versions
 
 
-def revert_edits(manifest: ImageManifest, chosen: Iterable[int], file: str) -> list[Edit]:
-    """Return the edits that take back the swap of the chosen entries."""
-    by_line: dict[int, list[ImageEntry]] = {}
-    for entry in manifest.entries:
-        by_line.setdefault(entry.line, []).append(entry)
-    wanted = set(chosen)
+def revert_edits(manifest: ImageManifest, chosen: Collection[int] | None, file: str) -> list[Edit]:
+    """Return the edits that take back the swap of the entries of these numbers, or of all."""
     edits: list[Edit] = []
     for line, comments in swap_comments(manifest.text).items():
-        above = [one for one in comments if not any(_holds(block, one) for block in manifest.inline)]
+        above = [
+            one
+            for one in comments
+            if not any(block.span.start <= one.span.start < block.span.end for block in manifest.inline)
+        ]
         if not above:
             continue
-        entries = by_line.get(line, [])
+        entries = [entry for entry in manifest.entries if entry.line == line]
         if len(above) > 1 or len(entries) != 1 or above[0].kind != WAS:
             raise damaged_comment_error(file, above[-1], "is not above a line that names one image")
-        if entries[0].index in wanted:
-            edits += _restoring_edits(entries[0], above[0], file)
+        if chosen is None or entries[0].index in chosen:
+            edits += restoring_edits(entries[0].span, above[0].content, above[0], file)
     return edits
-
-
-def _holds(block: InlineDockerfile, comment: SwapComment) -> bool:
-    return block.span.start <= comment.span.start < block.span.end
-
-
-def _restoring_edits(entry: ImageEntry, comment: SwapComment, file: str) -> list[Edit]:
-    raw = decode_original(comment.content)
-    if raw is None:
-        raise damaged_comment_error(file, comment, "cannot be decoded")
-    return [Edit(comment.span, ""), Edit(entry.span, raw)]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from interlock.errors import SwapError
-from interlock.swap.image_names import SUITES, ImageLine, Maker, parse_name
+from interlock.swap.image_names import SUITES, ImageLine, ImageName, Maker
 
 # The minor version of the GNU C library (2.X) in the Debian releases of variants, and in other systems.
 LIBC = {"bookworm": 36, "trixie": 41}
@@ -41,9 +41,8 @@ KNOWN_BASES = (
 )
 
 
-def has_older_libraries(image: str, suite: str) -> bool:
+def has_older_libraries(name: ImageName, suite: str) -> bool:
     """Return whether an image's name shows a system older than a Debian release, or musl: its programs do not start."""
-    name = parse_name(image)
     parts = name.tag.split("-")
     if name.repository.endswith("alpine") or parts[-1].startswith("alpine"):
         return True
@@ -55,6 +54,12 @@ def has_older_libraries(image: str, suite: str) -> bool:
     return any(part in before for part in parts)
 
 
+def older_libraries(image: ImageName, suite: str) -> str | None:
+    """Return what to do about an image that does not start a release's programs; None for one that does."""
+    todo = instead(image).strip(" .") or f"start from debian:{suite}-slim"
+    return f"{todo[:1].lower()}{todo[1:]}" if has_older_libraries(image, suite) else None
+
+
 def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> SwapError:
     """Return why no image line is chosen."""
     for one in image_lines:
@@ -62,10 +67,10 @@ def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> S
             return SwapError(
                 file=f"{file}:{one.line}",
                 found=f"{one.image} is not python:X: a swap would lose its paths, its user and what else it contains",
-                todo=f"{instead(one.image)}To swap it all the same, name its {noun}: {one.option}.",
+                todo=f"{instead(one.parts)}To swap it all the same, name its {noun}: {one.option}.",
             )
     images = ", ".join(dict.fromkeys(one.image for one in image_lines))
-    known = "".join(dict.fromkeys(instead(one.image) for one in image_lines))
+    known = "".join(dict.fromkeys(instead(one.parts) for one in image_lines))
     return SwapError(
         file=file,
         found=f"no {noun} starts from a Python image (there is {images})",
@@ -73,7 +78,6 @@ def no_python_error(image_lines: Sequence[ImageLine], noun: str, file: str) -> S
     )
 
 
-def instead(image: str) -> str:
+def instead(name: ImageName) -> str:
     """Return what to do about an image that is known, with a blank behind it; empty for any other."""
-    name = parse_name(image).repository
-    return next((f"{todo} " for base, todo in KNOWN_BASES if base.search(name)), "")
+    return next((f"{todo} " for base, todo in KNOWN_BASES if base.search(name.repository)), "")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 
 from interlock.swap.caveats import (
-    RUNS,
     Caveat,
     Use,
     Weight,
@@ -17,11 +15,11 @@ from interlock.swap.caveats import (
     other_platform,
     use_caveats,
 )
-from interlock.swap.dockerfile import Dockerfile, Instruction, Stage, is_list, own_argument, unquoted
-from interlock.swap.image_names import Maker, NewImage, python_image, variables
-from interlock.swap.other_bases import has_older_libraries, instead
+from interlock.swap.dockerfile import INTERPRETER, Dockerfile, Instruction, Stage, Taken, line_of, unquoted
+from interlock.swap.image_names import Maker, NewImage
+from interlock.swap.other_bases import older_libraries
 from interlock.swap.other_pythons import other_pythons
-from interlock.swap.paths import FROM_OPTION, INSTALLED, INTERPRETER, copied_paths, python_of
+from interlock.swap.paths import INSTALLED
 
 # Paths with packages of a Python, by the names that people give them.
 PACKAGES = re.compile(r"(?:site|dist)-packages|venv|/lib/python|/install\b|/deps\b|/packages\b")
@@ -42,25 +40,36 @@ SEVERAL_PLATFORMS = re.compile(r"\b(?:TARGETPLATFORM|TARGETARCH|BUILDPLATFORM)\b
 
 
 def caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> list[Caveat]:
-    """Return the caveats of swapping the chosen stages of a Dockerfile, in the order of the lines."""
-    found = [
-        *image_caveats(chosen, to),
-        *_foreign_files(dockerfile, chosen, to),
-        *_variable_caveats(dockerfile, chosen),
-        *_platform_caveats(dockerfile, chosen, to),
+    """Return the caveats of swapping the chosen stages of a Dockerfile: what is between stages, and in each."""
+    between = [*_foreign_files(dockerfile, chosen, to), *_several_platforms(dockerfile, to)]
+    below = [
+        (root, [instruction for stage in dockerfile.stages if stage.root is root for instruction in stage.body])
+        for root in chosen
     ]
-    told = {one.line for one in found}
-    found += [
+    used = [(root, [Use(root.line, root.image, "FROM"), *map(_use, body)]) for root, body in below]
+    publishers = [one for root, uses in used for one in _publishers_caveats(uses, root)]
+    leaving = [_use(taken.instruction) for _, taken in _taken(dockerfile, chosen, leaves=True)]
+    named = named_images(dockerfile)
+    told = image_caveats(chosen, to)
+    for root in chosen:
+        told += other_platform(root, [unquoted(flag.text.partition("=")[2]) for flag in root.instruction.flags], to)
+    for use in leaving:
+        told += difference_caveats(use, to)
+    lines = {one.line for one in (*between, *told)}
+    told += [
         Caveat(line, f"still takes files from {name}: a swap edits the images of FROM lines alone")
-        for line, name in named_images(dockerfile)
-        if line not in told
+        for line, name in named
+        if line not in lines
     ]
-    for stage in chosen:
-        uses = [Use(stage.line, stage.image, "FROM"), *(_use(one) for one in _below(dockerfile, stage))]
-        found += use_caveats(uses, stage.python, to)
-        found += other_pythons(uses, stage.python, to)
-        found += _publishers_caveats(uses, stage)
-    return sorted(dict.fromkeys(found), key=lambda one: one.line)
+    for root, uses in used:
+        told += use_caveats(uses, root.python, to)
+    for root, uses in used:
+        told += other_pythons(uses, root.python, to)
+    return [*told, *between, *publishers]
+
+
+def _use(instruction: Instruction) -> Use:
+    return Use(instruction.line, instruction.said, instruction.keyword)
 
 
 def _publishers_caveats(uses: Sequence[Use], stage: Stage) -> Iterator[Caveat]:
@@ -80,148 +89,90 @@ def _publishers_caveats(uses: Sequence[Use], stage: Stage) -> Iterator[Caveat]:
             yield Caveat(one.line, said, Weight.BREAKS)
 
 
-def _variable_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage]) -> Iterator[Caveat]:
-    """Yield the variables that can choose, or no longer choose, the image from outside."""
-    for stage in chosen:
-        argument = own_argument(dockerfile, stage, chosen)
-        if argument is not None:
-            text = f"--build-arg {argument.name}=... from outside still chooses another image"
-            yield Caveat(argument.instruction.line, text)
-        dropped = variables(argument.raw if argument else stage.token.text) if stage.default is None else []
-        if dropped:
-            names = " and ".join(dict.fromkeys(one.name for one in dropped))
-            yield Caveat(stage.line, f"the image no longer depends on {names}", Weight.KNOW)
-
-
-def _platform_caveats(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
-    """Yield the architectures that a stage is built for and the new image is not for."""
-    if not to.platforms:
-        return
-    for stage in chosen:
-        asked = [unquoted(flag.text.partition("=")[2]) for flag in stage.instruction.flags]
-        yield from other_platform(stage, asked, to)
+def _several_platforms(dockerfile: Dockerfile, to: NewImage) -> Iterator[Caveat]:
     if len(to.platforms) == 1 and (found := SEVERAL_PLATFORMS.search(dockerfile.text)):
-        line = dockerfile.text.count("\n", 0, found.start()) + 1
+        line = line_of(dockerfile.text, found.start())
         yield Caveat(line, f"the file is built for several architectures, and {is_for(to)}")
 
 
-def _below(dockerfile: Dockerfile, root: Stage) -> list[Instruction]:
-    """Return the instructions that run on a stage's image: its own and those of the stages that start from it."""
-    stages = [stage for stage in dockerfile.stages if dockerfile.root_of(stage).index == root.index]
-    return [instruction for stage in stages for instruction in stage.body]
-
-
-def _use(instruction: Instruction) -> Use:
-    """Return what an instruction runs: its joined text without the keyword, a list as its words, and its heredocs.
-
-    Of one that runs nothing the text is all of it.
-    """
-    text = instruction.text
-    if instruction.keyword in RUNS:
-        text = re.sub(r"^\s*\S+\s+(?:--\S+\s+)*(?:CMD\s+)?", "", text, count=1)
-        text = " ".join(json.loads(text)) if is_list(text) else text
-    return Use(instruction.line, f"{text}\n{instruction.heredoc}", instruction.keyword)
+def _taken(dockerfile: Dockerfile, chosen: Sequence[Stage], *, leaves: bool) -> Iterator[tuple[Stage, Taken]]:
+    """Yield what goes from a chosen stage into one that is not, or what comes the other way, with the stage there."""
+    for stage in dockerfile.stages:
+        for taken in stage.taken:
+            source = taken.stage is not None and taken.stage.root in chosen
+            if source is leaves and (stage.root in chosen) is not leaves:
+                yield stage, taken
 
 
 def _foreign_files(dockerfile: Dockerfile, chosen: Sequence[Stage], to: NewImage) -> Iterator[Caveat]:
     """Yield what goes between the chosen stages and a Python that stays, and the stages that could not be checked."""
-    swapped = {stage.index for stage in chosen}
     for stage in dockerfile.stages:
         if stage.missing is not None:
             yield Caveat(stage.line, f"{stage.missing} has no default: stage {stage.label} was not checked")
-        here = dockerfile.root_of(stage)
-        for instruction, name in _copies_from(stage):
-            source = dockerfile.find(name, stage.index)
-            there = dockerfile.root_of(source) if source else None
-            if there is not None and there.index in swapped and here.index not in swapped:
-                yield from _files_that_leave(dockerfile, stage, instruction, there, to)
-                yield from difference_caveats(_use(instruction), to)
-            elif here.index in swapped and (there is None or there.index not in swapped):
-                yield from _files_that_come(instruction, there, name, here, to)
+    for stage, taken in _taken(dockerfile, chosen, leaves=True):
+        yield from _files_that_leave(stage, taken, to)
+    for stage, taken in _taken(dockerfile, chosen, leaves=False):
+        yield from _files_that_come(stage.root, taken, to)
 
 
-def _files_that_come(
-    instruction: Instruction, source: Stage | None, name: str, here: Stage, to: NewImage
-) -> Iterator[Caveat]:
+def _files_that_come(here: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat]:
     """Yield that a swapped stage takes files from an image, or from a stage that keeps its own Python."""
-    python = source.python if source else python_image(name)
-    where = f"stage {source.label}, which stays {source.image}" if source else f"{name}, which stays"
+    source, line = taken.stage and taken.stage.root, taken.instruction.line
+    python = taken.python
+    where = f"stage {source.label}, which stays {source.image}" if source else f"{taken.name}, which stays"
     if python is None:
         changes = here.python is None or here.python.agrees_on != (to.implementation, to.python)
-        if source and changes and any(map(COMPILED.search, copied_paths(instruction))):
-            yield Caveat(
-                instruction.line, f"takes packages from {where}: whether they are for {to.command} is not known"
-            )
-    elif python.agrees_on != (to.implementation, to.python) and not _tools(instruction):
-        text = f"takes files from {where}: what was compiled there does not load in {to.command}"
-        yield Caveat(instruction.line, f"{text}{_both(source)}", Weight.BREAKS)
+        if source and changes and any(map(COMPILED.search, taken.instruction.sources)):
+            yield Caveat(line, f"takes packages from {where}: whether they are for {to.command} is not known")
+    elif python.agrees_on != (to.implementation, to.python) and not _tools(taken):
+        todo = f"; swap that stage too ({source.option})" if source else ""
+        said = f"takes files from {where}: what was compiled there does not load in {to.command}{todo}"
+        yield Caveat(line, said, Weight.BREAKS)
 
 
-def _both(stays: Stage | None) -> str:
-    """Return what to do about a stage that keeps its own Python."""
-    return f"; swap that stage too ({stays.option})" if stays else ""
-
-
-def _files_that_leave(
-    dockerfile: Dockerfile, stage: Stage, instruction: Instruction, source: Stage, to: NewImage
-) -> Iterator[Caveat]:
+def _files_that_leave(stage: Stage, taken: Taken, to: NewImage) -> Iterator[Caveat]:
     """Yield that files of a swapped stage go into one that keeps its own Python."""
-    here = dockerfile.root_of(stage)
-    said = (
-        f"takes files from stage {source.label}, which becomes {to.command}: what was compiled there does not load in"
-    )
+    here, line, paths = stage.root, taken.instruction.line, taken.instruction.sources
+    label = taken.stage.root.label if taken.stage else ""
+    said = f"takes files from stage {label}, which becomes {to.command}: what was compiled there does not load in"
     if here.python is not None:
-        if here.python.agrees_on != (to.implementation, to.python) and not _tools(instruction):
+        if here.python.agrees_on != (to.implementation, to.python) and not _tools(taken):
             own = f"{here.python.implementation}{here.python.python}" if here.python.python else "the Python"
-            yield Caveat(instruction.line, f"{said} {own} of {here.image}, which stays{_both(here)}", Weight.BREAKS)
-    elif python_of(dockerfile, stage) != here.index:
-        if has_older_libraries(here.image, to.suite) and any(map(INTERPRETER.fullmatch, copied_paths(instruction))):
+            todo = f"swap that stage too ({here.option})"
+            yield Caveat(line, f"{said} {own} of {here.image}, which stays; {todo}", Weight.BREAKS)
+    elif stage.runs is not here:
+        interpreter = any(map(INTERPRETER.fullmatch, paths))
+        if interpreter and (todo := older_libraries(here.parts, to.suite)):
             text = f"takes the interpreter of {to.suite}, which does not start with the older libraries of {here.image}"
-            todo = instead(here.image).strip(" .") or f"start from debian:{to.suite}-slim"
-            yield Caveat(instruction.line, f"{text}: {todo[:1].lower()}{todo[1:]}", Weight.BREAKS)
-    elif any(map(PACKAGES.search, copied_paths(instruction))):
-        yield Caveat(instruction.line, f"{said} another Python, and {here.image} does not show which it has")
+            yield Caveat(line, f"{text}: {todo}", Weight.BREAKS)
+    elif any(map(PACKAGES.search, paths)):
+        yield Caveat(line, f"{said} another Python, and {here.image} does not show which it has")
 
 
 def named_images(dockerfile: Dockerfile) -> list[tuple[int, str]]:
     """Return the lines that copy or mount from a Python image itself, not from a stage, with its name."""
     return [
-        (instruction.line, name)
+        (taken.instruction.line, taken.name)
         for stage in dockerfile.stages
-        for instruction, name in _copies_from(stage)
-        if dockerfile.find(name, stage.index) is None
-        and (python := python_image(name)) is not None
-        and python.maker is not Maker.OTHER
-        and not _tools(instruction)
+        for taken in stage.taken
+        if taken.stage is None
+        and taken.python is not None
+        and taken.python.maker is not Maker.OTHER
+        and not _tools(taken)
     ]
 
 
 def brought_python(dockerfile: Dockerfile) -> tuple[Instruction, Stage] | None:
     """Return the first instruction that installs a Python into an image without, and its stage."""
-    return next(
-        (
-            (one, stage)
-            for stage in dockerfile.stages
-            for one in stage.body
-            if one.keyword == "RUN" and _installs_python(_use(one).text)
-        ),
-        None,
-    )
+    for stage, instruction in dockerfile.instructions:
+        text = instruction.said if instruction.keyword == "RUN" else ""
+        installed = [match[0] for match in INSTALLED.finditer(text.replace("\n", " "))]
+        if stage and ("uv python install" in text or any(map(SYSTEMS_PYTHON.search, installed))):
+            return instruction, stage
+    return None
 
 
-def _installs_python(text: str) -> bool:
-    return "uv python install" in text or any(
-        SYSTEMS_PYTHON.search(found[0]) for found in INSTALLED.finditer(text.replace("\n", " "))
-    )
-
-
-def _tools(instruction: Instruction) -> bool:
+def _tools(taken: Taken) -> bool:
     """Return whether only programs are copied that run without a Python: uv."""
-    names = {path.rpartition("/")[2] for path in copied_paths(instruction)}
-    return instruction.keyword == "COPY" and bool(names) and names <= TOOLS
-
-
-def _copies_from(stage: Stage) -> list[tuple[Instruction, str]]:
-    """Return the instructions that copy or mount from a stage or an image, with its name."""
-    found = [(instruction, FROM_OPTION.search(flag.text)) for instruction in stage.body for flag in instruction.flags]
-    return [(instruction, match[1].strip("\"'")) for instruction, match in found if match]
+    names = {path.rpartition("/")[2] for path in taken.instruction.sources}
+    return taken.instruction.keyword == "COPY" and bool(names) and names <= TOOLS

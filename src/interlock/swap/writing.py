@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import stat
@@ -15,6 +16,8 @@ from interlock import untrusted
 from interlock.errors import StoreError
 from interlock.untrusted import printable_name
 
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+QUOTED_IN_DIFF = re.compile(r'[\x00-\x1f\x7f"\\]')
 # The new text of a file until it takes its place; one whose writer was killed stays until the next write.
 TEMPORARY = re.compile(r"\..+\.interlock-[a-z0-9_]{8}")
 
@@ -26,6 +29,22 @@ class FileChange:
     path: Path
     before: str
     after: str
+
+    @property
+    def diff(self) -> str:
+        """Return a unified diff, for `patch`; lines end with a line feed alone."""
+        name = _name_in_diff(str(self.path))
+        old, new = (LINE.findall(text) for text in (self.before, self.after))
+        lines = difflib.unified_diff(old, new, name, name)
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _name_in_diff(name: str) -> str:
+    """Return a name as `patch` reads it: in quotes if it ends the line or has quotes, and ended if it has blanks."""
+    if QUOTED_IN_DIFF.search(name):
+        quoted = QUOTED_IN_DIFF.sub(lambda sign: "\\" + format(ord(sign[0]), "03o"), name)
+        return f'"{quoted}"'
+    return f"{name}\t" if " " in name else name
 
 
 def read_file(path: Path) -> str:

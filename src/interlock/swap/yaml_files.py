@@ -16,8 +16,9 @@ from interlock.errors import SwapError
 from interlock.swap.caveats import Caveat, Use, Weight
 from interlock.swap.dockerfile import Span, line_of
 from interlock.swap.image_names import Maker, python_image
-from interlock.swap.manifests import LINE, ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
+from interlock.swap.manifests import ImageEntry, ImageManifest, InlineDockerfile, Scope, make_entry
 from interlock.swap.other_pythons import STEP
+from interlock.swap.writing import LINE
 
 # Keys with containers in Kubernetes' own kinds and in those of Argo, Knative and Tekton.
 LISTS_OF_CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers", "sidecars", "steps"})

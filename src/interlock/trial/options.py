@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from interlock.catalog.services import ServiceAddress
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.errors import UsageError
-from interlock.measure.user_services import URL, is_wrk
+from interlock.measure.kinds.users_service import URL, is_wrk
 
 LATENCY = ("-L", "--latency")
 ADDRESS = re.compile(r"^(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)?:(?P<port>[0-9]{1,5})(?P<path>/\S*)?$")

@@ -9,8 +9,8 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.ended import last_lines
 from interlock.engine.protocol import Network, OwnStart, UserContainer
 from interlock.errors import WorkloadError
-from interlock.measure.cells import ProgressUpdate
-from interlock.measure.user_services import UserService
+from interlock.measure.kinds.users_service import UserService
+from interlock.measure.watching import ProgressUpdate
 from interlock.results.trials import OWN
 from interlock.trial.builds import TriedRow
 from interlock.trial.gil import gil_states, joined_gil_states

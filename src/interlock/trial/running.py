@@ -18,8 +18,8 @@ from interlock.engine.run.user_images import BuildSetup, Recipe, UserImage
 from interlock.errors import EngineError, UsageError
 from interlock.measure import experiment
 from interlock.measure.assignment import Assignment, UsersImages
-from interlock.measure.experiment import Observers
 from interlock.measure.resumable import BEGIN_ANEW
+from interlock.measure.watching import Observers
 from interlock.results.experiments import BaseImage, Built, Experiment, State
 from interlock.trial.builds import Builds, Candidate, TriedRow
 from interlock.trial.options import exposed_address

@@ -9,7 +9,7 @@ from pathlib import Path
 from interlock.catalog.services import ServiceAddress, UserWork
 from interlock.catalog.types import slug
 from interlock.catalog.workloads import Benchmark, Detail, Metric, Repetition, Workload
-from interlock.measure.user_services import HEALTHY_AFTER, MEMORY, is_wrk
+from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, is_wrk
 
 ONCE = Repetition(warmups=0, values=1)
 

@@ -16,12 +16,13 @@ from interlock.catalog.workloads import Workload
 from interlock.engine.protocol import Answer, CpuUsed, LoadRun, OwnStart
 from interlock.errors import WorkloadError
 from interlock.measure.cells import Cell, Session
-from interlock.measure.processes import OK, estimator_of, in_block, judge_process, service_run, values_of
+from interlock.measure.kinds.choosing import kind_of
+from interlock.measure.kinds.users_service import UserService, is_wrk, service_run
+from interlock.measure.pyperf_runs import estimator_of, in_block
 from interlock.measure.rounds import RoundOrder, TimeUsed, watched_rounds
 from interlock.measure.services import parse_wrk
-from interlock.measure.user_services import UserService, is_wrk
 from interlock.results import store
-from interlock.results.experiments import State, Subject
+from interlock.results.experiments import Outcome, State, Subject
 from interlock.trial.workloads import Checks, workload_of
 from tests.builders import ScriptedNetwork, ScriptedSandbox, make_ended, make_network, make_resources
 from tests.measure.test_services import BAD, GOOD
@@ -152,18 +153,19 @@ def test_its_run_has_the_details_of_its_workload(tmp_path: Path) -> None:
     assert shown["memory MB"] == pytest.approx(50)
 
 
+def rows_of(network: ScriptedNetwork, checks: Checks, rows: Sequence[tuple[str, str | None]]) -> list[Cell]:
+    session = Session(make_resources(workspace=network), workload(checks), network)
+    return [Cell(session, Subject(variant=name, image_id=name, mode=mode)) for name, mode in rows]
+
+
 def test_rounds_start_each_row_once_and_a_row_that_fails_is_not_started_again() -> None:
-    net, work = network(), workload()
-    resources = make_resources(workspace=net)
-    session = Session(resources, work, net)
-    subjects = [Subject(variant=name, image_id=f"sha256:{name}", mode=mode) for name, mode in ROWS]
-    cells = [Cell(one, net.open_sandbox("i")) for one in subjects]
+    net = network()
+    cells = rows_of(net, SERVICE, ROWS)
+    (*_, failed) = tracks = [track for cell in cells for track in cell.tracks.values()]
+    failed.outcome = Outcome(state=State.FAILED, reason="gone")
     order, spent = RoundOrder(), TimeUsed()
-    (benchmark,) = work.benchmarks
-    cells[-1].outcomes[benchmark.name] = OK.model_copy(update={"state": State.FAILED, "reason": "gone"})
-    watched_rounds(session, cells, spent, order)
-    runs = [values_of(one.runs.get(benchmark.name, []), estimator_of(benchmark)).blocks for one in cells]
-    assert runs == [[1, 2, 3], [1, 2, 3], [1, 2, 3], []]
+    watched_rounds(cells[0].session, cells, spent, order)
+    assert [track.values.blocks for track in tracks] == [[1, 2, 3], [1, 2, 3], [1, 2, 3], []]
     assert len(net.started_as) == 9
     assert len(order.rounds) == 3
     assert spent.cpu_s == pytest.approx(9 * 0.2)
@@ -180,19 +182,16 @@ def test_tests_are_started_in_a_new_container_each_time_and_not_tried_before() -
             opened.append(image_id)
             return super().open_sandbox(image_id, *rest)
 
-    net = Counted(lambda _sandbox, _argv: make_ended())
-    work = workload_of(Path("site"), Checks(test="pytest -q"))
-    session = Session(make_resources(workspace=net), work, net)
-    cells = [Cell(Subject(variant=name, image_id=name, mode=mode), net.open_sandbox(name)) for name, mode in ROWS[:3]]
+    cells = rows_of(Counted(lambda _sandbox, _argv: make_ended()), Checks(test="pytest -q"), ROWS[:3])
+    for cell in cells:
+        cell.slot()
     opened.clear()
-    watched_rounds(session, cells, TimeUsed(), RoundOrder())
+    watched_rounds(cells[0].session, cells, TimeUsed(), RoundOrder())
     assert sorted(opened) == ["base"] * 6 + ["fast"] * 3
-    assert [[len(run.values) for run in cell.runs["tests"]] for cell in cells] == [[1, 1, 1]] * 3
+    assert [[len(run.values) for run in cell.tracks["tests"].runs] for cell in cells] == [[1, 1, 1]] * 3
 
 
 def test_a_container_without_memory_is_told_of_its_own_limit() -> None:
-    work = workload_of(Path("site"), Checks(test="true"))
-    starved = make_ended(exit_code=137)
-    (benchmark,) = work.benchmarks
-    outcome, _ = judge_process(work, benchmark, replace(starved, out_of_memory=True))
+    work = workload(Checks(test="true"))
+    outcome, _ = kind_of(work, work.benchmarks[0]).judge(replace(make_ended(exit_code=137), out_of_memory=True))
     assert "--memory" in outcome.reason

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from interlock.catalog.services import ServiceAddress
-from interlock.catalog.workloads import Workload
+from interlock.catalog.workloads import Benchmark, Repetition, Workload
 from interlock.engine.ended import last_lines
 from interlock.engine.protocol import CpuUsed, Network, OwnStart, UserContainer
-from interlock.errors import WorkloadError
+from interlock.errors import LazyModule, WorkloadError
+from interlock.measure.kinds.kind import COMMAND_PHASE, Kind, Working
+from interlock.measure.kinds.service import NO_INSTRUCTIONS
+from interlock.measure.processes import NOTHING_RUN, OK
+from interlock.measure.pyperf_runs import run_metadata
 from interlock.measure.services import HealthCheck, parse_wrk, wait_until_healthy
+from interlock.measure.tracks import Result, Track
+from interlock.results.experiments import ProgramOutput
+
+if TYPE_CHECKING:
+    import pyperf
+else:
+    pyperf = LazyModule("pyperf", "measure")
 
 URL = "{url}"
 WRK = "wrk"
@@ -64,12 +77,12 @@ class UserService:
         return UserServiceRun(loaded, used, memory_bytes, {**loaded.figures, **work, **more})
 
     @contextmanager
-    def working(self, start: OwnStart) -> Iterator[tuple[UserContainer, Callable[[], int]]]:
-        """Yield the container of a warm service, and what loads it once and returns the units of work."""
+    def working(self, start: OwnStart) -> Iterator[Working]:
+        """Yield the service once it is warm."""
         with self.network.started(start) as service:
             base, _ = self.healthy(service)
             self.warm(service, base)
-            yield service, lambda: self.load(base).units
+            yield Working(service, lambda: self.load(base).units)
 
     @property
     def has_load(self) -> bool:
@@ -91,7 +104,7 @@ class UserService:
         done = parse_wrk(ran.stdout)
         if done.problem:
             raise WorkloadError(key="--load", found=done.problem, todo="Correct the service, or the load.")
-        latencies = {key: done.latency_s[one] for key, one in PERCENTILES.items() if one in done.latency_s}
+        latencies = {key: done.latency_s[name] for key, name in PERCENTILES.items() if name in done.latency_s}
         return Loaded(1 / done.per_second, done.requests, latencies)
 
     def healthy(self, service: UserContainer) -> tuple[str, float]:
@@ -120,3 +133,58 @@ class UserService:
 def is_wrk(words: Sequence[str]) -> bool:
     """Return whether the command prints what `services.parse_wrk` reads."""
     return PurePosixPath(words[0]).name == WRK if words else False
+
+
+class UsersService(Kind):
+    """The service of a user's image, which each run starts in a container of its own."""
+
+    is_proved = True
+    needs_load = True
+    phase = COMMAND_PHASE
+    no_instructions = NO_INSTRUCTIONS
+    memory = "--memory is its limit"
+
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
+        return []
+
+    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
+        return None
+
+    def alone(self, track: Track, number: int) -> Result:
+        """Run it once; WorkloadError if it does not work."""
+        start_s = time.monotonic()
+        try:
+            ran = _service_of(track).run(_start_of(track))
+        except WorkloadError:
+            track.session.resources.require_answer()
+            raise
+        run = service_run(self.workload, self.benchmark, ran)
+        busy_s = time.monotonic() - start_s
+        return Result(track, OK, NOTHING_RUN, run=run, busy_s=busy_s, cpu_s=ran.used.total_s)
+
+    @contextmanager
+    def working(self, track: Track, *, even_silent: bool = False) -> Iterator[Working]:
+        with _service_of(track).working(_start_of(track)) as working:
+            yield working
+
+
+def _service_of(track: Track) -> UserService:
+    return UserService(track.session.network, track.kind.workload)
+
+
+def _start_of(track: Track) -> OwnStart:
+    return OwnStart(track.cell.subject.image_id or "", track.cell.subject.environment)
+
+
+def service_run(workload: Workload, benchmark: Benchmark, ran: UserServiceRun) -> pyperf.Run:
+    """Return a pyperf run of a user's own service; time and memory are those of all processes of its container."""
+    loaded, used = ran.loaded, ran.used
+    metadata = {f"interlock_{key}": value for key, value in ran.figures.items()}
+    # Of each run they are as many as were answered: pyperf wants inner loops to be the same in all.
+    metadata |= run_metadata(workload, benchmark, loops=loaded.units, inner_loops=1)
+    metadata |= {
+        "mem_max_rss": ran.memory_bytes,
+        "interlock_process_user_s": used.user_s,
+        "interlock_process_sys_s": used.sys_s,
+    }
+    return pyperf.Run([loaded.unit_s], metadata=metadata, collect_metadata=False)

@@ -1,0 +1,198 @@
+"""What is asked of every kind of workload; a kind says only where it differs from a program that prints a report."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from interlock.catalog.types import PREFIX
+from interlock.catalog.workloads import Benchmark, Repetition, Workload
+from interlock.engine.agent import MOST_OUTPUT_BYTES
+from interlock.engine.protocol import MEMORY_BYTES, Ended, Sandbox
+from interlock.errors import WorkloadError
+from interlock.measure.processes import OK, with_options
+from interlock.measure.pyperf_runs import program_run
+from interlock.measure.tracks import Result, Start, Track
+from interlock.results.experiments import Outcome, ProgramOutput, State
+
+if TYPE_CHECKING:
+    import pyperf
+
+# How an interpreter reports an option (-I, -X ...) that its version lacks; its exit code is 2.
+NO_SUCH_OPTION = ("Unknown option", "-X is reserved")
+SIGNALLED = 128
+# How the launcher reports that it cannot drop an interpreter from the page cache, or cannot prove that it did.
+NOT_EVICTED = "launch: cannot evict "
+# The phase of a program that has its units of work; a command is one phase, from its exec to its end.
+PROGRAM_PHASE, COMMAND_PHASE = "work", "startup"
+
+OnStart = Callable[[Track], None]
+
+
+@dataclass(frozen=True)
+class Working:
+    """A service that is warm: where it runs, and what loads it once and returns the units of work."""
+
+    sandbox: Sandbox
+    work: Callable[[], int]
+    stands_still: str = ""  # why it is watched although it does not answer
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """How the processes of one benchmark are started, fed and read."""
+
+    workload: Workload
+    benchmark: Benchmark
+
+    # Of a user's image it has been proved that it works: no round tries it, and it may start any interpreter.
+    is_proved: ClassVar[bool] = False
+    # Whether round 0 has a process of it, which calibrates or shows that it works.
+    is_tried: ClassVar[bool] = True
+    # Whether each process has a new sandbox: what it leaves there the next one must not meet.
+    wants_fresh_slot: ClassVar[bool] = False
+    # Whether its benchmarks are not in its workload's file alone, but asked of the program.
+    is_listed: ClassVar[bool] = False
+    needs_load: ClassVar[bool] = False
+    phase: ClassVar[str] = PROGRAM_PHASE
+    no_instructions: ClassVar[str] = ""  # why they are not counted
+    memory: ClassVar[str] = f"a cell has {MEMORY_BYTES / 2**30:g} GiB"
+
+    @property
+    def leaves_traces(self) -> bool:
+        """Return whether its sandboxes are no others' after it."""
+        return True
+
+    @property
+    def takes_options(self) -> bool:
+        """Return whether its command line starts with the interpreter, so that a mode's options reach it."""
+        return True
+
+    @abstractmethod
+    def words(self, loops: str, take: Repetition | None) -> list[str]:
+        """Return the interpreter's command line, with placeholders.
+
+        Without `take` the process takes no values (calibration, profile): it runs the loops once, without warm-up.
+        """
+
+    def finished(self, words: Sequence[str], options: Sequence[str]) -> list[str]:
+        """Return a command line of its own with a mode's options."""
+        return with_options(words, options)
+
+    def launcher_options(self, parallel: int = 1, *, keeps_output: bool = False) -> list[str]:
+        """Return the launcher's options for so many processes at once.
+
+        A command's output is discarded unless `keeps_output`: reading it would be part of its time.
+        """
+        at_once = ["--parallel", str(parallel)] if parallel > 1 else []
+        pin = ["--cpu", "last"] if self.benchmark.cpus == "one" else []
+        evicted = ["--evict", PREFIX] if self.benchmark.cold else []
+        return [*at_once, *pin, *evicted]
+
+    # How it is measured: alone, or with the processes of other rows in order.
+
+    def is_in_order(self, track: Track) -> bool:
+        """Return whether the processes of a block take their values in order; otherwise one runs after the other."""
+        return False
+
+    def shares_loops(self, track: Track) -> bool:
+        """Return whether its values have the loops that one process calibrated for all rows."""
+        return False
+
+    def block(self, tracks: Sequence[Track], number: int, on_start: OnStart) -> Iterator[Result]:
+        """Measure tracks of this benchmark in order, in the block of this number."""
+        raise NotImplementedError
+
+    def alone(self, track: Track, number: int) -> Result:
+        """Run one process; that of round 0 calibrates."""
+        argv = track.argv("auto") if number == 0 else track.argv(str(track.loops), track.take)
+        return track.run(Start(argv, track.cell.subject.environment))
+
+    def run_of(self, result: Result) -> pyperf.Run | None:
+        """Return the run that a process has yielded; None for one that yields none."""
+        if result.output is None:
+            return None
+        return program_run(self.workload, self.benchmark, result.output, result.costs[-1])
+
+    def working(self, track: Track, *, even_silent: bool = False) -> AbstractContextManager[Working] | None:
+        """Return a service of it at work, to be watched; None for what is watched from its start to its end.
+
+        With `even_silent` one that does not answer is at work while it is asked.
+        """
+        return None
+
+    def listed(self, track: Track) -> Workload:
+        """Return the workload with the benchmarks that its program lists; WorkloadError says why there are none."""
+        raise NotImplementedError
+
+    def unlisted(self) -> Workload:
+        """Return the workload with what carries the reason why its benchmarks are not known."""
+        raise NotImplementedError
+
+    # What its processes say.
+
+    def judge(
+        self, ended: Ended, deadline_s: float | None = None, *, may_idle: bool = False
+    ) -> tuple[Outcome, ProgramOutput | None]:
+        """Return the outcome of a process and a program's report; with `may_idle` it may have done no work.
+
+        `deadline_s`: what it had instead of the benchmark's deadline.
+        """
+        outcome = self._judge_end(ended, deadline_s)
+        if outcome.state is not State.OK:
+            return outcome, None
+        try:
+            output = self.read(ended.stdout, may_idle=may_idle)
+        except WorkloadError as error:
+            return Outcome(state=State.FAILED, reason=str(error)), None
+        if output is None or output.unsupported is None:
+            return OK, output
+        return Outcome(state=State.UNSUPPORTED, reason=output.unsupported), output
+
+    @abstractmethod
+    def read(self, stdout: str, *, may_idle: bool = False) -> ProgramOutput | None:
+        """Return what a process reports, None of one that has nothing to report; WorkloadError if it should have."""
+
+    def judge_set_up(self, ended: Ended, deadline_s: float | None = None) -> Outcome:
+        """Return the outcome of the benchmark's set-up."""
+        outcome = self._judge_command(ended, deadline_s)
+        if outcome.state is State.OK:
+            return outcome
+        return outcome.model_copy(update={"reason": f"set-up: {outcome.reason}"})
+
+    def _judge_command(self, ended: Ended, deadline_s: float | None) -> Outcome:
+        """Return the outcome of what is run as it stands, with options of the interpreter that it may lack."""
+        said = ended.stderr.strip().partition("\n")[0]
+        if ended.exit_code != 0 and not ended.took_sandbox and said.startswith(NO_SUCH_OPTION):
+            return Outcome(state=State.UNSUPPORTED, reason=said)
+        return self._judge_end(ended, deadline_s)
+
+    def _judge_end(self, ended: Ended, deadline_s: float | None) -> Outcome:
+        name = self.benchmark.name
+        if ended.timed_out:
+            limit_s = deadline_s or self.workload.deadline_of(self.benchmark)
+            return Outcome(state=State.TIMED_OUT, reason=f"'{name}' did not end within {limit_s:g} s")
+        if ended.out_of_memory:
+            return Outcome(state=State.FAILED, reason=f"'{name}' ran out of memory: {self.memory}")
+        if ended.flooded:
+            return Outcome(state=State.FAILED, reason=f"'{name}' printed more than {MOST_OUTPUT_BYTES // 2**20} MiB")
+        if ended.exit_code == 0:
+            return OK
+        said = self.last_words(ended)
+        if said.startswith(NOT_EVICTED):
+            return Outcome(state=State.UNSUPPORTED, reason=f"no cold start: {said.removeprefix('launch: ')}")
+        return Outcome(state=State.FAILED, reason=f"'{name}' {_how_it_ended(ended.exit_code)}: {said}")
+
+    def last_words(self, ended: Ended) -> str:
+        """Return the line that says why a process failed."""
+        return (ended.stderr.strip().splitlines() or [f"exit code {ended.exit_code}"])[-1]
+
+
+def _how_it_ended(code: int | None) -> str:
+    """Return words for an exit code; as a shell's, the launcher's is 128 plus the number of the signal."""
+    names = {SIGNALLED + number: number.name for number in signal.Signals}
+    return f"was ended by {names[code]}" if code in names else f"ended with exit code {code}"

@@ -1,0 +1,240 @@
+"""Tracks: each is one cell's one benchmark, with what its processes have yielded, and why it goes on no further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from interlock.catalog.workloads import Benchmark, Repetition
+from interlock.engine.protocol import Ended
+from interlock.errors import UnsupportedHereError, WorkloadError
+from interlock.measure import processes
+from interlock.measure.processes import NOTHING_RUN, OK
+from interlock.measure.pyperf_runs import estimator_of, in_block, values_of
+from interlock.measure.stopwatch import Phase
+from interlock.results.experiments import BenchmarkValues, Outcome, PackageSet, ProcessCost, ProgramOutput, State
+from interlock.results.profiles import BenchmarkProfile
+
+if TYPE_CHECKING:
+    import pyperf
+
+    from interlock.measure.cells import Cell, Session
+    from interlock.measure.kinds.kind import Kind
+    from interlock.measure.slots import Slot
+
+# An interpreter that hung when it was asked its facts most likely hangs again in each workload, so a process of it has
+# these seconds: several times what any other one needs.
+HUNG_S = 10
+PYTHON_PATH = "PYTHONPATH"
+# How many times as long, or as short, as the timing that decided the loops a row's values may be. What is so far off is
+# decided whatever its loops are; with more, slow rows would have most of the time.
+MOST_TIMES = 2
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is started under the launcher, and how often."""
+
+    argv: list[str]
+    environment: Mapping[str, str]
+    repeat: int = 1
+    parallel: int = 1
+    may_idle: bool = False  # it does no unit of work: what it costs is subtracted from a profile
+    count_instructions: bool = False
+    keeps_output: bool = False  # of a command, to look for the expected texts
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a process of a track, or a row of them, ended, and what a program has reported.
+
+    `busy_s` is what its start, its warm-ups and its values took: the rest of its life it waited. Without it the
+    launcher's own figures tell.
+    """
+
+    track: Track
+    outcome: Outcome
+    ended: Ended
+    output: ProgramOutput | None = None
+    run: pyperf.Run | None = None  # where it is not made of what was printed
+    busy_s: float | None = None
+    cpu_s: float | None = None  # where the launcher did not start it
+    part: int | None = None  # of its block, where the rows of that were split
+
+    @cached_property
+    def costs(self) -> list[ProcessCost]:
+        """Return what the launcher read of each of its processes."""
+        return processes.parse_costs(self.ended.stdout)
+
+    def with_all_of(self, started: int) -> Result:
+        """Return failed if the launcher's output lacks one of so many processes: it was cut short on its way."""
+        reported = len(self.costs)
+        if self.outcome.state is not State.OK or reported == started:
+            return self
+        said = f"its output was cut short: the launcher reported {reported} of {started} processes"
+        return replace(self, outcome=Outcome(state=State.FAILED, reason=f"'{self.track.name}': {said}"))
+
+
+@dataclass(eq=False)
+class Track:
+    """One benchmark in one cell while it is measured."""
+
+    cell: Cell
+    kind: Kind
+    runs: list[pyperf.Run] = field(default_factory=list)
+    outcome: Outcome = OK
+    loops: int = 1
+    decisive_s: float | None = None  # what the timing took that decided the loops
+    is_fed: bool = False  # its program said that it takes values as it is asked for them
+    profile: BenchmarkProfile | None = None
+    kept: int = 0  # how many of the runs the journal has
+    profile_kept: bool = False
+
+    @property
+    def benchmark(self) -> Benchmark:
+        return self.kind.benchmark
+
+    @property
+    def name(self) -> str:
+        return self.kind.benchmark.name
+
+    @property
+    def label(self) -> str:
+        return self.cell.subject.label
+
+    @property
+    def session(self) -> Session:
+        return self.cell.session
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether it has not failed."""
+        return self.outcome.state is State.OK
+
+    @property
+    def has_values(self) -> bool:
+        return any(run.values for run in self.runs)
+
+    @property
+    def values(self) -> BenchmarkValues:
+        """Return the values so far."""
+        return values_of(self.runs, estimator_of(self.benchmark))
+
+    @property
+    def take(self) -> Repetition:
+        """Return how many warm-ups and values a process takes."""
+        take, factor = self.session.repetition, self.benchmark.values_factor
+        return take.model_copy(update={"warmups": factor * take.warmups, "values": factor * take.values})
+
+    @property
+    def packages(self) -> PackageSet:
+        """Return the packages that the benchmark has here, or the outcome that says why not."""
+        sets = self.session.resources.package_sets
+        return sets.of(self.cell.subject.variant, self.kind.workload, self.benchmark)
+
+    @property
+    def deadline_s(self) -> float:
+        """Return how long a process may take, in seconds: an interpreter that hung once hangs again."""
+        deadline_s = self.kind.workload.deadline_of(self.benchmark)
+        return min(HUNG_S, deadline_s) if self.label in self.session.resources.known.silent else deadline_s
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment of its processes."""
+        return self.surrounded(self.cell.subject.environment)
+
+    def surrounded(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the environment with the benchmark's packages on PYTHONPATH, if it has any."""
+        packages = self.packages
+        return {**environment, PYTHON_PATH: packages.site} if packages.volume else environment
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Return the values of the placeholders in its arguments."""
+        return processes.placeholders(self.session.network.url, self.packages.site)
+
+    def argv(self, loops: str = "1", take: Repetition | None = None) -> list[str]:
+        """Return the command line of a process; without `take` it takes no values, and runs its loops once."""
+        words = filled_in(self.kind.words(loops, take), self.places)
+        return self.kind.finished(words, self.cell.subject.options)
+
+    def profiled_argv(self, loops: int) -> list[str]:
+        """Return the command line of a process that is counted: so many loops of the work, or NO_WORK."""
+        return self.argv(str(loops)) + self.benchmark.profile_arguments
+
+    def run(self, start: Start) -> Result:
+        """Run a process under the launcher, after the benchmark's set-up if that has not run in its sandbox yet."""
+        slot = self.cell.slot()
+        outcome, ended = self.set_up(slot)
+        if outcome.state is not State.OK:
+            return Result(self, outcome, ended)
+        options = self.kind.launcher_options(start.parallel, keeps_output=start.keeps_output)
+        counting = ["--count-instructions"] if start.count_instructions else []
+        argv = [processes.LAUNCH, "--repeat", str(start.repeat), *options, *counting, "--", *start.argv]
+        ended = slot.run(argv, self.deadline_s, self.surrounded(start.environment))
+        outcome, output = self.kind.judge(ended, self.deadline_s, may_idle=start.may_idle)
+        return Result(self, outcome, ended, output).with_all_of(start.repeat)
+
+    def set_up(self, slot: Slot) -> tuple[Outcome, Ended]:
+        """Run the benchmark's set-up, once in each sandbox; it is not measured."""
+        if not self.benchmark.set_up or self.name in slot.ready:
+            return OK, NOTHING_RUN
+        slot.ready.add(self.name)
+        argv = ["python", *filled_in(self.benchmark.set_up, self.places)]
+        argv = processes.with_options(argv, self.cell.subject.options)
+        with self.session.clock.during(Phase.PREPARING), self.cell.clock.during(Phase.PREPARING):
+            ended = slot.run(argv, self.deadline_s, self.environment)
+        return self.kind.judge_set_up(ended, self.deadline_s), ended
+
+    def calibrate(self, output: ProgramOutput) -> None:
+        """Take the loops that its program has found for itself."""
+        self.is_fed = output.fed
+        self.loops = output.loops
+        if output.calibration:
+            self.decisive_s = output.calibration[-1][1]
+
+    def take_over(self, calibrated: Track) -> None:
+        """Take the loops of the track that calibrated: values of another length are other work.
+
+        Rows that calibrated by themselves had often twice the loops of their equals.
+        """
+        self.is_fed, self.loops, self.decisive_s = calibrated.is_fed, calibrated.loops, calibrated.decisive_s
+
+    def fit_loops(self, values_s: Sequence[float]) -> None:
+        """After the first block give a row that is far slower or faster than what calibrated loops of its own."""
+        if self.decisive_s is not None and values_s and not self.has_values:
+            self.loops = fitting_loops(self.loops, sum(values_s) / len(values_s), self.decisive_s)
+
+    def add(self, run: pyperf.Run, block: int, part: int | None = None) -> None:
+        """Add a pyperf run of this block."""
+        self.runs.append(in_block(run, block, estimator_of(self.benchmark), part))
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Turn an error about what a process printed into the failure of this track."""
+        try:
+            yield
+        except (WorkloadError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            state = State.UNSUPPORTED if isinstance(error, UnsupportedHereError) else State.FAILED
+            what = getattr(error, "found", "") or f"its output is not a measurement ({' '.join(str(error).split())})"
+            self.outcome = Outcome(state=state, reason=f"'{self.name}': {what}")
+
+
+def filled_in(words: Iterable[str], places: Mapping[str, str]) -> list[str]:
+    """Return words with the values of their placeholders, which may be parts of them."""
+    filled = list(words)
+    for name, value in places.items():
+        filled = [word.replace(name, value) for word in filled]
+    return filled
+
+
+def fitting_loops(loops: int, value_s: float, decisive_s: float) -> int:
+    """Return so many loops that a value takes up to `MOST_TIMES` times as long as what decided them, or as short."""
+    while loops > 1 and value_s > MOST_TIMES * decisive_s:
+        loops, value_s = loops // 2, value_s / 2
+    while value_s < decisive_s / MOST_TIMES:
+        loops, value_s = loops * 2, value_s * 2
+    return loops

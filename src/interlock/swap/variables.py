@@ -1,0 +1,123 @@
+"""Variables in the words of users' files: `$A`, `${A}`, and `${A:-default}` with its like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BRACE = re.compile(r"[{}]")
+# A word with more references, which may be within each other, is no image's name: it is taken as it stands.
+MOST_REFERENCES = 100
+VARIABLE_OPERATOR = re.compile(r":?[-+?]")
+# ARGs that double each other have values of any length, which name nothing.
+LONGEST_VALUE = 4096
+
+
+class NoValue(Exception):  # noqa: N818 - always caught: the caller decides what it means
+    """A variable has no value where one is needed, or one that is too long."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A reference to a variable in a word, from `start` to before `end`."""
+
+    name: str
+    operator: str  # ':-', '-', ':+', '+', ':?', '?'; empty without one; other characters are not an operator
+    operand: str
+    start: int
+    end: int
+
+    @property
+    def has_default(self) -> bool:
+        return self.operator in {":-", "-"}
+
+    def value(self, values: Mapping[str, str]) -> str:
+        """Return the variable's value or default; raise NoValue without either."""
+        value = values.get(self.name)
+        there = value is not None and (value != "" or not self.operator.startswith(":"))
+        if self.operator.endswith("+"):
+            return expand(self.operand, values) if there else ""
+        if there and value is not None and self.operator in {"", ":-", "-", ":?", "?"}:
+            return value
+        if self.has_default:
+            return expand(self.operand, values)
+        raise NoValue(self.name)
+
+
+def variables(word: str) -> list[Variable]:
+    """Return the references in a word, without those within another one's default; none of a word with too many."""
+    if word.count("$") > MOST_REFERENCES:
+        return []
+    found, at = [], 0
+    closed = _closing_braces(word)
+    while (at := word.find("$", at)) >= 0:
+        is_escaped = at > 0 and word[at - 1] == "\\"
+        variable = None if is_escaped else _read_variable(word, at, closed)
+        if variable is None:
+            at += 2 if word.startswith("$$", at) else 1
+            continue
+        found.append(variable)
+        at = variable.end
+    return found
+
+
+def expand(word: str, values: Mapping[str, str]) -> str:
+    """Return the word with its variables expanded; raise NoValue for the first without a value that is short enough."""
+    text, at = "", 0
+    for variable in variables(word):
+        text += word[at : variable.start] + variable.value(values)
+        at = variable.end
+        if len(text) > LONGEST_VALUE:
+            raise NoValue(variable.name)
+    return text + word[at:]
+
+
+def sole_variable(word: str) -> Variable | None:
+    """Return the variable if the word is nothing else; None otherwise."""
+    found = variables(word)
+    return found[0] if len(found) == 1 and (found[0].start, found[0].end) == (0, len(word)) else None
+
+
+def _read_variable(word: str, at: int, closed: Mapping[int, int]) -> Variable | None:
+    braced = word.startswith("${", at)
+    name = VARIABLE_NAME.match(word, at + 1 + braced)
+    if name is None:
+        return None
+    if not braced:
+        return Variable(name[0], "", "", at, name.end())
+    end = closed.get(at + 1)
+    if end is None:
+        return None
+    operator = VARIABLE_OPERATOR.match(word, name.end())
+    sign = operator[0] if operator else word[name.end() : end]
+    operand = word[operator.end() : end] if operator else ""
+    return Variable(name[0], sign, operand, at, end + 1)
+
+
+def _closing_braces(word: str) -> dict[int, int]:
+    """Return the position of the brace that closes each one that is closed."""
+    found, opened = dict[int, int](), list[int]()
+    for match in BRACE.finditer(word):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened:
+            found[opened.pop()] = match.start()
+    return found
+
+
+def fits(name: str, parts: Sequence[str]) -> bool:
+    """Return whether a name has these parts in their order, with a character or more between each two."""
+    first, *others = parts
+    if not others:
+        return name == first
+    at = len(first) if name.startswith(first) else -1
+    for part in others[:-1]:
+        start = name.find(part, at + 1) if at >= 0 else -1
+        at = start + len(part) if start >= 0 else -1
+    return 0 <= at < len(name) - len(others[-1]) and name.endswith(others[-1])

@@ -1,0 +1,59 @@
+"""What registries and this engine know of the images that a user's files name: their digests and signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from interlock.engine.docker import DockerEngine, connect
+from interlock.engine.names import find_tagged
+from interlock.engine.registry import registry_digest, require_signed
+from interlock.errors import EngineError, RegistryError, SignatureError
+from interlock.results.experiments import Built, Outcome, State
+from interlock.swap.checks import name_with_tag
+from interlock.swap.image_names import is_local, parse_name
+
+
+def digests_now(images: Sequence[str], warn: Callable[[str], None]) -> dict[str, str | None]:
+    """Return the digest of each name and tag now: of its registry, else of this engine.
+
+    RegistryError if a registry does not answer and this engine does not have what the lines are pinned to.
+    """
+    names = dict.fromkeys(map(name_with_tag, images))
+    pins = {parse_name(image).digest for image in images}
+    try:
+        containers = connect()
+    except EngineError:
+        if any(pins):
+            raise
+        warn("no engine answers: only names and tags were compared, not digests")
+        return dict.fromkeys(names)
+    return {name: _digest_now(containers, name, pins, warn) for name in names}
+
+
+def _digest_now(
+    containers: DockerEngine, name: str, pins: Collection[str | None], warn: Callable[[str], None]
+) -> str | None:
+    named = Built(variant="", profile="", outcome=Outcome(state=State.OK), tag=name)
+    here = find_tagged(containers.client, named)
+    digest = here.digest.partition("@")[2] if here and here.digest else None
+    if not parse_name(name).registry or is_local(parse_name(name)):
+        return digest
+    try:
+        return registry_digest(containers.client, name) or digest
+    except RegistryError as error:
+        if digest is None or digest not in pins:
+            raise
+        warn(f"{error.found}: {name} was compared with this engine's alone")
+        return digest
+
+
+def signature_problem(image: str, digest_now: str | None, key: str) -> str:
+    """Return why an image is not one that this key has signed; empty if it is."""
+    name, digest = parse_name(image), parse_name(image).digest or digest_now
+    if is_local(name) or not digest:
+        return f"{image} is in no registry, where its signature would be"
+    try:
+        require_signed(f"{name_with_tag(image).rpartition(':')[0]}@{digest}", key)
+    except SignatureError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,183 @@
+"""How a process ended becomes an outcome, and what the launcher is told; in the ways that most kinds share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import pytest
+
+from interlock.catalog.workloads import Benchmark
+from interlock.engine.protocol import Ended
+from interlock.measure.kinds.choosing import kind_of
+from interlock.results.experiments import Outcome, State
+from tests.builders import OK, make_benchmark, make_ended, make_workload
+
+WORKLOAD = make_workload(deadline_s=20)
+PROGRAM = make_benchmark("uncontended")
+COMMAND = make_benchmark("pass", command=["-I", "-c", "pass"])
+
+
+def report(**changes: Any) -> str:
+    return json.dumps({"interlock": 1, "loops": 2, "inner_loops": 10, "values": [0.5]} | changes) + "\n"
+
+
+def options_of(benchmark: Benchmark, parallel: int = 1, *, keeps_output: bool = False) -> list[str]:
+    return kind_of(WORKLOAD, benchmark).launcher_options(parallel, keeps_output=keeps_output)
+
+
+def test_a_program_that_printed_its_report_is_ok() -> None:
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report()))
+    assert outcome == OK
+    assert output is not None
+    assert output.values == [0.5]
+
+
+def test_a_command_that_ended_with_0_is_ok_and_has_no_report() -> None:
+    assert kind_of(WORKLOAD, COMMAND).judge(make_ended()) == (OK, None)
+
+
+def test_a_process_that_was_killed_at_its_deadline_timed_out() -> None:
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(), exit_code=137, timed_out=True))
+    assert outcome.state is State.TIMED_OUT
+    assert all(part in outcome.reason for part in ("'uncontended'", "20 s"))
+    assert output is None
+
+
+def test_the_deadline_of_a_benchmark_goes_before_its_workloads() -> None:
+    impatient = make_benchmark(deadline_s=3)
+    outcome, _ = kind_of(WORKLOAD, impatient).judge(make_ended(timed_out=True))
+    assert outcome.state is State.TIMED_OUT
+    assert " 3 s" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [("Traceback\n  x\nValueError: 3\n", "ValueError: 3"), ("", "exit code 1"), (" \n", "exit code 1")],
+)
+def test_a_process_with_another_exit_code_failed_with_its_last_words(stderr: str, said: str) -> None:
+    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(), stderr, 1))
+    assert outcome.state is State.FAILED
+    assert re.fullmatch(rf"'uncontended' .*\b1\b.*: {said}", outcome.reason), outcome.reason
+
+
+def test_a_process_that_a_signal_has_ended_names_it() -> None:
+    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(), "", 139))
+    assert outcome.state is State.FAILED
+    assert all(part in outcome.reason for part in ("'uncontended'", "SIGSEGV", "139"))
+
+
+# What interpreters say of an option that they do not have: 3.13 and 2.7, and 2.7 of -X, which it only reserves.
+@pytest.mark.parametrize("said", ["Unknown option: -I", "-X is reserved for implementation-specific arguments"])
+def test_a_command_whose_option_the_interpreter_lacks_is_unsupported(said: str) -> None:
+    outcome, _ = kind_of(WORKLOAD, COMMAND).judge(make_ended("", f"{said}\nusage: python [option] ...\n", 2))
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason=said)
+
+
+def test_a_program_that_prints_the_same_words_failed_because_it_has_no_options_of_python() -> None:
+    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", "Unknown option: -I\n", 2))
+    assert outcome.state is State.FAILED
+
+
+def test_an_interpreter_that_stays_in_the_page_cache_is_unsupported() -> None:
+    said = "launch: cannot evict /usr/local: 3 of its 3 pages stay in memory\n"
+    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", said, 1))
+    reason = "no cold start: cannot evict /usr/local: 3 of its 3 pages stay in memory"
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason=reason)
+
+
+def test_a_program_that_says_what_it_cannot_do_is_unsupported() -> None:
+    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended('{"interlock": 1, "unsupported": "no threads"}\n'))
+    assert outcome == Outcome(state=State.UNSUPPORTED, reason="no threads")
+
+
+def test_a_program_that_printed_something_else_failed() -> None:
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended("hello\n"))
+    assert outcome.state is State.FAILED
+    assert "'hello'" in outcome.reason
+    assert output is None
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        {"loops": 0},
+        {"loops": -1},
+        {"inner_loops": 0},
+        {"values": [0.0]},
+        {"values": [-0.5]},
+        {"values": []},
+        {"warmups": [-1.0]},
+        *({"values": [one]} for one in (float("inf"), float("nan"), 1e300, 5e-324, True, "1", None, 10**400)),
+        *({"loops": one} for one in (True, 1.5, "2", 10**16, 10**400)),
+        {"warmups": [float("inf")]},
+        {"metadata": {"x": float("nan")}},
+        {"metadata": {"x": 10**400}},
+        {"metadata": {"x": "y" * 20_000}},
+        {"metadata": {"x": [1]}},
+    ],
+    ids=lambda one: str(one)[:40],
+)
+def test_a_report_that_is_no_measurement_fails_its_cell(faulty: dict[str, Any]) -> None:
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(make_ended(report(**faulty)))
+    assert (outcome.state, output) == (State.FAILED, None)
+
+
+def test_a_process_that_printed_too_much_failed() -> None:
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(Ended(None, "", "", False, flooded=True))
+    assert (outcome.state, output) == (State.FAILED, None)
+    assert "16 MiB" in outcome.reason
+
+
+def test_a_reason_is_short_whatever_a_process_prints() -> None:
+    outcome, _ = kind_of(WORKLOAD, PROGRAM).judge(make_ended("", "x" * 10**6, 1))
+    assert len(outcome.reason) < 1100
+
+
+def test_a_process_that_had_no_memory_left_fails_and_is_told_how_much_a_cell_has() -> None:
+    ended = dataclasses.replace(make_ended("", exit_code=137), out_of_memory=True)
+    outcome, output = kind_of(WORKLOAD, PROGRAM).judge(ended)
+    assert outcome.state is State.FAILED
+    assert all(part in outcome.reason for part in ("'uncontended'", "memory", "1 GiB"))
+    assert output is None
+
+
+def test_a_set_up_that_fails_is_told_from_the_benchmark() -> None:
+    ready = make_benchmark("status", command=["x"], set_up=["make.py"])
+    assert kind_of(WORKLOAD, ready).judge_set_up(make_ended()) == OK
+    failed = kind_of(WORKLOAD, ready).judge_set_up(make_ended(stderr="no hg\n", exit_code=1))
+    assert failed.state is State.FAILED
+    assert re.match("set-up: 'status' .* 1: no hg$", failed.reason)
+    late = kind_of(WORKLOAD, ready).judge_set_up(make_ended(timed_out=True))
+    assert late.state is State.TIMED_OUT
+    assert re.match("set-up: 'status' .* 20 s$", late.reason)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "command", "options"),
+    [
+        ("all", None, []),
+        ("one", None, ["--cpu", "last"]),
+        ("all", ["-c", "pass"], ["--discard-stdout"]),
+        ("one", ["-c", "pass"], ["--cpu", "last", "--discard-stdout"]),
+    ],
+)
+def test_the_launcher_pins_and_discards_as_the_benchmark_says(
+    cpus: str, command: list[str] | None, options: list[str]
+) -> None:
+    assert options_of(make_benchmark(cpus=cpus, command=command)) == options
+
+
+def test_the_launcher_starts_some_at_once_and_evicts_as_it_is_asked() -> None:
+    plain, cold = make_benchmark(command=["-c", "pass"]), make_benchmark(cold=True)
+    assert options_of(plain, 12)[:2] == ["--parallel", "12"]
+    assert "--parallel" not in options_of(plain)
+    assert options_of(cold) == ["--evict", "/usr/local"]
+
+
+def test_the_output_of_a_command_is_kept_only_where_it_is_looked_at() -> None:
+    benchmark = make_benchmark(command=["-c", "pass"])
+    assert "--discard-stdout" in options_of(benchmark)
+    assert "--discard-stdout" not in options_of(benchmark, keeps_output=True)
