@@ -40,13 +40,11 @@ settings.load_profile("interlock")
 EXPERIMENTS, TRIALS = "experiments", "trials"
 MEASURING = {
     EXPERIMENTS: (
-        *(f"tests/integration/test_{name}.py" for name in ("adapters", "cold", "limits", "matrix", "profiler", "why")),
-        "tests/measure/test_launch.py",
-        "tests/proofs/",
+        *(f"tests/integration/test_{name}.py" for name in ("adapters", "cold", "limits", "matrix", "package")),
+        *("tests/integration/test_packages.py", "tests/integration/test_profiler.py", "tests/integration/test_why.py"),
+        *("tests/measure/test_launch.py", "tests/proofs/"),
     ),
-    TRIALS: tuple(
-        f"tests/integration/test_{name}.py" for name in ("misfortune", "package", "packages", "stages", "trial")
-    ),
+    TRIALS: tuple(f"tests/integration/test_{name}.py" for name in ("misfortune", "stages", "trial")),
 }
 BROWSER = "tests/browser/"  # one browser for all of them
 ENGINE = "tests/integration/"  # what else an engine builds: two that build the same toy would be in each other's way
@@ -157,8 +155,8 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes longest, but what reads the shared experiment last: meanwhile others build its images."""
-    items.sort(key=lambda item: (place_of(item.nodeid), "measured" in getattr(item, "fixturenames", ())))
+    """Put first what takes longest."""
+    items.sort(key=lambda item: place_of(item.nodeid))
 
 
 def pytest_sessionstart() -> None:
@@ -246,3 +244,17 @@ def project(tmp_path: Path) -> Path:
     for part in (*(ROOT / "dockerfiles").glob("*.j2"), ROOT / "dockerfiles/fetch.sh"):
         shutil.copy(part, copy / "dockerfiles")
     return copy
+
+
+@pytest.fixture
+def deadline() -> Iterator[None]:
+    """Fail a test that waits, in place of waiting with it."""
+
+    def fail(*_: object) -> None:
+        pytest.fail("it waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

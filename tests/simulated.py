@@ -1,6 +1,6 @@
 """A fleet of simulated hosts: this machine, by local connections.
 
-The playbooks run as they are, but what only changes a host is a task that does nothing, and `interlock` on a host is
+The playbooks run as they are, but what only changes a host does nothing, and `interlock` on a host is
 this file: what it measures is made up, and a host fails as it is called.
 """
 
@@ -17,11 +17,13 @@ from interlock.measure.assignment import planned_rounds
 from interlock.results import store
 from interlock.results.experiments import Experiment, Times
 from interlock.results.settings import Settings
+from interlock.results.sums import write_sums
 from tests.builders import ROOT, make_cell, make_experiment, make_workload
 
 # Roles that change a host.
 CHANGING = ("python", "tools", "engine", "account", "tuning", "project")
-NOTHING = "---\n- name: Do nothing\n  ansible.builtin.command: 'true'\n  changed_when: false\n"
+# A task that starts no Python on the host.
+NOTHING = "---\n- name: Do nothing\n  ansible.builtin.meta: noop\n"
 WORKLOAD, VARIANTS = "locks", ("cpython-2.7", "cpython-2.7-nothreads")
 # What a fleet is asked for, so that the made-up answer is one to it.
 ASKED = ("--variants", ",".join(VARIANTS), "--workloads", WORKLOAD, "--quick", "--rounds", "2", "--seed", "7")
@@ -125,4 +127,4 @@ def _write(folder: Path, measured: Experiment) -> None:
         metadata |= {"interlock_block": 1, "interlock_estimator": "median"}
         path.write_text(json.dumps({"version": "1.0", "metadata": metadata, "benchmarks": [{"runs": runs}]}))
     store.write_json(folder / store.EXPERIMENT_FILE, measured)
-    store.write_sums(folder)
+    write_sums(folder)

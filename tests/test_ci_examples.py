@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -18,23 +19,18 @@ CI = ROOT / "examples/ci"
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
 
 
-def check(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
-    transform = ["--data-transform", "gitlab-ci"] if "gitlab" in schema else []
-    return subprocess.run([*command, *transform], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
-def test_an_example_is_valid_by_the_schema_of_its_system(name: str, schema: str) -> None:
-    done = check(CI / name, schema)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
-def test_the_schema_refuses_a_word_that_its_system_does_not_know(name: str, schema: str, tmp_path: Path) -> None:
+def test_an_example_is_valid_by_the_schema_of_its_system_which_refuses_a_word_that_it_does_not_know(
+    name: str, schema: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text((CI / name).read_text())
     edit(tmp_path, name, "matrix:", "matricks:")
-    assert check(tmp_path / name, schema).returncode == 1
+    transform = ["--data-transform", "gitlab-ci"] if "gitlab" in schema else []
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, "-o", "JSON", *transform]
+    done = subprocess.run([*command, str(CI / name), str(tmp_path / name)], capture_output=True, text=True, check=False)
+    found = json.loads(done.stdout)
+    assert {error["filename"] for error in found["errors"]} == {str(tmp_path / name)}
+    assert found["parse_errors"] == []
 
 
 def test_every_example_is_checked_and_documented() -> None:

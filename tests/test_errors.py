@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import pickle
 import re
 import subprocess
@@ -83,19 +82,6 @@ def test_a_name_that_is_like_none_gets_no_question() -> None:
 )
 def test_an_error_begins_with_its_file_and_its_key_or_option(error: InterlockError, where: str) -> None:
     assert str(error) == f"{where}{error.found}. {error.todo}"
-
-
-def test_no_message_sends_a_user_to_the_source_code() -> None:
-    sources = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
-    texts = [
-        (name, node.value)
-        for name, source in sources.items()
-        if "src/" in source  # in a comment it may stand
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    assert len(sources) > 100
-    assert [(name, text) for name, text in texts if "src/interlock" in text] == []
 
 
 def test_an_error_is_the_same_after_its_way_from_another_process() -> None:

@@ -97,16 +97,3 @@ def test_no_playbook_asks_for_root_as_a_whole() -> None:
     assert all(
         "become" not in play for path in PLAYBOOKS.glob("*.yml") for play in read(path) if isinstance(play, dict)
     )
-
-
-def test_every_task_says_in_its_name_what_it_is_for() -> None:
-    names = [task["name"] for path in TASKS for task in tasks_of(path)]
-    assert len(names) > 25
-    assert all(name[0].isupper() and len(name.split()) >= 3 for name in names if name != "Load them"), names
-
-
-def test_no_file_has_a_secret() -> None:
-    words = re.compile(r"(password|passwd|secret|token|private_key)\s*[:=]\s*\S", re.IGNORECASE)
-    for path in PLAYBOOKS.rglob("*"):
-        if path.is_file():
-            assert not words.search(path.read_text(encoding="utf-8")), path

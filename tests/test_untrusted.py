@@ -1,12 +1,15 @@
-"""What others wrote is read up to a limit."""
+"""What others wrote is read up to a limit; a FIFO, device, socket or cycle of links is one error, and nothing waits."""
 
 from __future__ import annotations
 
 import errno
 import gzip
 import io
+import os
+import socket
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,22 +19,80 @@ from rich.table import Table
 from rich.text import Text
 
 from interlock import untrusted
+from interlock.catalog import project as project_files
 from interlock.cli.options import PlainConsole
-from interlock.errors import StoreError, WorkloadError
-from interlock.results import store
-from interlock.results.experiments import Experiment
+from interlock.engine.packages import requirements
+from interlock.errors import InterlockError, StoreError, WorkloadError
+from interlock.results import store, sums
+from interlock.results.answers import RecordedFigures
+from interlock.results.experiments import BuildRecord, Experiment
+from interlock.swap import writing
 from interlock.untrusted import parse_json, printable
 from tests.builders import make_experiment
 
 
-def test_a_file_is_read_up_to_its_limit_and_a_device_without_an_end_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_read_up_to_its_limit_and_through_a_link_if_that_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345\r\n")
-    assert untrusted.read_bytes(tmp_path / "a", 7) == b"12345\r\n"
+    (tmp_path / "link").symlink_to("a")
+    assert untrusted.read_bytes(tmp_path / "link", 7) == b"12345\r\n"
     assert untrusted.read_text(tmp_path / "a") == "12345\n"
-    for path in (tmp_path / "a", Path("/dev/zero")):
-        with pytest.raises(OSError, match="MiB") as caught:
-            untrusted.read_bytes(path, 6)
-        assert caught.value.errno == errno.EFBIG
+    with pytest.raises(OSError, match="MiB") as caught:
+        untrusted.read_bytes(tmp_path / "a", 6)
+    assert caught.value.errno == errno.EFBIG
+    with pytest.raises(OSError, match="not a regular file"):
+        untrusted.read_bytes(tmp_path / "link", follow=False)
+
+
+def into_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def into_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def into_socket(path: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX)) as one:
+        one.bind(str(path))
+
+
+def into_cycle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+# What reads a file that a user or a stranger wrote, by the file: the project's, those that a command names, results.
+READERS: dict[str, Callable[[Path], object]] = {
+    "variants/cpython-3.13.toml": lambda path: project_files.load(path.parents[1]),
+    "variants/bases.toml": lambda path: project_files.load(path.parents[1]),
+    "workloads/locks.toml": lambda path: project_files.load(path.parents[1]),
+    "workloads/claims.toml": lambda path: project_files.load_claims(path.parents[1]),
+    "mine.toml": lambda path: project_files.load_claims(path.parent, path),
+    "dockerfiles/Dockerfile.j2": lambda path: project_files.read_texts(path.parents[1]),
+    "variants/keys/a.asc": lambda path: project_files.read_texts(path.parents[2]),
+    "requirements.txt": lambda path: requirements.read([str(path)], untrusted.read_text, Path.exists),
+    "Dockerfile": writing.read_file,
+    "x/experiment.json": lambda path: store.read_experiment(path.parent),
+    "x/builds.json": lambda path: store.read_json(path, BuildRecord),
+    "x/figures.json": lambda path: store.read_json(path, RecordedFigures),
+    "x/SHA256SUMS": lambda path: sums.read_sums(path.parent),
+    "x/host.json": store.read_values,
+    "x/runs.json": store.read_runs,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("make", [into_fifo, into_device, into_socket, into_cycle, Path.mkdir])
+def test_what_is_no_file_is_one_error_and_nothing_waits(
+    name: str, make: Callable[[Path], None], project: Path, deadline: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    monkeypatch.chdir(path.parent)  # a socket's path has 107 bytes at most
+    make(Path(path.name))
+    with pytest.raises(InterlockError) as caught:
+        READERS[name](path)
+    assert path.name in caught.value.file
 
 
 def test_no_more_is_asked_for_than_fits() -> None:

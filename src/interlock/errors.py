@@ -27,10 +27,10 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     A name that has the other as a part between hyphens comes first: '3.14' means 'cpython-3.14'.
     """
     wanted = name.casefold()
-    by_folded = {one.casefold(): one for one in sorted(known, reverse=True)}
-    with_part = [one for one in by_folded if f"-{wanted}-" in f"-{one}-"]
+    by_folded = {other.casefold(): other for other in sorted(known, reverse=True)}
+    with_part = [folded for folded in by_folded if f"-{wanted}-" in f"-{folded}-"]
     if with_part:
-        return by_folded[min(with_part, key=lambda one: (one.count("-"), one))]
+        return by_folded[min(with_part, key=lambda folded: (folded.count("-"), folded))]
     close = difflib.get_close_matches(wanted, list(by_folded), n=1)
     return by_folded[close[0]] if close else None
 
@@ -72,7 +72,7 @@ class InterlockError(Exception):
     exit_code = 1
 
     def __init__(self, *, found: str, todo: str, file: str = "", key: str = "") -> None:
-        self.file, self.key, self.found, self.todo = (shortened(printable(one)) for one in (file, key, found, todo))
+        self.file, self.key, self.found, self.todo = (shortened(printable(part)) for part in (file, key, found, todo))
         where = ", ".join(filter(None, (self.file, self._key_in_words())))
         super().__init__(f"{where + ': ' if where else ''}{self.found.rstrip('.')}.{self.todo and ' '}{self.todo}")
 
@@ -253,13 +253,13 @@ class LazyModule:
 
     def __getattr__(self, attribute: str) -> Any:
         try:
-            found = getattr(importlib.import_module(self._name), attribute)
+            value = getattr(importlib.import_module(self._name), attribute)
         except ModuleNotFoundError as error:
             if error.name != self._name:
                 raise
             raise missing(f"what was asked for needs {self._name}", self._extra) from None
-        setattr(self, attribute, found)
-        return found
+        setattr(self, attribute, value)
+        return value
 
 
 def require(extra: str, command: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -22,20 +23,7 @@ MOST_TEXT, MOST_RECORD, MOST_SAID = 4 * MIB, 256 * MIB, 16 * MIB
 GZIP = b"\x1f\x8b"
 
 
-def read_bytes(path: Path, most: int = MOST_RECORD) -> bytes:
-    """Return a file's bytes; OSError (EFBIG) for one that is longer, a device without an end among them."""
-    with path.open("rb") as stream:
-        return _read(stream, most, path)
-
-
-def _read(stream: IO[bytes] | gzip.GzipFile, most: int, path: Path) -> bytes:
-    found = stream.read(most + 1)
-    if len(found) > most:
-        raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: more than {most / MIB:g} MiB", str(path))
-    return found
-
-
-def read_file(path: Path, most: int = MOST_RECORD, *, follow: bool = True) -> bytes:
+def read_bytes(path: Path, most: int = MOST_RECORD, *, follow: bool = True) -> bytes:
     """Return a regular file's bytes; OSError for a longer one, for what is none, and for a link that is not followed.
 
     Who opens a FIFO waits for somebody who writes it, and to open a device may start it.
@@ -45,6 +33,18 @@ def read_file(path: Path, most: int = MOST_RECORD, *, follow: bool = True) -> by
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     with os.fdopen(os.open(path, flags), "rb") as stream:
         return _read(stream, most, path)
+
+
+def _read(stream: IO[bytes] | gzip.GzipFile, most: int, path: Path) -> bytes:
+    data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: more than {most / MIB:g} MiB", str(path))
+    return data
+
+
+def sha256_of(path: Path, *, follow: bool = True) -> str:
+    """Return a file's SHA-256; OSError as `read_bytes` raises it."""
+    return hashlib.sha256(read_bytes(path, follow=follow)).hexdigest()
 
 
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
@@ -73,12 +73,12 @@ def record_of(data: bytes, path: Path) -> str:
 
 def joined(parts: Iterable[bytes], most: int = MOST_SAID) -> bytes:
     """Return the parts as one, as far as they fit; no more of them are asked for."""
-    found = bytearray()
+    data = bytearray()
     for part in parts:
-        found += part[: most - len(found)]
-        if len(found) >= most:
+        data += part[: most - len(data)]
+        if len(data) >= most:
             break
-    return bytes(found)
+    return bytes(data)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -115,7 +115,7 @@ def printable(text: str) -> str:
 
 def printable_name(name: object) -> str:
     """Return a file's name on one line: what is not printed stands as an escape, a byte that is no UTF-8 too."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(name))
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in str(name))
 
 
 OUTPUTS = (1, 2)

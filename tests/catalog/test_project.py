@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from interlock.catalog import project as catalogs
 from interlock.catalog.types import MOUNT
-from interlock.catalog.variants import PRODUCTION, Finish, Mode, Source, Surroundings
+from interlock.catalog.variants import PRODUCTION, Finish, Mode, Surroundings
 from interlock.errors import CatalogError, UsageError
 from tests.builders import PROMISED, ROOT, edit, make_variant, make_workload
 
@@ -39,9 +39,7 @@ def refused(project: Path) -> CatalogError:
 
 
 def refusal(project: Path) -> str:
-    with pytest.raises(CatalogError) as caught:
-        catalogs.load(project)
-    return str(caught.value)
+    return str(refused(project))
 
 
 def test_the_real_catalog_has_every_promised_variant() -> None:
@@ -93,76 +91,60 @@ def test_each_condition_differs_from_production_in_one_thing() -> None:
         assert changed == {name.partition("-")[0]}, name
 
 
-def test_an_unknown_key_names_file_key_and_value(project: Path) -> None:
-    edit(project, PTH, 'tag = "2.7-pth"', 'tag = "2.7-pth"\ncolour = "red"')
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, "colour")
-    assert "'red'" in error.found
+SUM = "da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb986526b9a814"
+PLAIN = "variants/cpython-2.7.toml"
+# What is written in place of what, the key that the error names, and what it says.
+SLIPS: list[tuple[str, str, str, str, list[str]]] = [
+    (PTH, 'tag = "2.7-pth"', 'tag = "2.7-pth"\ncolour = "red"', "colour", ["'red'"]),
+    (PTH, 'gil = "on"', 'gil = "on"\nspeed = 9', "proof.speed", ["9"]),
+    (PTH, 'family = "gnu-pth"', 'family = "gnu-pth"\nfamly = "gnu-pth"', "famly", ["'family'?"]),
+    (PTH, 'gil = "on"', 'gil = "on"\nthread_flavor = "x"', "proof.thread_flavor", ["'thread_flavour'?"]),
+    (PTH, "parallel = false", "paralel = false", "libraries.0.paralel", ["'parallel'?"]),
+    (PTH, f'sha256 = "{SUM}"\n', "", "interpreter.sha256", ["the key is missing", "SHA-256 of the file"]),
+    (PTH, SUM, "da3080e3", "interpreter.sha256", ["'da3080e3'", "[0-9a-f]{64}"]),
+    (PTH, SUM, "0" * 64, "sha256", ["Python-2.7.18.tgz", PLAIN]),
+    (PTH, 'tag = "2.7-pth"', 'tag = "2.7"', "tag", [PLAIN, "'localhost/interlock/python:2.7-trixie'"]),
+    (PTH, 'control = "cpython-2.7"', 'control = "cpython-2.7-pht"', "control", ["-pht'", "'cpython-2.7-pth'"]),
+    (PTH, 'base = "trixie"', 'base = "trixy"', "base", ["'trixy'", "'trixie'"]),
+    (PTH, 'family = "gnu-pth"', 'family = "pth"', "family", ["'pth'", "'gnu-pth'"]),
+    *(
+        (PTH, '"https://ftp.gnu.org/gnu/pth/pth-2.0.7.tar.gz"', f'"{place}"', "libraries.0.places.0", [f"'{place}'"])
+        for place in ("ftp://e/a.tgz", "dists/a.tgz", "https://e/$(id)", "pool/a;b", "https://e/a b", "pip/a b==1")
+    ),
+    (PTH, "parallel = false", 'patches = ["no.patch"]\nparallel = false', "patches", ["variants/patches/no.patch"]),
+    (PTH, '["renew-config-guess.sh"]', '["no.sh"]', "prepare", ["variants/steps/no.sh"]),
+    (
+        PTH,
+        "parallel = false",
+        'signature = { key = "no.asc", places = ["https://example.org/a.asc"] }\nparallel = false',
+        "signature.key",
+        ["variants/keys/no.asc"],
+    ),
+    (PTH, "[proof]", '[finish]\nsteps = ["no.sh"]\n\n[proof]', "finish.steps", ["variants/steps/no.sh"]),
+    (PLAIN, 'patches = ["', f'patches = ["{"9" * 300}', "interpreter.patches.0", ["200"]),
+    (PLAIN, 'name = "waking-sem-post"', 'name = "twin"', "modes", ["'twin'", "reserved"]),
+    (PLAIN, 'name = "waking-sem-post"', 'name = "scratch-on-image"', "modes", ["'scratch-on-image'", CONDITIONS]),
+    (PLAIN, 'name = "waking-sem-post"', 'name = "a+b"', "modes.0.name", ["'a+b'"]),
+    (PLAIN, "{ LD_PRELOAD", "{ LD-PRELOAD", "modes.0.environment.LD-PRELOAD.[key]", ["'LD-PRELOAD'"]),
+    (PLAIN, "environment = { LD_PRELOAD", "enviroment = { LD_PRELOAD", "modes.0.enviroment", ["'environment'?"]),
+    (CONDITIONS, 'seccomp = "unconfined"', 'seccomp = "none"', "seccomp-unconfined.seccomp", ["'none'"]),
+    (CONDITIONS, "[scratch-on-image]", "[twin]", "twin", ["reserved"]),
+    ("workloads/import-stdlib.toml", 'rights = ["root"]\n', "", "rights", ["cold benchmarks"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        ('family = "gnu-pth"', 'famly = "gnu-pth"', "family"),
-        ('thread_flavour = "gnu-pth"', 'thread_flavor = "gnu-pth"', "thread_flavour"),
-        ("parallel = false", "paralel = false", "parallel"),
-    ],
-)
-def test_a_misspelt_key_is_answered_with_the_nearest_one(project: Path, old: str, new: str, key: str) -> None:
-    path = project / PTH
+@pytest.mark.parametrize(("file", "old", "new", "key", "said"), SLIPS)
+def test_a_slip_is_one_error_with_file_key_what_was_found_and_what_to_do(
+    project: Path, file: str, old: str, new: str, key: str, said: list[str]
+) -> None:
+    path = project / file
     text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, f"{old}\n{new}"), encoding="utf-8")
-    assert f"'{key}'?" in refusal(project)
-
-
-def test_an_unknown_key_in_a_table_is_named_with_its_table(project: Path) -> None:
-    edit(project, PTH, 'gil = "on"', 'gil = "on"\nspeed = 9')
+    path.write_text(text.replace(old, new), encoding="utf-8")
     error = refused(project)
-    assert (error.file, error.key) == (PTH, "proof.speed")
-    assert "9" in error.found
-
-
-def test_a_missing_sum_is_named_with_its_source(project: Path) -> None:
-    edit(project, PTH, 'sha256 = "da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb986526b9a814"\n', "")
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, "interpreter.sha256")
-    assert Source.model_fields["sha256"].description, "what the key is for is in the schema's description"
-    assert Source.model_fields["sha256"].description.rstrip(".") in error.todo
-
-
-def test_a_sum_of_the_wrong_length_is_shown(project: Path) -> None:
-    edit(project, PTH, "da3080e3b488f648a3d7a4560ddee895284c3380b11d6de75edb986526b9a814", "da3080e3")
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, "interpreter.sha256")
-    assert "'da3080e3'" in error.found
-    assert "[0-9a-f]{64}" in error.todo
-
-
-def test_two_variants_with_one_tag_are_both_named(project: Path) -> None:
-    edit(project, PTH, 'tag = "2.7-pth"', 'tag = "2.7"')
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, "tag")
-    assert "variants/cpython-2.7.toml" in error.found
-    assert "'localhost/interlock/python:2.7-trixie'" in error.found
-
-
-@pytest.mark.parametrize(
-    ("key", "right", "wrong", "nearest"),
-    [
-        ("control", "cpython-2.7", "cpython-2.7-pht", "cpython-2.7-pth"),
-        ("base", "trixie", "trixy", "trixie"),
-        ("family", "gnu-pth", "pth", "gnu-pth"),
-    ],
-)
-def test_a_reference_to_nothing_names_the_nearest_name(
-    project: Path, key: str, right: str, wrong: str, nearest: str
-) -> None:
-    edit(project, PTH, f'{key} = "{right}"', f'{key} = "{wrong}"')
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, key)
-    assert f"'{wrong}'" in error.found
-    assert f"'{nearest}'" in error.todo
+    assert (error.file, error.key) == (file, key)
+    assert error.todo
+    assert [one for one in said if one not in str(error)] == []
 
 
 def test_invalid_toml_is_named_with_its_line(project: Path) -> None:
@@ -179,49 +161,13 @@ def test_a_file_that_is_not_text_is_named(project: Path) -> None:
     assert (error.file, error.key) == (PTH, "")
 
 
-@pytest.mark.parametrize("patch", ["missing.patch", "missing.diff"])
-def test_a_patch_that_is_not_there_is_named(project: Path, patch: str) -> None:
-    edit(project, PTH, "parallel = false", f'patches = ["{patch}"]\nparallel = false')
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, "patches")
-    assert f"variants/patches/{patch}" in error.found
-
-
-def test_a_patch_that_is_there_is_accepted_and_read(project: Path) -> None:
+@pytest.mark.parametrize("name", ["mend.patch", "mend.diff"])
+def test_a_patch_that_is_there_is_accepted_and_read_whatever_its_ending(project: Path, name: str) -> None:
     (project / "variants/patches").mkdir(exist_ok=True)
-    (project / "variants/patches/mend.patch").write_text("--- a\n", encoding="utf-8")
-    edit(project, PTH, "parallel = false", 'patches = ["mend.patch"]\nparallel = false')
-    assert catalogs.load(project).variants["cpython-2.7-pth"].libraries[0].patches == ["mend.patch"]
-    assert catalogs.read_texts(project).patches["mend.patch"] == "--- a\n"
-
-
-def test_a_patch_that_the_catalog_accepts_is_read_whatever_its_ending(project: Path) -> None:
-    (project / "variants/patches").mkdir(exist_ok=True)
-    (project / "variants/patches/mend.diff").write_text("--- a\n", encoding="utf-8")
-    edit(project, PTH, "parallel = false", 'patches = ["mend.diff"]\nparallel = false')
-    catalogs.load(project)
-    assert catalogs.read_texts(project).patches["mend.diff"] == "--- a\n"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "key", "file"),
-    [
-        ('["renew-config-guess.sh"]', '["no.sh"]', "prepare", "steps/no.sh"),
-        (
-            "parallel = false",
-            'signature = { key = "no.asc", places = ["https://example.org/a.asc"] }\nparallel = false',
-            "signature.key",
-            "keys/no.asc",
-        ),
-        ("[proof]", '[finish]\nsteps = ["no.sh"]\n\n[proof]', "finish.steps", "steps/no.sh"),
-    ],
-    ids=["prepare", "signature", "finish"],
-)
-def test_a_script_or_a_key_that_is_not_there_is_named(project: Path, old: str, new: str, key: str, file: str) -> None:
-    edit(project, PTH, old, new)
-    error = refused(project)
-    assert (error.file, error.key) == (PTH, key)
-    assert f"variants/{file}" in error.found
+    (project / "variants/patches" / name).write_text("--- a\n", encoding="utf-8")
+    edit(project, PTH, "parallel = false", f'patches = ["{name}"]\nparallel = false')
+    assert catalogs.load(project).variants["cpython-2.7-pth"].libraries[0].patches == [name]
+    assert catalogs.read_texts(project).patches[name] == "--- a\n"
 
 
 def test_scripts_and_keys_that_are_there_are_accepted_and_read(project: Path) -> None:
@@ -312,32 +258,6 @@ def test_a_variant_that_finishes_in_a_way_of_its_own_cannot_lend_its_build(proje
     assert "'cpython-3.13'" in error.found
 
 
-def test_a_file_cannot_say_who_lends_to_it_but_by_build_of(project: Path, borrower: str) -> None:
-    edit(project, borrower, 'build_of = "cpython-3.13"', 'shared_build = "cpython-3.13"')
-    assert refusal(project).startswith(f"{borrower}, key 'shared_build': unknown key")
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", ()),
-        ('[prefix]\nplaces = ["~/python"]\n[image]\nreference = "x@sha256:{sum}"\n', ("image", "prefix")),
-    ],
-)
-def test_a_variant_whose_interpreter_comes_from_no_place_or_two_names_those_found(
-    project: Path, borrower: str, text: str, found: tuple[str, ...]
-) -> None:
-    (project / borrower).write_text(
-        BORROWER.replace('build_of = "cpython-3.13"\n', "").split("[finish]")[0] + text.replace("{sum}", "0" * 64),
-        encoding="utf-8",
-    )
-    error = refused(project)
-    assert (error.file, error.key) == (borrower, "")
-    kinds, _, named = error.found.rpartition("found")
-    assert all(kind in kinds for kind in ("interpreter", "image", "prefix", "packages", "build_of"))
-    assert tuple(kind for kind in ("interpreter", "image", "prefix", "packages") if kind in named) == found
-
-
 def test_an_image_without_a_digest_is_refused(project: Path) -> None:
     text = (project / "variants/official-3.13.toml").read_text(encoding="utf-8")
     pinned = text[text.index("@sha256:") :].split('"')[0]
@@ -352,24 +272,6 @@ def test_a_file_of_the_finish_has_one_sum_as_every_other(project: Path, borrower
     error = refused(project)
     assert error.key == "sha256"
     assert "Python-3.13.5.tar.xz" in error.found
-
-
-def test_one_archive_with_two_sums_names_both_variants(project: Path) -> None:
-    edit(project, PTH, "da3080e3", "00000000")
-    text = refusal(project)
-    assert text.startswith(f"{PTH}, key 'sha256': Python-2.7.18.tgz ")
-    assert "variants/cpython-2.7.toml" in text
-
-
-@pytest.mark.parametrize(
-    "place",
-    ["ftp://example.org/a.tgz", "dists/a.tgz", "https://example.org/$(id)", "pool/a;b", "https://e/a b", "pip/a b==1"],
-)
-def test_a_place_that_is_no_plain_url_is_refused(project: Path, place: str) -> None:
-    edit(project, PTH, '"https://ftp.gnu.org/gnu/pth/pth-2.0.7.tar.gz"', f'"{place}"')
-    text = refusal(project)
-    assert text.startswith(f"{PTH}, key 'libraries.0.places.0': found '{place}'.")
-    assert "((https?://|pool/)" in text
 
 
 def test_a_workload_with_nothing_to_run_is_refused(project: Path) -> None:
@@ -415,12 +317,6 @@ def test_what_is_wrong_with_a_workload_that_a_user_brings_is_named(
     assert all(one in str(error) for one in named), error
 
 
-def test_two_benchmarks_of_one_name_are_refused_because_their_values_would_be_mixed(project: Path) -> None:
-    text = f'program = "locks.py"{WORKLOAD}{BENCHMARK}{BENCHMARK}'
-    (project / "workloads/probe.toml").write_text(text, encoding="utf-8")
-    assert "turn" in refusal(project)
-
-
 def test_a_missing_shared_file_is_named(project: Path) -> None:
     (project / "variants/profiles.toml").unlink()
     assert refused(project).file == "variants/profiles.toml"
@@ -437,29 +333,11 @@ def test_a_profile_that_a_variant_has_must_exist(project: Path) -> None:
     assert "release" in refusal(project)
 
 
-def test_a_condition_that_asks_for_what_no_engine_has_is_shown(project: Path) -> None:
-    edit(project, CONDITIONS, 'seccomp = "unconfined"', 'seccomp = "none"')
-    assert refusal(project).startswith(f"{CONDITIONS}, key 'seccomp-unconfined.seccomp': found 'none'.")
-
-
 def test_a_condition_outside_of_any_table_is_refused(project: Path) -> None:
     (project / CONDITIONS).write_text('seccomp = "unconfined"\n', encoding="utf-8")
     error = refused(project)
     assert (error.file, error.key) == (CONDITIONS, "seccomp")
     assert "'unconfined'" in error.found
-
-
-def test_a_condition_cannot_be_called_what_the_twin_is_called(project: Path) -> None:
-    edit(project, CONDITIONS, "[scratch-on-image]", "[twin]")
-    error = refused(project)
-    assert (error.file, error.key) == (CONDITIONS, "twin")
-
-
-def test_a_workload_with_cold_benchmarks_asks_to_be_the_owner_of_its_files(project: Path) -> None:
-    assert catalogs.load(project).workloads["import-stdlib"].rights == ["root"]
-    edit(project, "workloads/import-stdlib.toml", 'rights = ["root"]\n', "")
-    error = refused(project)
-    assert (error.file, error.key) == ("workloads/import-stdlib.toml", "rights")
 
 
 @pytest.mark.parametrize("kept", ["benchmarks", "limits"])
@@ -474,18 +352,6 @@ def test_a_workload_that_writes_to_a_disk_asks_for_it(project: Path, kept: str) 
     assert '["root", "disk"]' in error.todo
 
 
-@pytest.mark.parametrize(
-    ("name", "owner"),
-    [("twin", "reserved"), ("scratch-on-image", CONDITIONS)],
-)
-def test_a_mode_cannot_be_called_what_else_stands_behind_the_plus(project: Path, name: str, owner: str) -> None:
-    edit(project, "variants/cpython-2.7.toml", 'name = "waking-sem-post"', f'name = "{name}"')
-    error = refused(project)
-    assert (error.file, error.key) == ("variants/cpython-2.7.toml", "modes")
-    assert f"'{name}'" in error.found
-    assert owner in error.found
-
-
 def test_two_modes_of_one_name_are_refused(project: Path) -> None:
     mode = '[[modes]]\nname = "quiet"\nsummary = "without a word"\n'
     path = project / PTH
@@ -493,19 +359,6 @@ def test_two_modes_of_one_name_are_refused(project: Path) -> None:
     error = refused(project)
     assert error.file == PTH
     assert "'quiet'" in error.found
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        ('name = "waking-sem-post"', 'name = "a+b"', "modes.0.name"),
-        ("{ LD_PRELOAD", "{ LD-PRELOAD", "modes.0.environment.LD-PRELOAD"),
-        ("environment = { LD_PRELOAD", "enviroment = { LD_PRELOAD", "modes.0.enviroment"),
-    ],
-)
-def test_a_slip_in_a_mode_is_named_with_its_place(project: Path, old: str, new: str, key: str) -> None:
-    edit(project, "variants/cpython-2.7.toml", old, new)
-    assert refusal(project).startswith(f"variants/cpython-2.7.toml, key '{key}")
 
 
 def claims_refusal(project: Path) -> str:
@@ -572,24 +425,14 @@ def test_find_root_outside_a_project_says_what_it_looked_for(tmp_path: Path) -> 
     assert all(name in caught.value.found for name in ("variants/bases.toml", "workloads/"))
 
 
-@pytest.mark.parametrize("wanted", [None, []])
-def test_no_wanted_name_means_all_of_them(wanted: list[str] | None) -> None:
-    assert catalogs.select_names(["b", "a"], wanted, "variant") == ["b", "a"]
-
-
-def test_wanted_names_keep_their_order_and_come_once() -> None:
-    assert catalogs.select_names(["a", "b", "c"], ["c", "a", "c"], "variant") == ["c", "a"]
-
-
 def test_a_name_that_does_not_exist_is_shown_with_those_that_do() -> None:
     with pytest.raises(UsageError, match=r"workload 'z'.*a, b"):
         catalogs.select_names(["a", "b"], ["a", "z"], "workload")
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1))
-def test_a_selection_has_each_wanted_name_once(wanted: list[str]) -> None:
-    chosen = catalogs.select_names("abc", wanted, "variant")
-    assert sorted(chosen) == sorted(set(wanted))
+def test_a_selection_has_each_wanted_name_once_in_its_order(wanted: list[str]) -> None:
+    assert catalogs.select_names("abc", wanted, "variant") == list(dict.fromkeys(wanted))
 
 
 VARIANTS = {
@@ -598,17 +441,16 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("wanted", [None, [], ["all"]])
-def test_no_wanted_label_means_every_variant_and_every_mode_of_it(wanted: list[str] | None) -> None:
-    assert catalogs.select_labels(VARIANTS, wanted) == ["a", "a+slow", "a+loud", "b"]
-
-
-def test_a_variant_that_is_named_alone_is_taken_without_its_modes() -> None:
-    assert catalogs.select_labels(VARIANTS, ["a"]) == ["a"]
-
-
-def test_a_mode_is_taken_without_its_variant_if_it_alone_is_named() -> None:
-    assert catalogs.select_labels(VARIANTS, ["b", "a+loud", "b"]) == ["b", "a+loud"]
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        *((everything, ["a", "a+slow", "a+loud", "b"]) for everything in (None, [], ["all"])),
+        (["a"], ["a"]),
+        (["b", "a+loud", "b"], ["b", "a+loud"]),
+    ],
+)
+def test_labels_are_taken_as_they_are_named_once_or_all_if_none_is(wanted: list[str] | None, chosen: list[str]) -> None:
+    assert catalogs.select_labels(VARIANTS, wanted) == chosen
 
 
 @pytest.mark.parametrize(
@@ -667,10 +509,3 @@ def test_a_variant_that_keeps_what_its_kind_of_source_lacks_declares_no_differen
     edit(project, "variants/cpython-3.13-shared.toml", 'keeps = ["libpython"]', 'keeps = ["libpyton"]')
     with pytest.raises(CatalogError, match=r"cpython-3.13-shared.toml, key 'keeps': .*'libpyton'.*'libpython'"):
         catalogs.load(project)
-
-
-def test_a_name_that_is_too_long_for_a_file_is_refused(project: Path) -> None:
-    edit(project, "variants/cpython-2.7.toml", 'patches = ["', f'patches = ["{"9" * 300}')
-    error = refused(project)
-    assert error.file == "variants/cpython-2.7.toml"
-    assert "patches" in error.key

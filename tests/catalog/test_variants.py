@@ -20,9 +20,9 @@ from tests.builders import (
 )
 
 KINDS: dict[str, dict[str, Any]] = {"image": FROM_IMAGE, "prefix": FROM_PREFIX, "packages": FROM_PACKAGES}
-
-
 FINISH = {"steps": ["zip-stdlib.sh"]}
+LIBRARY = {"name": "pth", **make_source("pth.tgz").model_dump()}
+SHARED: dict[str, Any] = {"build_of": "cpython-3.14", "interpreter": None}
 
 
 @pytest.mark.parametrize(("key", "changes"), KINDS.items(), ids=list(KINDS))
@@ -48,49 +48,33 @@ def test_an_interpreter_that_comes_from_no_place_or_from_two_is_refused(changes:
         make_variant(**changes)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "build_of"])
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("libraries", [{"name": "pth", **make_source("pth.tgz").model_dump()}]),
-        ("build_packages", ["clang"]),
-        ("release", {"configure": []}),
-        ("finish", FINISH),
-    ],
+    ("key", "value"), [("libraries", [LIBRARY]), ("build_packages", ["clang"]), ("release", {"configure": []})]
 )
 def test_what_only_a_build_has_is_refused_where_nothing_is_built(kind: str, key: str, value: Any) -> None:
+    changes = {**SHARED, "finish": FINISH} if kind == "build_of" else KINDS[kind]
     with pytest.raises(ValidationError, match=rf"{key}.*\[interpreter\].*{kind}"):
-        make_variant(**{**KINDS[kind], key: value})
+        make_variant(**{**changes, key: value})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_what_is_built_is_finished(kind: str) -> None:
+    with pytest.raises(ValidationError, match=rf"finish.*\[interpreter\].*{kind}"):
+        make_variant(**KINDS[kind], finish=FINISH)
 
 
 def test_a_variant_that_shares_a_build_says_what_it_does_otherwise() -> None:
-    shared: dict[str, Any] = {"build_of": "cpython-3.14", "interpreter": None}
     with pytest.raises(ValidationError, match=r"build_of needs \[finish\]"):
-        make_variant(**shared)
-    assert make_variant(**shared, finish=FINISH).kind is SourceKind.SOURCE
+        make_variant(**SHARED)
+    assert make_variant(**SHARED, finish=FINISH).kind is SourceKind.SOURCE
 
 
-@pytest.mark.parametrize("key", ["libraries", "build_packages", "release"])
-def test_a_variant_that_shares_a_build_has_none_of_its_own(key: str) -> None:
-    values: dict[str, Any] = {
-        "libraries": [{"name": "pth", **make_source("pth.tgz").model_dump()}],
-        "build_packages": ["clang"],
-        "release": {"configure": []},
-    }
-    with pytest.raises(ValidationError, match=f"{key} belongs to"):
-        make_variant(interpreter=None, build_of="cpython-3.14", finish=FINISH, **{key: values[key]})
-
-
-def test_what_the_finish_fetches_comes_after_what_is_built() -> None:
+def test_libraries_are_fetched_first_and_what_the_finish_needs_last() -> None:
     finish = {**FINISH, "downloads": [make_download("wheel.whl")]}
-    variant = make_variant(finish=finish)
-    assert [part.file for part in variant.downloads] == ["Python-3.13.1.tgz", "wheel.whl"]
-    assert [part.file for part in variant.parts] == ["Python-3.13.1.tgz"]
-
-
-def test_a_build_is_named_after_the_variant_that_lends_it() -> None:
-    assert make_variant("a").build_name == "a"
-    assert make_variant("a", shared_build="b").build_name == "b"
+    variant = make_variant(finish=finish, libraries=[LIBRARY])
+    assert [part.file for part in variant.downloads] == ["pth.tgz", "Python-3.13.1.tgz", "wheel.whl"]
+    assert [part.file for part in variant.parts] == ["pth.tgz", "Python-3.13.1.tgz"]
 
 
 @pytest.mark.parametrize("key", ["steps", "places", "names"])
@@ -112,17 +96,6 @@ def test_a_level_of_optimisation_is_one_that_a_compiler_has(level: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "expected"),
-    [
-        ("standard", "localhost/interlock/python:3.14t-trixie"),
-        ("release", "localhost/interlock/python:3.14t-trixie-release"),
-    ],
-)
-def test_the_image_tag_names_the_profile_unless_it_is_the_standard_one(profile: str, expected: str) -> None:
-    assert make_variant("cpython-3.14t").image_tag(profile) == expected
-
-
-@pytest.mark.parametrize(
     ("tag", "version", "implementation", "expected"),
     [
         ("3.14t", "3.14.4", "cpython", "3.14t"),
@@ -137,16 +110,6 @@ def test_uv_is_asked_for_the_build_by_its_version(tag: str, version: str, implem
     assert variant.model_copy(update={"proof": proof}).uv_request == expected
 
 
-@pytest.mark.parametrize(("release", "expected"), [(None, ["standard"]), ({"configure": []}, ["standard", "release"])])
-def test_a_variant_has_the_release_profile_if_its_file_has(release: Any, expected: list[str]) -> None:
-    assert make_variant(release=release).profiles == expected
-
-
-def test_libraries_are_fetched_before_the_interpreter() -> None:
-    library = {"name": "pth", **make_source("pth.tgz").model_dump()}
-    assert [part.file for part in make_variant(libraries=[library]).parts] == ["pth.tgz", "Python-3.13.1.tgz"]
-
-
 def test_the_name_is_not_a_key_of_a_variants_file() -> None:
     with pytest.raises(ValidationError, match="name"):
         VariantFile.model_validate(make_variant().model_dump())
@@ -158,8 +121,11 @@ def test_a_proof_names_a_thread_library_exactly_if_there_are_threads(flavour: st
         Proof.model_validate({"thread_flavour": flavour, "gil": "on", "thread_library": library})
 
 
-def test_a_proof_without_threads_needs_no_library() -> None:
-    assert Proof.model_validate({"thread_flavour": "none", "gil": "on"}).thread_library is None
+def test_a_profile_other_than_the_standard_one_is_in_the_tag_of_those_that_have_it() -> None:
+    plain, released = make_variant("cpython-3.14t"), make_variant("cpython-3.14t", release={"configure": []})
+    assert (plain.profiles, released.profiles) == (["standard"], ["standard", "release"])
+    tag = "localhost/interlock/python:3.14t-trixie"
+    assert [released.image_tag(profile) for profile in released.profiles] == [tag, f"{tag}-release"]
 
 
 def test_a_variant_is_ordered_plain_and_in_each_of_its_modes() -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from interlock.cli import machine, main
 from interlock.cli.options import PlainConsole
+from interlock.engine import left_behind
 from interlock.engine.checks import CheckState, MachineCheck
 from interlock.engine.host import memory
 from interlock.engine.host.account import Account
@@ -86,13 +87,13 @@ def test_clean_looks_again_for_what_the_engine_was_still_making(
     monkeypatch.setattr(machine, "IN_FLIGHT_S", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     busy = LeftToAnEngine({"a-1": Life.DEAD, "b-1": Life.LIVING}, {"a-1": Life.DEAD, "b-1": Life.LIVING})
-    monkeypatch.setattr(machine, "_engines", lambda _: [busy])
+    monkeypatch.setattr(left_behind, "engines", lambda _: ([busy], ""))
     done = CliRunner().invoke(main.app, ["clean"])
     assert done.exit_code == 0, done.output
     assert busy.cleaned == ["a-1", "a-1"]
     assert done.output.count("removed a-1") == 1
     idle = LeftToAnEngine({"b-1": Life.LIVING})
-    monkeypatch.setattr(machine, "_engines", lambda _: [idle])
+    monkeypatch.setattr(left_behind, "engines", lambda _: ([idle], ""))
     assert CliRunner().invoke(main.app, ["clean"]).exit_code == 0
     assert idle.cleaned == []
 
@@ -102,7 +103,7 @@ def test_clean_removes_what_a_killed_run_left_in_memory_although_its_cache_is_go
 ) -> None:
     monkeypatch.setattr(memory, "SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(memory, "WANTED_BYTES", 0)
-    monkeypatch.setattr(machine, "_engines", lambda _: [])
+    monkeypatch.setattr(left_behind, "engines", lambda _: ([], ""))
     living, dead = (memory.make(owner, Account()) for owner in ("living", "dead"))
     mark = json.loads((dead / MARK).read_text())
     (dead / MARK).write_text(json.dumps({**mark, STARTED: "another boot"}))
@@ -112,7 +113,7 @@ def test_clean_removes_what_a_killed_run_left_in_memory_although_its_cache_is_go
 
 
 def test_clean_refuses_a_name_that_nothing_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_engines", lambda _: [LeftToAnEngine({"b-1": Life.DEAD})])
+    monkeypatch.setattr(left_behind, "engines", lambda _: ([LeftToAnEngine({"b-1": Life.DEAD})], ""))
     done = CliRunner().invoke(main.app, ["clean", "nosuch"])
     assert isinstance(done.exception, UsageError)
     assert "nosuch" in done.exception.found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.results.json_documents import Failure, Swapped
+from interlock.results.json_documents import FailedCommand, Swapped
 from tests.apart import command
 from tests.builders import ROOT, Entry
 
@@ -288,7 +288,7 @@ def test_a_check_that_fails_is_json_on_both_streams(run: Entry, file: Path) -> N
     run(file, "--to", "cpython-3.14t", "--write", "--local")
     code, out, err = run(file, "--check", "--to", "cpython-3.13", "--json")
     (line,) = Swapped.model_validate_json(out).lines
-    assert code == Failure.model_validate_json(err).error.exit_code == 1
+    assert code == FailedCommand.model_validate_json(err).error.exit_code == 1
     assert TAG in line.problem
 
 

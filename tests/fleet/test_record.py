@@ -18,7 +18,7 @@ from interlock.fleet.record import FleetRecord, HostRecord, take_in_results, unp
 from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment
 from interlock.results.settings import Where
-from interlock.results.sums import read_sums
+from interlock.results.sums import read_sums, write_sums
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 
 VARIANTS = ("cpython-3.13", "cpython-3.14t")
@@ -116,7 +116,7 @@ def test_what_is_refused_later_leaves_what_was_taken_before(tmp_path: Path) -> N
 def test_a_raw_file_that_changed_before_it_was_packed_is_not_taken(tmp_path: Path) -> None:
     archive(tmp_path)
     there = tmp_path / "sent" / SENT
-    store.write_sums(there)
+    write_sums(there)
     (there / "box/cpython-3.13/locks.json").write_text(suite_text(0.6))
     with pytest.raises(StoreError, match=r"locks\.json"):
         take_in(pack(tmp_path), tmp_path / "fleet")

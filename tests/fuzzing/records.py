@@ -7,6 +7,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+from interlock import untrusted
 from interlock.analysis import claims, comparison
 from interlock.catalog import project
 from interlock.engine import ownership
@@ -98,7 +99,7 @@ def _sum_of_begun() -> str:
 
     with tempfile.TemporaryDirectory() as there:
         store.write_json(Path(there) / store.EXPERIMENT_FILE, begun())
-        return journal.sum_of(Path(there))
+        return untrusted.sha256_of(Path(there) / store.EXPERIMENT_FILE)
 
 
 def _small(text: str, folder: Path) -> None:

@@ -23,9 +23,9 @@ from interlock.results.experiments import Built
 from tests.builders import ROOT
 from tests.conftest import MEASURING, group_of
 from tests.integration import shared
-from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images, make_quick, make_what_all_share
+from tests.integration.images import FREE_THREADED, NO_THREADS, QUICK, Images, alone, make_quick
 from tests.integration.resources import remove_cells
-from tests.integration.toys import copy_project
+from tests.integration.toys import copy_project, make_toy_base
 
 ENGINE_TESTS = {"integration", "proofs"}
 
@@ -57,10 +57,11 @@ def options(root: Path) -> BuildOptions:
 
 
 @pytest.fixture(scope="session")
-def client(catalog: Catalog, options: BuildOptions) -> Iterator[Any]:
-    """The engine, which has what all images share."""
+def client(options: BuildOptions) -> Iterator[Any]:
+    """The engine, which has the base of toys."""
     engine = connect()
-    make_what_all_share(engine.client, catalog, options)
+    with alone(options, "toys"):
+        make_toy_base(engine.client)
     yield engine.client
     for image in engine.client.images.list(filters={"reference": symbols_tag("toy*", "standard")}):
         engine.client.images.remove(image.id, force=True)
@@ -81,9 +82,17 @@ def quick(built: Images) -> Built:
 @pytest.fixture(scope="session")
 def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory) -> shared.Measured:
     """The one experiment that many tests read."""
-    for variant in shared.VARIANTS:
-        assert built[variant]
-    return shared.measure(root, tmp_path_factory.mktemp("measured"), shared.VARIANTS, shared.OWN)
+    assert built[QUICK]
+    return shared.measure(root, tmp_path_factory.mktemp("measured"), [QUICK], shared.OWN)
+
+
+@pytest.fixture(scope="session")
+def without_threads(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory) -> shared.Measured:
+    """An experiment beside an interpreter that has neither threads nor pip: for tests with the marker `compiled`."""
+    assert built[QUICK]
+    assert built[NO_THREADS]
+    folder = tmp_path_factory.mktemp("without-threads")
+    return shared.measure(root, folder, [QUICK, NO_THREADS], shared.MORE, ("imap", "perf-startup"))
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from interlock.catalog.project import Catalog
-from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
-from tests.integration.toys import make_toy_base
 
 # Debian's own interpreter with Debian's pip and headers: nothing is compiled, so that it is ready in half a minute. For
 # what any interpreter shows.
@@ -24,9 +22,10 @@ PIP_AND_HEADERS = ("python3-pip", "libpython3.13-dev")
 # Differences of its contract that it no longer has with these, and the one that it has instead.
 MENDED = ("headers", "pip")
 STATIC = 'no-static-libraries = "Debian has libpython3.13.a beside the headers"'
-# Compiled, each for what it alone can show: an interpreter of 2010 below /usr/local, without threads and pip,
+# Compiled, for tests with the marker `compiled`, each for what it alone can show: an interpreter of 2010 below
+# /usr/local, without threads and pip,
 NO_THREADS = "cpython-2.7-nothreads"
-# and threads without a GIL, for tests with the marker `compiled`: that takes minutes.
+# and threads without a GIL.
 FREE_THREADED = "cpython-3.13t"
 COMPILED = (NO_THREADS, FREE_THREADED)
 # Threads of GNU pth, with pip of an old Python: for proofs alone.
@@ -49,14 +48,6 @@ class Images:
             assert image.outcome.state is State.OK, image.outcome.reason
             self.found[variant] = image
         return self.found[variant]
-
-
-def make_what_all_share(client: Any, catalog: Catalog, options: BuildOptions) -> None:
-    """Make the base and the stages that all variants have in common."""
-    builder = ImageBuilder(client, catalog, options, lambda *_: None)
-    with alone(options, "shared"):
-        make_toy_base(client)
-        builder.workers([builder.plan(catalog.variants[NO_THREADS])])
 
 
 def make_quick(project: Path) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from docker import DockerClient
+from docker.models.containers import Container
 
+from interlock.catalog.variants import PRODUCTION, Surroundings
 from interlock.engine.docker import DockerEngine
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Needs
-from interlock.engine.run import leftovers
+from interlock.engine.run import containers, execution, leftovers
 from interlock.measure.cells import Resources
 from interlock.results.experiments import Built
 from tests.builders import ROOT, make_settings
@@ -52,3 +54,17 @@ def remove_cells(client: DockerClient, owner: str) -> None:
     for volume in client.volumes.list(filters=owned):
         if not volume.name.endswith("-instruments"):
             volume.remove(force=True)
+
+
+def start(
+    client: DockerClient, owner: str, image: Built, volume: str, surroundings: Surroundings = PRODUCTION
+) -> Container:
+    """A cell without a network."""
+    return containers.start_cell(client, image.image_id, containers.CellOptions(owner, volume, None, surroundings))
+
+
+def said(client: DockerClient, cell: Container, *argv: str, environment: dict[str, str] | None = None) -> str:
+    """What a process in the cell printed; it must have ended well."""
+    ended = execution.run_process(client, cell, list(argv), 60, environment)
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout.strip()

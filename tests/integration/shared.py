@@ -1,4 +1,4 @@
-"""One experiment that many tests read: Interlock's own workloads, what users bring, Mercurial, and limits.
+"""One experiment that many tests read: Interlock's own workloads, what users bring, and limits.
 
 Measuring it takes minutes, and what one of these tests looks at does not disturb the others.
 """
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from interlock.results import store
 from interlock.results.experiments import CellResult, Experiment
-from tests.integration.images import NO_THREADS, QUICK
+from tests.integration.images import QUICK
 from tests.integration.toys import copy_project, edit_only, interlock
 
-VARIANTS = [QUICK, NO_THREADS]
-OWN = {
+OWN = {"import-loop": ["function"], "locks": ["queue"], "startup": ["pass"]}
+# For interpreters that are compiled: what they have not, too, and a server.
+MORE = {
     "import-loop": ["function", "threads"],
     "locks": ["queue"],
     "network-client": ["requests-without-threads"],  # that any of these can do
@@ -43,13 +44,15 @@ def test_sum(benchmark):
 def test_wrong(benchmark):
     assert benchmark(sum, [1]) == 2
 """
+# The same for both programs of pyperformance, so that they are installed once.
+PYPERF = """requirements = ["pyperf; python_version >= '3'", "pyperf==1.7.1; python_version < '3'"]\n"""
 WORKLOADS = {
     # pyperformance's own: a threaded one, and start-up.
-    "imap": 'kind = "pyperf"\nprogram = "bm_concurrent_imap/run_benchmark.py"\nrequirements = ["pyperf"]\n'
+    "imap": f'kind = "pyperf"\nprogram = "bm_concurrent_imap/run_benchmark.py"\n{PYPERF}'
     'requires_python = ">=3.8"\n'
     '[[benchmarks]]\nname = "bench_thread_pool"\nmetric = { label = "ms", scale = 1e3 }\n',
     "perf-startup": 'kind = "pyperf"\nprogram = "bm_python_startup/run_benchmark.py"\narguments = ["--no-site"]\n'
-    """requirements = ["pyperf; python_version >= '3'", "pyperf==1.7.1; python_version < '3'"]\n"""
+    f"{PYPERF}"
     'metric = { label = "ms", scale = 1e3 }\n',
     "suite": 'kind = "pytest-benchmark"\nprogram = "suite"\n'
     """requirements = ["pytest-benchmark", "py-cpuinfo==8.0.0; python_version < '3'"]\n"""
@@ -115,20 +118,26 @@ class Measured:
         return found
 
 
-def measure(root: Path, folder: Path, variants: list[str], own: dict[str, list[str]]) -> Measured:
-    """Measure these variants, benchmarks of our own and what users bring, in a project of its own in `folder`."""
+def measure(
+    root: Path, folder: Path, variants: list[str], own: dict[str, list[str]], brought: tuple[str, ...] = ()
+) -> Measured:
+    """Measure these variants, benchmarks of our own and what users bring, in a project of its own in `folder`.
+
+    All that they bring, unless some of it is named: of that nothing fails.
+    """
     project = copy_project(root, folder / "project", variants, list(own))
     for workload, names in own.items():
         edit_only(project, workload, names)
         measure_little(project / f"workloads/{workload}.toml", profiled=workload not in UNPROFILED)
-    bring(project)
-    (project / "workloads/few-locks.toml").write_text(FEW_LOCKS)
+    bring(project, brought or tuple(WORKLOADS))
+    if not brought:
+        (project / "workloads/few-locks.toml").write_text(FEW_LOCKS)
     done = interlock(
         project, "matrix", "--variants", ",".join(variants), "--workloads", "all", "--baseline", QUICK, "--quick",
         "--rounds", "2",
         "--results", str(folder / "results"),
     )  # fmt: skip
-    assert done.returncode == CELLS_FAILED, done.stdout + done.stderr
+    assert done.returncode == (0 if brought else CELLS_FAILED), done.stdout + done.stderr
     found = store.latest_experiment(folder / "results")
     return Measured(found, done.stdout, store.read_experiment(found))
 
@@ -139,14 +148,14 @@ def measure_little(path: Path, *, profiled: bool) -> None:
     path.write_text(text if profiled else re.sub(r"^profile_metric = .*\n", "", text, flags=re.MULTILINE))
 
 
-def bring(project: Path) -> None:
+def bring(project: Path, names: tuple[str, ...]) -> None:
     """Add what users bring: other tools' programs, command lines, packages, and what is wrong with them."""
     programs = importlib.resources.files("pyperformance") / "data-files/benchmarks"
     for name in ("bm_concurrent_imap", "bm_python_startup"):
         shutil.copytree(Path(str(programs / name)), project / "workloads" / name)
     (project / "workloads/suite").mkdir()
     (project / "workloads/suite/test_sums.py").write_text(SUITE)
-    for name, text in WORKLOADS.items():
-        head, _, benchmarks = text.partition("[[benchmarks]]")
+    for name in names:
+        head, _, benchmarks = WORKLOADS[name].partition("[[benchmarks]]")
         rest = f"[[benchmarks]]{benchmarks}" if benchmarks else ""
         (project / f"workloads/{name}.toml").write_text(f'summary = "a test\'s"\n{head}{REST}{rest}')

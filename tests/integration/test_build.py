@@ -2,47 +2,41 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import socket
-import subprocess
-import threading
-import time
-from contextlib import suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from docker.errors import APIError
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.project import Catalog, ProjectPaths
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Gil, ThreadFlavour
 from interlock.engine.build.image import ask_facts, require_proof
 from interlock.engine.docker import DockerEngine
 from interlock.engine.protocol import BuildOptions
 from interlock.errors import BuildError
 from interlock.results.experiments import State
-from tests.apart import command
 from tests.integration.images import FREE_THREADED, NO_THREADS, PTH, QUICK, Images
 from tests.integration.toys import interlock, toy_tarball, toy_variant
 
 
-def test_every_built_variant_is_what_its_file_declares(client: Any, catalog: Catalog, built: Images) -> None:
-    facts = {name: ask_facts(client, built[name].image_id) for name in (QUICK, NO_THREADS)}
-    assert {name: (fact.thread_flavour, fact.gil) for name, fact in facts.items()} == {
-        QUICK: (ThreadFlavour.PTHREAD, Gil.ON),
-        NO_THREADS: (ThreadFlavour.NONE, Gil.ON),
-    }
-    assert {name: fact.version for name, fact in facts.items()} == {
-        name: catalog.variants[name].version for name in facts
-    }
-    assert facts[NO_THREADS].thread_error == "ImportError: No module named thread"
-    for name, fact in facts.items():
-        require_proof(catalog.variants[name], fact)
+@pytest.mark.parametrize(
+    ("name", "flavour", "gil", "error"),
+    [
+        (QUICK, ThreadFlavour.PTHREAD, Gil.ON, ""),
+        pytest.param(
+            *(NO_THREADS, ThreadFlavour.NONE, Gil.ON, "ImportError: No module named thread"), marks=pytest.mark.compiled
+        ),
+        pytest.param(*(FREE_THREADED, ThreadFlavour.FREE_THREADED, Gil.OFF, ""), marks=pytest.mark.compiled),
+    ],
+)
+def test_a_built_variant_is_what_its_file_declares(
+    client: Any, catalog: Catalog, built: Images, name: str, flavour: ThreadFlavour, gil: Gil, error: str
+) -> None:
+    facts = ask_facts(client, built[name].image_id)
+    assert (facts.thread_flavour, facts.gil, facts.thread_error) == (flavour, gil, error)
+    assert facts.version == catalog.variants[name].version
+    require_proof(catalog.variants[name], facts)
 
 
 def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(client: Any, catalog: Catalog, built: Images) -> None:
@@ -51,14 +45,6 @@ def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(client: Any, c
     ignored = facts.model_copy(update={"version": catalog.variants[PTH].version})
     with pytest.raises(BuildError, match=rf"{PTH}.toml, key 'proof.thread_flavour'.*gnu-pth.*pthread"):
         require_proof(catalog.variants[PTH], ignored)
-
-
-@pytest.mark.compiled
-def test_a_build_without_a_gil_is_one(client: Any, catalog: Catalog, built: Images) -> None:
-    facts = ask_facts(client, built[FREE_THREADED].image_id)
-    assert (facts.thread_flavour, facts.gil) == (ThreadFlavour.FREE_THREADED, Gil.OFF)
-    assert facts.version == catalog.variants[FREE_THREADED].version
-    require_proof(catalog.variants[FREE_THREADED], facts)
 
 
 @pytest.mark.compiled
@@ -92,10 +78,9 @@ def test_labels_and_tag_say_variant_and_profile(client: Any, built: Images) -> N
 def test_an_unchanged_variant_is_not_built_again(
     client: Any, catalog: Catalog, options: BuildOptions, built: Images
 ) -> None:
-    before = [built[QUICK], built[NO_THREADS]]
-    again = DockerEngine(client).build(catalog, [QUICK, NO_THREADS], options, lambda *_: None)
-    assert [image.reused for image in again] == [True, True]
-    assert [image.image_id for image in again] == [image.image_id for image in before]
+    before = built[QUICK]
+    (again,) = DockerEngine(client).build(catalog, [QUICK], options, lambda *_: None)
+    assert (again.reused, again.image_id) == (True, before.image_id)
 
 
 def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, tmp_path: Path) -> None:
@@ -117,22 +102,6 @@ def test_one_changed_file_builds_that_variant_alone(client: Any, project: Path, 
         assert rows == {"toy-a": "unchanged", "toy-b": "ok"}
     finally:
         _remove_tags(client, "toy-a", "toy-b")
-
-
-def test_a_mirror_by_url_is_tried_first(client: Any, project: Path, tmp_path: Path, built: Images) -> None:
-    mirror = tmp_path / "mirror"
-    toy_variant(project, "toy-url", "toy-url.tar.gz", toy_tarball(mirror, "toy-url.tar.gz"))
-    gateway = _this_host_as_builds_see_it(client, built[QUICK].image_id)
-    server = ThreadingHTTPServer((gateway, 0), partial(SimpleHTTPRequestHandler, directory=str(mirror)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        url = f"http://{gateway}:{server.server_port}/"
-        done = interlock(project, "build", "toy-url", environment={"INTERLOCK_SOURCE_MIRROR": url})
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert f"interlock: source toy-url.tar.gz from {url}toy-url.tar.gz" in _log("toy-url")
-    finally:
-        server.shutdown()
-        _remove_tags(client, "toy-url")
 
 
 def test_a_source_that_is_nowhere_makes_the_variant_unavailable_and_names_host_and_error(
@@ -167,62 +136,7 @@ def test_an_image_that_is_not_what_was_declared_gets_no_tag(client: Any, project
     assert client.images.list(filters={"reference": "localhost/interlock/python:toy-liar-toys"}) == []
 
 
-def test_ctrl_c_in_a_build_ends_it_and_leaves_no_container_and_no_tag(
-    client: Any, project: Path, tmp_path: Path
-) -> None:
-    sleep = f"sleep 300.{os.getpid()}"
-    sha256 = toy_tarball(tmp_path / "mirror", "toy.tar.gz", configure=sleep)
-    toy_variant(project, "toy-slow", "toy.tar.gz", sha256)
-    with subprocess.Popen(
-        command("build", "toy-slow"),
-        cwd=project,
-        env={**os.environ, "INTERLOCK_SOURCE_MIRROR": str(tmp_path / "mirror")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert any("configuring the interpreter" in line for line in process.stdout)
-        _wait_until(lambda: _running(client, sleep))
-        (container_id,) = _running(client, sleep)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
-        assert process.stderr is not None
-        assert process.stderr.read().startswith("error: interrupted")
-    _wait_until(lambda: container_id not in {one.id for one in client.containers.list(all=True, ignore_removed=True)})
-    assert client.images.list(filters={"reference": "localhost/interlock/python:toy-slow-toys"}) == []
-
-
-def _this_host_as_builds_see_it(client: Any, image_id: str) -> str:
-    """The address of the default route of a container on the default network."""
-    routes = client.containers.run(image_id, ["cat", "/proc/net/route"], remove=True).decode()
-    (default,) = (line.split()[2] for line in routes.splitlines() if line.split()[1] == "00000000")
-    return socket.inet_ntoa(bytes.fromhex(default)[::-1])
-
-
-def _running(client: Any, program: str) -> list[str]:
-    """The containers in which this program runs."""
-    found = []
-    for container in client.containers.list(ignore_removed=True):
-        with suppress(APIError):  # of one that has ended meanwhile
-            # A container that is ending may have none.
-            if any(program in " ".join(process) for process in container.top()["Processes"] or ()):
-                found.append(str(container.id))
-    return found
-
-
-def _log(name: str) -> str:
-    return (ProjectPaths.find().cache / "logs" / f"{name}-standard.log").read_text()
-
-
 def _remove_tags(client: Any, *names: str) -> None:
     for name in names:
         for image in client.images.list(filters={"reference": f"localhost/interlock/python:{name}-toys"}):
             client.images.remove(image.id, force=True)
-
-
-def _wait_until(condition: Any, limit_s: float = 30) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "still not so"
-        time.sleep(0.2)

@@ -13,17 +13,17 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import Right
-from interlock.catalog.variants import PRODUCTION, Surroundings
+from interlock.catalog.variants import Surroundings
 from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.build.image import QUESTION, broken_mode, parse_facts
-from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.protocol import Ended
 from interlock.engine.run import containers, execution, leftovers
 from interlock.engine.run.execution import Commands
 from interlock.errors import WorkloadError
 from interlock.measure import processes
-from interlock.results.experiments import Built, Subject
-from tests.integration.images import NO_THREADS, QUICK, Images
+from interlock.results.experiments import Subject
+from tests.integration.images import QUICK, Images
+from tests.integration.resources import said, start
 from tests.integration.toys import mode_named
 
 OWNER = f"test-cells-{os.getpid()}"
@@ -36,21 +36,9 @@ def programs() -> dict[str, bytes]:
     return {"hello.py": b"print('hello from the volume')\n"}
 
 
-def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
-    options = containers.CellOptions(OWNER, volume, None, surroundings)
-    return containers.start_cell(client, image.image_id, options)
-
-
-def said(client: Any, cell: Any, *argv: str, environment: dict[str, str] | None = None) -> str:
-    """What a process in the cell printed; it must have ended well."""
-    ended = execution.run_process(client, cell, list(argv), 30, environment)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout.strip()
-
-
 @pytest.fixture
 def cell(client: Any, built: Images, volume: str) -> Any:
-    return start(client, built[QUICK], volume)
+    return start(client, OWNER, built[QUICK], volume)
 
 
 def test_a_process_yields_its_output_and_exit_code(client: Any, cell: Any) -> None:
@@ -181,7 +169,7 @@ def test_a_cell_has_what_is_documented_and_no_more(
 def test_the_seccomp_filter_is_the_engines_or_none(
     client: Any, built: Images, volume: str, seccomp: Any, expected: str
 ) -> None:
-    cell = start(client, built[QUICK], volume, Surroundings(seccomp=seccomp))
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(seccomp=seccomp))
     status = dict(line.split(":", 1) for line in said(client, cell, "cat", "/proc/self/status").splitlines())
     assert status["Seccomp"].strip() == expected
 
@@ -190,7 +178,7 @@ def test_the_seccomp_filter_is_the_engines_or_none(
 def test_what_a_workload_writes_goes_where_the_condition_says(
     client: Any, built: Images, volume: str, place: Any
 ) -> None:
-    cell = start(client, built[QUICK], volume, Surroundings(scratch=place))
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(scratch=place))
     assert said(client, cell, "sh", "-c", "echo kept > /scratch/file && cat /scratch/file") == "kept"
     usual = said(client, cell, "stat", "-f", "-c", "%T", "/")
     assert said(client, cell, "stat", "-f", "-c", "%T", "/scratch") == ("tmpfs" if place == "tmpfs" else usual)
@@ -200,36 +188,12 @@ def test_what_a_workload_writes_goes_where_the_condition_says(
 def test_a_cell_that_asks_for_a_disk_has_one_of_its_own_that_goes_with_it(
     client: Any, built: Images, volume: str
 ) -> None:
-    cell = start(client, built[QUICK], volume, Surroundings(rights=("disk",)))
+    cell = start(client, OWNER, built[QUICK], volume, Surroundings(rights=("disk",)))
     assert said(client, cell, "sh", "-c", "echo kept > /disk/file && cat /disk/file") == "kept"
     assert said(client, cell, "stat", "-f", "-c", "%T", "/disk") != "tmpfs"
     (name,) = (mount["Name"] for mount in cell.attrs["Mounts"] if mount["Destination"] == "/disk")
     leftovers.remove(cell)
     assert name not in {volume.name for volume in client.volumes.list()}
-
-
-FILES = "find /usr/local ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
-
-
-def test_an_interpreter_on_tmpfs_is_the_images_file_by_file(client: Any, built: Images, volume: str) -> None:
-    on_image = start(client, built[NO_THREADS], volume)
-    on_tmpfs = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs"))
-    assert said(client, on_tmpfs, "stat", "-f", "-c", "%T", "/usr/local") == "tmpfs"
-    assert said(client, on_image, "stat", "-f", "-c", "%T", "/usr/local") != "tmpfs"
-    files = said(client, on_image, "sh", "-c", FILES).splitlines()
-    assert len(files) > 1000
-    assert said(client, on_tmpfs, "sh", "-c", FILES).splitlines() == files
-    assert said(client, on_tmpfs, "python", "-c", "import json; print(json.__file__)").startswith("/usr/local/")
-
-
-def test_an_interpreter_on_tmpfs_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
-    on_tmpfs = Surroundings(interpreter="tmpfs")
-    late = start(client, built[NO_THREADS], volume, on_tmpfs)
-    assert execution.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
-    again = start(client, built[NO_THREADS], volume, on_tmpfs)
-    assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
-    owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
-    assert [container.id for container in owned] == [again.id]
 
 
 def test_an_environment_reaches_its_process_and_no_other(client: Any, cell: Any) -> None:

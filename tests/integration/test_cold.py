@@ -1,4 +1,4 @@
-"""The interpreter on the engine's own file system, and put out of the page cache there, in the real engine."""
+"""The interpreter in memory or on the engine's own file system, and put out of the page cache there."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from docker.errors import NotFound
 
 from interlock.catalog.types import PREFIX
 from interlock.catalog.variants import PRODUCTION, Surroundings
-from interlock.engine.run import containers, execution, leftovers
+from interlock.engine.ownership import OWNER_LABEL
+from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results import store
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import State
 from tests.integration.images import NO_THREADS, Images
+from tests.integration.resources import said, start
 from tests.integration.toys import copy_project, interlock
 
+pytestmark = pytest.mark.compiled
 OWNER = f"test-cold-{os.getpid()}"
 # As a workload with cold benchmarks asks for it: the kernel tells a file's owner alone what of it is in memory.
 ON_VOLUME = Surroundings(interpreter="volume", rights=("root",))
+ON_TMPFS = Surroundings(interpreter="tmpfs")
 FILES = f"find {PREFIX} ! -type d -printf '%P %m %s %T@ %l\\n' | sort"
 # What importing json reads from a disk, in bytes, by the kernel's own account of the process.
 READ = """
@@ -33,37 +37,39 @@ print('read %d' % (read() - before))
 """
 
 
-def start(client: Any, image: Built, volume: str, surroundings: Surroundings = PRODUCTION) -> Any:
-    options = containers.CellOptions(OWNER, volume, None, surroundings)
-    return containers.start_cell(client, image.image_id, options)
-
-
-def said(client: Any, cell: Any, *argv: str) -> str:
-    """What a process in the cell printed; it must have ended well."""
-    ended = execution.run_process(client, cell, list(argv), 60)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout.strip()
-
-
-def test_an_interpreter_on_a_volume_is_the_images_file_by_file_and_goes_with_its_container(
-    client: Any, built: Images, volume: str
+@pytest.mark.parametrize("surroundings", [ON_VOLUME, ON_TMPFS])
+def test_an_interpreter_that_is_elsewhere_is_the_images_file_by_file_and_goes_with_its_container(
+    client: Any, built: Images, volume: str, surroundings: Surroundings
 ) -> None:
-    plain, on_volume = (start(client, built[NO_THREADS], volume, one) for one in (PRODUCTION, ON_VOLUME))
-    mounted = {cell.id: said(client, cell, "cat", "/proc/mounts").count(f" {PREFIX} ") for cell in (plain, on_volume)}
-    assert mounted == {plain.id: 0, on_volume.id: 1}
+    plain, elsewhere = (start(client, OWNER, built[NO_THREADS], volume, one) for one in (PRODUCTION, surroundings))
+    mounted = {cell.id: said(client, cell, "cat", "/proc/mounts").count(f" {PREFIX} ") for cell in (plain, elsewhere)}
+    assert mounted == {plain.id: 0, elsewhere.id: 1}
+    is_in_memory = said(client, elsewhere, "stat", "-f", "-c", "%T", PREFIX) == "tmpfs"
+    assert is_in_memory == (surroundings.interpreter == "tmpfs")
     files = said(client, plain, "sh", "-c", FILES).splitlines()
     assert len(files) > 1000
-    assert said(client, on_volume, "sh", "-c", FILES).splitlines() == files
-    on_volume.reload()
-    (name,) = [one["Name"] for one in on_volume.attrs["Mounts"] if one["Destination"] == PREFIX]
-    assert client.volumes.get(name)
-    leftovers.remove(on_volume)
-    with pytest.raises(NotFound):
-        client.volumes.get(name)
+    assert said(client, elsewhere, "sh", "-c", FILES).splitlines() == files
+    assert said(client, elsewhere, "python", "-c", "import json; print(json.__file__)").startswith(f"{PREFIX}/")
+    elsewhere.reload()
+    volumes = [one["Name"] for one in elsewhere.attrs["Mounts"] if one["Destination"] == PREFIX and "Name" in one]
+    assert len(volumes) == (not is_in_memory)
+    leftovers.remove(elsewhere)
+    for name in volumes:
+        with pytest.raises(NotFound):
+            client.volumes.get(name)
+
+
+def test_an_interpreter_in_memory_is_there_again_after_a_deadline(client: Any, built: Images, volume: str) -> None:
+    late = start(client, OWNER, built[NO_THREADS], volume, ON_TMPFS)
+    assert execution.run_process(client, late, ["sleep", "300"], deadline_s=1).timed_out
+    again = start(client, OWNER, built[NO_THREADS], volume, ON_TMPFS)
+    assert said(client, again, "python", "-c", "print(6 * 7)") == "42"
+    owned = client.containers.list(all=True, filters={"label": f"{OWNER_LABEL}={OWNER}"})
+    assert [container.id for container in owned] == [again.id]
 
 
 def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, built: Images, volume: str) -> None:
-    cell = start(client, built[NO_THREADS], volume, ON_VOLUME)
+    cell = start(client, OWNER, built[NO_THREADS], volume, ON_VOLUME)
     python = ["--repeat", "2", "--", "python", "-c", READ]
     cold = said(client, cell, processes.LAUNCH, "--evict", PREFIX, *python)
     hot = said(client, cell, processes.LAUNCH, *python)
@@ -75,7 +81,7 @@ def test_after_an_eviction_imports_read_from_the_disk_every_time(client: Any, bu
 
 
 def test_an_interpreter_in_memory_cannot_be_evicted(client: Any, built: Images, volume: str) -> None:
-    cell = start(client, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
+    cell = start(client, OWNER, built[NO_THREADS], volume, Surroundings(interpreter="tmpfs", rights=("root",)))
     ended = execution.run_process(client, cell, [processes.LAUNCH, "--evict", PREFIX, "--", "true"], 60)
     assert ended.exit_code == 1
     assert "pages stay in memory" in ended.stderr

@@ -65,7 +65,7 @@ def variant(catalog: Catalog) -> Variant:
     return catalog.variants[NO_THREADS]
 
 
-@pytest.mark.parametrize("name", [QUICK, NO_THREADS])
+@pytest.mark.parametrize("name", [QUICK, pytest.param(NO_THREADS, marks=pytest.mark.compiled)])
 def test_an_image_keeps_its_contract_but_for_what_it_declares(
     client: Any, catalog: Catalog, built: Images, name: str
 ) -> None:
@@ -80,6 +80,7 @@ def failed(findings: list[ContractFinding]) -> dict[str, str]:
     return {finding.check: finding.found for finding in failures}
 
 
+@pytest.mark.compiled
 def test_each_broken_promise_is_named_with_what_was_found_unless_it_is_declared(
     client: Any, variant: Variant, derive: Callable[[str], str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_each_broken_promise_is_named_with_what_was_found_unless_it_is_declared(
     assert client.containers.list(all=True, filters={"ancestor": image_id}) == []
 
 
+@pytest.mark.compiled
 def test_after_an_interpreter_fell_nothing_is_taken_for_kept(
     client: Any, variant: Variant, derive: Callable[[str], str]
 ) -> None:
@@ -129,9 +131,9 @@ def test_checking_what_is_not_built_fails(project: Path, tmp_path: Path) -> None
     assert "interlock build toy-unbuilt" in named.stderr
 
 
-def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, built: Images, tmp_path: Path) -> None:
-    assert built[NO_THREADS]
-    project = copy_project(root, tmp_path / "project", [NO_THREADS], [])
+@pytest.mark.usefixtures("quick")
+def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, tmp_path: Path) -> None:
+    project = copy_project(root, tmp_path / "project", [QUICK], [])
     toy_variant(project, "toy-unbuilt", "unbuilt.tgz", toy_tarball(tmp_path / "mirror", "unbuilt.tgz"))
     assert "skip    toy-unbuilt" in interlock(project, "check").stdout
     alone = copy_project(root, tmp_path / "alone", [], [])

@@ -1,12 +1,8 @@
-"""The server of the downloads and what needs no interpreter, in their images; and the real b2 client."""
+"""The server of the downloads and what needs no interpreter, in their images."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +20,6 @@ from interlock.engine.run import containers, leftovers
 
 # A run that was killed leaves things of this name behind.
 OWNER = f"test-downloads-{os.getpid()}"
-ENVIRONMENT = {"SINGLE_MIB": "200", "MANY_FILES": "12", "MANY_MIB": "1"}
 SCRATCH = "/scratch"
 
 
@@ -51,14 +46,19 @@ class Downloads:
 
 
 @pytest.fixture(scope="module")
-def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path) -> Iterator[Downloads]:
+def single_mib() -> int:
+    return 20
+
+
+@pytest.fixture(scope="module")
+def downloads(client: Any, catalog: Catalog, options: BuildOptions, root: Path, single_mib: int) -> Iterator[Downloads]:
+    environment = {"SINGLE_MIB": str(single_mib), "MANY_FILES": "12", "MANY_MIB": "1"}
     base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
     with ExitStack() as ends:
         ends.callback(leftovers.clean_up, client, OWNER)
         network = containers.create_network(client, OWNER)
-        server = containers.start_server(
-            client, OWNER, ensure_helper(client, root, "server", base), network, ENVIRONMENT
-        )
+        image_id = ensure_helper(client, root, "server", base)
+        server = containers.start_server(client, OWNER, image_id, network, environment)
         limits = client.containers.run(
             ensure_helper(client, root, "limits", base),
             detach=True,
@@ -113,40 +113,3 @@ def test_the_writing_without_an_interpreter_writes_every_byte(downloads: Downloa
         "0",
         str(2 << 20),
     ]
-
-
-@pytest.fixture(scope="module")
-def b2_packages(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The releases that workloads/download-b2.toml names for this interpreter."""
-    folder = tmp_path_factory.mktemp("b2")
-    lines = tomllib.loads((root / "workloads/download-b2.toml").read_text())["requirements"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), *lines],
-        check=True,
-    )
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("what", "mib"),
-    [("sdk-single", 200), ("sdk-many", 12), ("command-single", 200), ("command-sync", 12)],
-)
-def test_the_real_b2_client_downloads_every_byte(
-    downloads: Downloads, b2_packages: Path, root: Path, tmp_path: Path, what: str, mib: int
-) -> None:
-    # On the network of the engine's host, which reaches its containers by address.
-    done = subprocess.run(
-        [
-            sys.executable, str(root / "workloads/download_b2.py"), "--what", what, "--server", downloads.url_from_host,
-            "--destination", str(tmp_path), "--loops", "1", "--warmups", "0", "--values", "1",
-        ],
-        env={"PYTHONPATH": str(b2_packages), "no_proxy": "*", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout.splitlines()[-1])
-    assert report["inner_loops"] == mib
-    assert report["metadata"]["b2sdk"]
-    assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,33 +25,18 @@ from interlock.measure import processes
 from interlock.measure.cells import Resources, open_sandbox, open_session
 from interlock.measure.workload import measure_workload
 from interlock.results import store
-from interlock.results.experiments import BaseImage, Experiment, State, Subject
+from interlock.results.experiments import BaseImage, State, Subject
 from tests.apart import command
 from tests.builders import ROOT, edit
-from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.images import QUICK, Images
 from tests.integration.resources import make_resources
-from tests.integration.toys import copy_project, interlock, toy_variant
+from tests.integration.toys import GOOD, REPORT, add_workload, copy_project, interlock, toy_variant
 
 OWNER = f"test-misfortune-{uuid.uuid4().hex[:12]}"
-TOML = """\
-summary = "a test's own"
-program = "{name}.py"
-unit = "unit"
-deadline_s = 60
-quick = {{ warmups = 0, values = 1 }}
-full = {{ warmups = 0, values = 1 }}
-{more}
-[[benchmarks]]
-name = "only"
-arguments = {arguments}
-metric = {{ label = "ms", scale = 1e3 }}
-"""
-REPORT = '{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}'
-GOOD = f"print('{REPORT}')\n"
 CUT_SHORT = f"import sys\nsys.stdout.write('{REPORT[:60]}')\n"
 HUNGRY = "found = []\nwhile True:\n    found.append('x' * (16 << 20))\n"
 UNTIDY = "file = open('/scratch/file', 'w')\nfor _ in range(900):\n    file.write('x' * (1 << 20))\n"
-HANGS = f"import sys, time\nif sys.version_info[0] == 3: time.sleep(300)\n{GOOD}"
+HANGS = "import time\ntime.sleep(300)\n"
 # A download that takes some seconds, so that there is a middle.
 PATIENT = """\
 import protocol
@@ -86,11 +70,6 @@ KILL_WORKER = 'kill -KILL "$(basename "$(dirname "$(grep -l "nginx: worker proce
 pytestmark = pytest.mark.usefixtures("nothing_left", "quick")
 
 
-def add_workload(project: Path, name: str, program: str, arguments: str = "[]", more: str = "") -> None:
-    (project / f"workloads/{name}.toml").write_text(TOML.format(name=name, arguments=arguments, more=more))
-    (project / f"workloads/{name}.py").write_text(program)
-
-
 def start(project: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("matrix", "--quick", "--rounds", "2", "--no-profile", *words),
@@ -102,15 +81,9 @@ def start(project: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.fixture
-def projects(root: Path, tmp_path: Path) -> list[Path]:
-    """Two clones with one variant and no workload yet."""
-    return [copy_project(root, tmp_path / name, [QUICK], []) for name in ("one", "other")]
-
-
 def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go_on(root: Path, tmp_path: Path) -> None:
-    """On two variants, one of which hangs, and a third one whose source is nowhere."""
-    project = copy_project(root, tmp_path / "project", [QUICK, NO_THREADS], [])
+    """Beside a variant whose source is nowhere."""
+    project = copy_project(root, tmp_path / "project", [QUICK], [])
     toy_variant(project, "toy-lost", "lost.tgz", "0" * 64, "https://lost.invalid")
     served, no_number = '["--server", "{server}"]', '[server]\nenvironment = { SINGLE_MIB = "many" }'
     add_workload(project, "a-no-server", PATIENT, served, no_number)
@@ -123,7 +96,7 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
     edit(project, "workloads/f-hangs.toml", 'name = "only"\n', 'name = "only"\ndeadline_s = 2\n')
     add_workload(project, "z-good", GOOD)
     assert interlock(project, "render").returncode == 0
-    with start(project, "--variants", f"{QUICK},{NO_THREADS},toy-lost") as process:
+    with start(project, "--variants", f"{QUICK},toy-lost") as process:
         out, errors = process.communicate(timeout=1500)
     assert process.returncode == WorkloadError.exit_code, out + errors
     assert errors.count("error:") == 1
@@ -136,7 +109,6 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
         "f-hangs": State.TIMED_OUT,
         "z-good": State.OK,
     }
-    assert {outcomes[NO_THREADS, name].state for name in ("f-hangs", "z-good")} == {State.OK}
     assert {one.state for (variant, _), one in outcomes.items() if variant == "toy-lost"} == {State.UNAVAILABLE}
     assert "Could not resolve host: lost.invalid" in outcomes["toy-lost", "z-good"].reason
     for name, words in {
@@ -152,26 +124,6 @@ def test_each_workload_that_goes_wrong_fails_with_its_sentence_and_the_others_go
     twin = {cell.workload: cell.outcome.state for cell in described.cells if cell.mode is not None}
     assert twin["a-no-server"] is State.FAILED
     assert twin["z-good"] is State.OK
-
-
-def test_two_experiments_at_the_same_time_wait_for_each_other_and_say_so(projects: list[Path]) -> None:
-    for project in projects:
-        add_workload(project, "good", GOOD)
-    with start(projects[0]) as one, start(projects[1]) as other:
-        printed = [process.communicate(timeout=1500) for process in (one, other)]
-    assert [one.returncode, other.returncode] == [0, 0], printed
-    said = "".join(out for out, _ in printed)
-    waited = [f"waiting for the lock that matrix into {project / 'results'} (process " in said for project in projects]
-    assert any(waited)
-    assert not all(waited)
-    moments = [_times(store.read_experiment(store.latest_experiment(project / "results"))) for project in projects]
-    (_, first_ended), (second_started, _) = sorted(moments)
-    assert first_ended <= second_started + 1  # whole seconds are recorded
-
-
-def _times(described: Experiment) -> tuple[float, float]:
-    started = datetime.fromisoformat(described.started).timestamp()
-    return started, started + described.duration_s
 
 
 @pytest.fixture(scope="module")

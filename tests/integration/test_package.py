@@ -19,7 +19,6 @@ import pytest
 from packaging.metadata import Metadata
 
 from interlock.engine.ownership import OWNER_LABEL
-from interlock.results import store
 from interlock.results.answers import Audit, Pick
 from interlock.results.experiments import Built
 from tests.builders import ROOT
@@ -38,8 +37,8 @@ PARTS = (
     "playbooks",
     "results/reference",
 )
-# Of the bare install with the byte code that pip writes.
-MOST_BYTES = 40e6
+# Of the bare install; with the byte code that pip writes it has 1.7 times as much.
+MOST_BYTES = 23.5e6
 DOCKERFILE = "FROM python:3.12-slim\nCMD ['python']\n"
 SOCKET = "/var/run/docker.sock"
 RUN = {"PYTHONPATH": "/env", "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/home", "COLUMNS": "200"}
@@ -142,9 +141,8 @@ def run_here(unpacked: Path, folder: Path, *words: str, code: int = 0) -> subpro
 
 
 def test_a_bare_install_is_small(installed: Any) -> None:
-    installed.exec_run("python -m compileall -q /env")
-    sizes = installed.exec_run("find /env -type f -printf '%s '").output.split()
-    assert 30e6 < sum(map(int, sizes)) < MOST_BYTES
+    sizes = installed.exec_run("find /env -type f ! -name *.pyc -printf '%s '").output.split()
+    assert 15e6 < sum(map(int, sizes)) < MOST_BYTES
 
 
 def test_a_pick_needs_no_engine_and_no_results_of_ones_own(installed: Any) -> None:
@@ -179,24 +177,6 @@ def test_the_doctor_says_what_is_read_and_an_audit_runs_on_the_image_that_a_clon
 
 def test_what_needs_an_extra_says_the_line_that_installs_it(installed: Any) -> None:
     assert "pip install 'interlock[measure]'" in run(installed, "matrix", code=2)
-
-
-def test_an_example_that_was_copied_elsewhere_is_tried_on_the_image_that_a_clone_built(
-    unpacked: Path, quick: Built, tmp_path: Path
-) -> None:
-    service = shutil.copytree(ROOT / "examples/files", tmp_path / "service")
-    file = service / "Dockerfile"
-    file.write_text(file.read_text().replace("FROM python:3.13-slim", f"FROM {quick.tag}"))
-    words = ("--http", ":8000/", "--cmd", "python -c pass", "--rounds", "1", "--no-syscalls", "--variants", QUICK)
-    run_here(unpacked, tmp_path, "trial", "service", *words)
-    (folder,) = (tmp_path / "home/.local/share/interlock/results").iterdir()
-    record = store.read_experiment(folder)
-    assert {one.label: one.outcome.state.value for one in record.cells} == dict.fromkeys(
-        (QUICK, "OWN", "OWN+twin"), "ok"
-    )
-    for cell in store.read_cells(folder, record)[0].values():
-        assert cell["start"].blocks == [1]
-        assert cell["start"].reported["memory_bytes"][0] > 0
 
 
 def test_without_results_of_ones_own_a_report_is_of_the_experiment_that_is_packed(

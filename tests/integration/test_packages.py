@@ -22,7 +22,7 @@ from interlock.engine.protocol import Ended
 from interlock.engine.run import execution, leftovers
 from interlock.measure import processes
 from interlock.results.experiments import Built, PackageSet, State
-from tests.integration.images import NO_THREADS, QUICK, Images
+from tests.integration.images import QUICK, Images
 
 OWNER = f"test-packages-{os.getpid()}"
 # No wheel, no pyproject.toml, and an extension module: the builder's compiler makes it.
@@ -54,11 +54,6 @@ class Steps:
 @pytest.fixture
 def steps() -> Steps:
     return Steps()
-
-
-@pytest.fixture
-def installer(client: Any, catalog: Catalog, root: Path, steps: Steps) -> packages.ImageInstaller:
-    return packages.ImageInstaller(client, catalog, root, steps)
 
 
 AGAIN = f"{QUICK}-again"
@@ -117,45 +112,38 @@ def cell(client: Any, built: Images) -> Iterator[Any]:
     leftovers.clean_up(client, OWNER)
 
 
-def test_a_package_without_a_wheel_is_built_and_found_again(
-    client: Any,
-    built: Images,
-    installer: packages.ImageInstaller,
-    steps: Steps,
-    sources: Path,
-    cell: Any,
+def test_each_has_its_packages_in_the_order_that_was_asked_for_or_says_why_it_has_none(
+    client: Any, both: tuple[Catalog, list[Built]], root: Path, steps: Steps, sources: Path, cell: Any
 ) -> None:
-    found = installer.ensure(built[QUICK], ["toy==1.0"])
+    """Two variants side by side: what is built, what has a wheel, what is nowhere, and what does not compile."""
+    catalog, images = both
+    lines = ("toy==1.0", "six==1.16.0", "interlock-has-no-such-package", "toy==2.0")
+    wanted = [(images[place % 2], [line]) for place, line in enumerate(lines)]
+    installer = packages.ImageInstaller(client, catalog, root, steps)
+    # The volume of an installation that never became whole.
+    begun = packages.planned(images[0].image_id, [lines[0]])
+    client.volumes.create(begun.volume, labels={packages.IMAGE_LABEL: images[0].image_id})
+    installed = installer.ensure_all(wanted)
+    found = [each.packages for each in installed]
     try:
-        assert (found.outcome.state, found.versions) == (State.OK, {"toy": "1.0"}), found
-        said = cell(found, "import toy, _toy; print(toy.__file__, open(toy.__cached__).name); open(toy.__file__, 'a')")
+        toy, _, nowhere, wrong = found
+        assert [one.versions for one in found] == [{"toy": "1.0"}, {"six": "1.16.0"}, {}, {}]
+        assert all(each.took_s > 0 for each in installed)
+        assert (toy.volume, len({one.volume for one in found})) == (begun.volume, len(lines))
+        said = cell(toy, "import toy, _toy; print(toy.__file__, open(toy.__cached__).name); open(toy.__file__, 'a')")
         place, compiled = said.stdout.split()  # compiled, at the place where cells have it
-        assert (place, Path(compiled).parent) == (f"{found.site}/toy.py", Path(found.site, "__pycache__"))
+        assert (place, Path(compiled).parent) == (f"{toy.site}/toy.py", Path(toy.site, "__pycache__"))
         assert "Read-only file system" in said.stderr
+        assert {one.outcome.state for one in (nowhere, wrong)} == {State.FAILED}
+        assert nowhere.outcome.reason.startswith("interlock-has-no-such-package ")
+        # The compiler quotes as its locale has it.
+        assert re.match("toy .*_toy.c:.*error: .NOTHING. undeclared", wrong.outcome.reason)
         steps.said.clear()
-        assert installer.ensure(built[QUICK], ["toy==1.0"]) == found
+        assert installer.ensure(images[0], [lines[0]]) == toy
         assert steps.said == []
     finally:
-        forget(client, found)
-
-
-def test_what_does_not_build_says_which_package_and_the_compiler_s_words(
-    client: Any, built: Images, installer: packages.ImageInstaller, sources: Path
-) -> None:
-    found = installer.ensure(built[QUICK], ["toy==2.0"])
-    try:
-        assert found.outcome.state is State.FAILED
-        # The compiler quotes as its locale has it.
-        assert re.match("toy .*_toy.c:.*error: .NOTHING. undeclared", found.outcome.reason)
-    finally:
-        forget(client, found)
-
-
-def test_a_package_that_is_nowhere_is_named(client: Any, built: Images, installer: packages.ImageInstaller) -> None:
-    found = installer.ensure(built[QUICK], ["interlock-has-no-such-package"])
-    forget(client, found)
-    assert found.outcome.state is State.FAILED
-    assert found.outcome.reason.startswith("interlock-has-no-such-package ")
+        for one in found:
+            forget(client, one)
 
 
 def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
@@ -189,39 +177,6 @@ def test_an_interrupt_leaves_nothing_of_what_is_installed_side_by_side(
         for image, lines in wanted:
             with suppress(NotFound):
                 forget(client, packages.planned(image.image_id, lines))
-
-
-def test_several_variants_have_their_packages_in_the_order_that_was_asked_for(
-    client: Any, both: tuple[Catalog, list[Built]], root: Path, steps: Steps, sources: Path
-) -> None:
-    catalog, images = both
-    wanted = [(images[index], [line]) for index, line in enumerate(("toy==1.0", "six==1.16.0"))]
-    wanted.append((images[0], ["six==1.17.0"]))
-    found = packages.ImageInstaller(client, catalog, root, steps).ensure_all(wanted)
-    for one in found:
-        forget(client, one.packages)
-    assert [[*one.packages.versions] for one in found] == [["toy"], ["six"], ["six"]]
-    assert all(one.took_s > 0 for one in found)
-    assert len({one.packages.volume for one in found}) == 3
-
-
-def test_a_variant_without_pip_says_so(client: Any, built: Images, installer: packages.ImageInstaller) -> None:
-    found = installer.ensure(built[NO_THREADS], ["six"])
-    forget(client, found)
-    assert found.outcome.state is State.UNSUPPORTED
-    assert re.search(rf"{re.escape(NO_THREADS)}.*\bpip\b", found.outcome.reason)
-
-
-def test_a_volume_that_never_became_whole_is_filled(
-    client: Any, built: Images, installer: packages.ImageInstaller, sources: Path
-) -> None:
-    image = built[QUICK]
-    planned = packages.planned(image.image_id, ["toy==1.0"])
-    client.volumes.create(planned.volume, labels={packages.IMAGE_LABEL: image.image_id})
-    try:
-        assert installer.ensure(image, ["toy==1.0"]).versions == {"toy": "1.0"}
-    finally:
-        forget(client, planned)
 
 
 def test_volumes_of_images_that_are_gone_go_and_others_stay(client: Any, built: Images) -> None:

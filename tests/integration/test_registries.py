@@ -70,11 +70,19 @@ class Team:
         self.client.images.remove(name)
 
 
+@pytest.fixture(scope="module")
+def variant(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A project with one variant that builds in seconds."""
+    name, folder = f"toy-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("team")
+    project = copy_project(root, folder / "project", [], [])
+    toy_variant(project, name, f"{name}.tar.gz", toy_tarball(folder / "mirror", f"{name}.tar.gz"))
+    return project, name
+
+
 @pytest.fixture
-def team(client: Any, root: Path, tmp_path: Path) -> Iterator[Team]:
-    name = f"toy-{uuid.uuid4().hex[:8]}"
-    project = copy_project(root, tmp_path / "project", [], [])
-    toy_variant(project, name, f"{name}.tar.gz", toy_tarball(tmp_path / "mirror", f"{name}.tar.gz"))
+def team(client: Any, variant: tuple[Path, str], tmp_path: Path) -> Iterator[Team]:
+    """Its image is there again for each test: the engine has its steps."""
+    project, name = variant
     base = make_toy_base(client).reference
     with registry(tmp_path / "registry") as started:
         place, tag = f"{started.address}/team", f"python:{name}-toys"

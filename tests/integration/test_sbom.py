@@ -15,26 +15,27 @@ from interlock.engine.build import sbom
 from interlock.engine.build.sbom import read_contents
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.errors import EngineError
-from tests.integration.images import NO_THREADS, Images
+from interlock.results.experiments import Built
+from tests.integration.images import QUICK
 
 WITH_MORE = """\
 FROM {tag}
-RUN mkdir -p /usr/local/lib/python2.7/site-packages/toy-1.2.dist-info && cd /usr/local/lib/python2.7/site-packages && \
+RUN mkdir -p /usr/local/lib/python3.13/dist-packages/toy-1.2.dist-info && \
+    cd /usr/local/lib/python3.13/dist-packages && \
     printf 'Metadata-Version: 2.1\\nName: toy\\nVersion: 1.2\\n\\nVersion: 9\\n' > toy-1.2.dist-info/METADATA && \
     mkdir /opt/interlock && printf library > /opt/interlock/libtoy.so.1
 """
 
 
 @pytest.fixture(scope="module")
-def tag(built: Images) -> str:
-    found = built[NO_THREADS].tag
-    assert found
-    return found
+def tag(quick: Built) -> str:
+    assert quick.tag
+    return quick.tag
 
 
 @pytest.fixture(scope="module")
 def made(client: Any, catalog: Catalog, tag: str) -> str:
-    return sbom.document(catalog.variants[NO_THREADS], read_contents(client, tag))
+    return sbom.document(catalog.variants[QUICK], read_contents(client, tag))
 
 
 def test_every_debian_package_is_there_with_the_version_that_dpkg_says(client: Any, tag: str, made: str) -> None:
@@ -49,7 +50,7 @@ def test_every_debian_package_is_there_with_the_version_that_dpkg_says(client: A
 def test_reading_the_image_again_gives_the_same_text_and_leaves_no_container(
     client: Any, catalog: Catalog, tag: str, made: str
 ) -> None:
-    assert sbom.document(catalog.variants[NO_THREADS], read_contents(client, tag)) == made
+    assert sbom.document(catalog.variants[QUICK], read_contents(client, tag)) == made
     owned = {"label": f"{OWNER_LABEL}=sbom-{os.getpid()}"}
     assert client.containers.list(all=True, filters=owned) == []
 

@@ -6,6 +6,8 @@ import io
 import tarfile
 from typing import Any
 
+import pytest
+
 from interlock.engine.symbols import symbols_of
 from tests.integration.images import NO_THREADS, QUICK, Images
 
@@ -16,6 +18,7 @@ NOTE, LENGTH = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0", 20
 STATIC = b"\0builtin_len\0"
 
 
+@pytest.mark.compiled
 def test_they_are_found_by_the_images_label_and_the_files_build_id_and_are_not_in_the_image(
     client: Any, built: Images
 ) -> None:

@@ -12,7 +12,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from interlock.catalog.project import SHARED_FILES, Catalog
+from interlock.catalog.overlay import SHARED_FILES
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Base, Mode
 from interlock.engine.build.base import LABEL, PATH, find_base, local_tag
 from interlock.engine.build.sources import tar_of
@@ -200,6 +201,30 @@ def edit_only(project: Path, workload: str, names: list[str]) -> None:
         if any(f'name = "{name}"\n' in one for name in names)
     ]
     path.write_text("[[benchmarks]]".join([head, *kept]), encoding="utf-8")
+
+
+# A workload of a test's own, whose program says what it has measured.
+WORKLOAD = """\
+summary = "a test's own"
+program = "{name}.py"
+unit = "unit"
+deadline_s = 60
+quick = {{ warmups = 0, values = 1 }}
+full = {{ warmups = 0, values = 1 }}
+{more}
+[[benchmarks]]
+name = "only"
+arguments = {arguments}
+metric = {{ label = "ms", scale = 1e3 }}
+"""
+REPORT = '{"interlock": 1, "loops": 1, "inner_loops": 1, "calibration": [[1, 0.1]], "values": [0.1]}'
+GOOD = f"print('{REPORT}')\n"
+
+
+def add_workload(project: Path, name: str, program: str, arguments: str = "[]", more: str = "") -> None:
+    """Add a workload to a project."""
+    (project / f"workloads/{name}.toml").write_text(WORKLOAD.format(name=name, arguments=arguments, more=more))
+    (project / f"workloads/{name}.py").write_text(program)
 
 
 def mode_named(catalog: Catalog, variant: str, name: str) -> Mode:

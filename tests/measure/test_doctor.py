@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from docker.errors import ImageNotFound
 
 from interlock.catalog import project as catalogs
-from interlock.catalog.variants import Base
 from interlock.engine.checks import CheckState, MachineCheck
+from interlock.engine.client import Address
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import account, checks, memory, profiler, servers, toolchain
 from interlock.engine.host.account import Account
@@ -72,21 +74,21 @@ def test_the_disk_of_an_engine_elsewhere_is_not_looked_at(is_elsewhere: bool, co
     assert len(list(doctor._engine_disk(ENGINE, is_elsewhere=is_elsewhere))) == count
 
 
-class NoBase:
-    """An engine without the base, whose registry does not answer."""
+class NoImages:
+    """Of an engine without the base, whose registry does not answer."""
 
-    def find_base(self, base: Base) -> None:
-        return None
+    def get(self, reference: str) -> None:
+        raise ImageNotFound(f"no {reference}")
 
-    def registry_has(self, reference: str) -> bool:
-        return False
+    get_registry_data = get
 
 
 def test_a_base_that_cannot_be_had_blocks_and_the_playbook_fixes_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    check = doctor._base(cast(DockerEngine, NoBase()), catalogs.load(ROOT).bases["trixie"])
+    client: Any = SimpleNamespace(images=NoImages())
+    check = doctor._base(DockerEngine(client, Address("unix:///x.sock")), catalogs.load(ROOT).bases["trixie"])
     assert (check.state, check.by_playbook) == (CheckState.PROBLEM, True)
     assert "mmdebstrap" in check.fix
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +14,22 @@ from interlock.catalog.project import Catalog
 from interlock.engine.run import execution, profiler
 from interlock.engine.run.profiler import CGROUPS, HOST_CGROUPS, PROFILER, profiler_rights
 from interlock.engine.run.workspace import ContainerWorkspace
+from interlock.errors import EngineError
 from interlock.measure import processes, profiling
 from interlock.measure.profiling import parse_strace
-from interlock.results.profiles import Method
+from interlock.results.profiles import CallCounts, Method
 from tests.integration.images import QUICK, Images
-from tests.integration.test_profiler import OWNER, START_TRUTH, assert_exact, open_cell, profiled_wakes, run
+from tests.integration.test_profiler import (
+    EXPECTED,
+    FETCH_TRUTH,
+    OWNER,
+    START_TRUTH,
+    assert_exact,
+    count,
+    open_cell,
+    profiled_wakes,
+    run,
+)
 from tests.integration.toys import mode_named
 
 WAKING = "cpython-2.7"
@@ -67,6 +80,43 @@ def test_every_release_of_a_lock_is_a_futex_call_in_the_mode_that_says_so(
     plain, waking = futex
     assert plain < 100
     assert 1234 <= waking - plain < 1334
+
+
+@pytest.fixture(scope="module")
+def is_in_a_cgroup(client: Any, instruments_image: str) -> bool:
+    """Whether the engine puts a cell in one of its own that perf counts by; some runtimes leave it in the root's."""
+    container = client.containers.run(instruments_image, ["sleep", "60"], entrypoint=[], detach=True)
+    try:
+        container.reload()
+        text = Path(f"/proc/{container.attrs['State']['Pid']}/cgroup").read_text()
+    finally:
+        container.remove(force=True)
+    lines = [line.split(":", 2) for line in text.splitlines()]
+    return any(path != "/" for _, controllers, path in lines if not controllers or "perf_event" in controllers)
+
+
+def test_perfs_tracepoints_count_exactly_once_the_start_of_the_process_is_taken_off(
+    client: Any, built: Images, volume: str, instruments_image: str, is_in_a_cgroup: bool
+) -> None:
+    """Taken off is a process that the engine starts in the same way and that does not start it."""
+    opened = [open_cell(client, built, volume) for _ in range(2)]
+
+    def calls_of(cell: Any, argv: list[str]) -> dict[str, CallCounts]:
+        return profiling.parse_tracepoints(count(client, instruments_image, cell, Method.TRACEPOINTS, *argv)).syscalls
+
+    if not is_in_a_cgroup:
+        with pytest.raises(EngineError) as caught:
+            calls_of(opened[0], START_TRUTH)
+        assert "cgroup" in caught.value.found
+        return
+    # Side by side in a cell each: the kernel takes ten seconds to give its hundreds of tracepoints back.
+    with ThreadPoolExecutor(2) as pool:
+        whole, setup = pool.map(calls_of, opened, [START_TRUTH, ["sh", "-c", FETCH_TRUTH]])
+    for name in ("getegid", "getuid", "getppid", "vfork"):
+        assert whole[name].calls - (setup[name].calls if name in setup else 0) == EXPECTED[name]
+    # The engine's own start is not the same from one time to the next.
+    for name in ("read", "futex", "getpid"):
+        assert abs(whole[name].calls - setup[name].calls - EXPECTED[name]) < 200
 
 
 def test_perfs_tracepoints_find_the_futex_calls_per_unit_of_work_that_the_other_probes_find(

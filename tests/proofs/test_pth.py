@@ -39,7 +39,7 @@ def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory
     """The experiment of the tests of the engine, on this interpreter, and Mercurial's commands."""
     for name in (QUICK, PTH):
         assert built[name]
-    own = {**shared.OWN, "mercurial": list(MERCURIAL)}
+    own = {**shared.MORE, "mercurial": list(MERCURIAL)}
     return shared.measure(root, tmp_path_factory.mktemp("measured"), [QUICK, PTH], own)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from interlock.catalog.project import SHARED_FILES, Catalog
+from interlock.catalog.overlay import SHARED_FILES
+from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build import contract
 from interlock.engine.build.builds import last_layer, verify

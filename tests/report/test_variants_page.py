@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from interlock.catalog import project as catalogs
+from interlock.catalog.overlay import SHARED_FILES
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SupportPhase, Variant
 from interlock.report import variants_page
 from interlock.results.experiments import BuildRecord, Built, Outcome, State
 from tests.builders import ROOT, make_base, make_experiment
 
-NAMES = sorted(path.stem for path in (ROOT / "variants").glob("*.toml") if path.stem not in catalogs.SHARED_FILES)
+NAMES = sorted(path.stem for path in (ROOT / "variants").glob("*.toml") if path.stem not in SHARED_FILES)
 NAME = "cpython-3.13"
 PIPES = "no a|b,\nno <c> either"
 CELL = re.compile(r"(?<!\\)\|")

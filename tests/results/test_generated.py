@@ -8,7 +8,7 @@ import pytest
 
 from interlock.catalog.types import GENERATED
 from interlock.results import generated as files
-from interlock.results import store
+from interlock.results.files import write_atomically
 
 
 def marked(name: str) -> str:
@@ -36,7 +36,7 @@ def test_changed_missing_and_left_over_files_have_drifted_and_are_mended(generat
     (generated / "dockerfiles/a/build.sh").write_text("echo b\n", encoding="utf-8")
     (generated / "schema.json").unlink()
     for folder in ("variants", "dockerfiles/a"):
-        store.write_atomically(generated / folder / "patches/old.patch", "--- a\n")
+        write_atomically(generated / folder / "patches/old.patch", "--- a\n")
     wrong = ["dockerfiles/a/build.sh", "dockerfiles/a/patches/old.patch", "schema.json"]
     assert files.drift(generated, RENDERED) == wrong
     files.sync(generated, RENDERED)
@@ -48,9 +48,9 @@ def test_changed_missing_and_left_over_files_have_drifted_and_are_mended(generat
 
 def test_the_folder_of_a_variant_that_is_gone_is_left_over(generated: Path) -> None:
     written = {"Dockerfile": marked("gone"), "finish.sh": f"#!/bin/sh\n{marked('gone')}", "fetch.sh": "fetch\n"}
-    store.write_atomically(generated / "dockerfiles/fetch.sh", "fetch\n")
+    write_atomically(generated / "dockerfiles/fetch.sh", "fetch\n")
     for name, text in written.items():
-        store.write_atomically(generated / "dockerfiles/gone" / name, text)
+        write_atomically(generated / "dockerfiles/gone" / name, text)
     assert files.sync(generated, RENDERED) == [f"dockerfiles/gone/{name}" for name in sorted(written)]
     assert (generated / "dockerfiles/fetch.sh").exists()
 
@@ -70,7 +70,7 @@ def test_the_folder_of_a_variant_that_is_gone_is_left_over(generated: Path) -> N
     ],
 )
 def test_what_is_not_proved_to_be_generated_is_not_touched(generated: Path, path: str, text: str) -> None:
-    store.write_atomically(generated / "dockerfiles" / path, text)
+    write_atomically(generated / "dockerfiles" / path, text)
     assert files.sync(generated, RENDERED) == []
     assert (generated / "dockerfiles" / path).read_text(encoding="utf-8") == text
 

@@ -16,7 +16,7 @@ from interlock.results.json_documents import (
     MODELS,
     CheckedClaims,
     Compared,
-    Failure,
+    FailedCommand,
     schema_texts,
 )
 from tests.analysis.extracts import OTHER, write_experiment
@@ -60,6 +60,6 @@ def test_claims_are_what_their_schema_says() -> None:
 def test_an_error_is_what_its_schema_says_and_nothing_else_is(capsys: pytest.CaptureFixture[str]) -> None:
     main._print_json("UsageError", "no", 2)
     said = capsys.readouterr().err
-    assert Failure.model_validate_json(said).error.exit_code == 2
+    assert FailedCommand.model_validate_json(said).error.exit_code == 2
     with pytest.raises(ValidationError):
-        Failure.model_validate({**json.loads(said), "more": 1})
+        FailedCommand.model_validate({**json.loads(said), "more": 1})

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import StoreError
-from interlock.results import journal, store
+from interlock.results import store
 from interlock.results.experiments import Experiment, Profiles, Values
 from interlock.results.profiles import CellProfile
-from interlock.results.sums import SUMS_FILE, read_sums
+from interlock.results.sums import SUMS_FILE, check_sums, read_sums, write_sums
 from tests.builders import make_profile
 from tests.results.test_journal import make_folder, write_blocks
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     store.read_experiment(made)
     profile = CellProfile(benchmarks={"uncontended": make_profile()})
     store.write_json(store.profile_path(cell(made)), profile)
-    store.write_sums(made)
+    write_sums(made)
     return made
 
 
@@ -45,7 +45,7 @@ def test_the_sums_are_of_every_raw_file_and_sha256sum_reads_them(folder: Path) -
     values, profiles = read(folder)
     assert values["a", "locks"]
     assert profiles["a", "locks"]
-    store.check_sums(folder)
+    check_sums(folder)
 
 
 @pytest.mark.parametrize("kind", ["values", "profile"])
@@ -55,7 +55,7 @@ def test_one_digit_that_changed_is_noticed_and_the_file_named(kind: str, folder:
     json.loads(changed := text.replace("1", "2", 1) if kind == "profile" else text.replace("1.0015", "1.0016"))
     assert changed != text
     path.write_text(changed)
-    for reads in (read, store.check_sums):
+    for reads in (read, check_sums):
         with pytest.raises(StoreError) as caught:
             reads(folder)
         assert caught.value.file == str(path)
@@ -79,7 +79,7 @@ def test_a_raw_file_without_a_sum_among_those_that_have_one_is_named(folder: Pat
 )
 def test_sums_that_are_none_are_named(content: bytes, folder: Path) -> None:
     (folder / SUMS_FILE).write_bytes(content)
-    for reads in (read, store.check_sums):
+    for reads in (read, check_sums):
         with pytest.raises(StoreError) as caught:
             reads(folder)
         assert caught.value.file == str(folder / SUMS_FILE)
@@ -98,9 +98,9 @@ def test_what_a_journal_adds_to_raw_files_leaves_no_sum_that_is_wrong(folder: Pa
     found: Experiment = store.read_experiment(folder)
     assert not (folder / SUMS_FILE).exists()
     assert len(store.read_cells(folder, found)[0]["a", "locks"]["uncontended"].processes) == 3
-    assert journal.recover(folder)
+    assert store.recover(folder)
 
 
 def test_an_experiment_without_raw_files_has_no_sums(tmp_path: Path) -> None:
-    store.write_sums(make_folder(tmp_path / "y"))
+    write_sums(make_folder(tmp_path / "y"))
     assert not (tmp_path / "y" / SUMS_FILE).exists()

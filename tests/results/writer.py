@@ -5,6 +5,7 @@ python -m tests.results.writer FOLDER FIRST_BLOCK
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def begun() -> Experiment:
 
 def value_of(block: int, label: str) -> float:
     return (block + 0.5) / 1000 + LABELS.index(label)
+
+
+def can_mount() -> bool:
+    """Whether a test may mount in a name space of its own."""
+    return subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
 
 
 def run_of(block: int, label: str, workload: str = "locks") -> RunData:

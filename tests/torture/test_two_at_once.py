@@ -5,13 +5,12 @@ INTERLOCK_TORTURE_ENDS is how often each is tried.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Timer
 
@@ -48,22 +47,9 @@ BEFORE = "FROM python:3.12-slim AS app\nCOPY . /app\nCMD python /app/server.py\n
 
 def at_once(*commands: Sequence[str], cwd: Path = ROOT, **environment: str) -> list[tuple[int, str]]:
     """Start all commands, and return each one's exit code and what it said once all have ended."""
-    with ExitStack() as ends:
-        started = [
-            ends.enter_context(
-                subprocess.Popen(
-                    [*INTERLOCK, *words],
-                    cwd=cwd,
-                    env={**os.environ, **environment},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                )
-            )
-            for words in commands
-        ]
-        said = [one.communicate(timeout=LIMIT_S)[0] for one in started]
-    return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
+    with ThreadPoolExecutor(len(commands)) as starters:
+        ended = list(starters.map(lambda words: interlock(*words, cwd=cwd, **environment), commands))
+    return [(done.returncode, done.stdout + done.stderr) for done in ended]
 
 
 def failures(ended: Sequence[tuple[int, str]]) -> list[str]:

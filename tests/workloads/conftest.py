@@ -23,6 +23,11 @@ from typing import Any
 
 import pytest
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Report = Callable[..., dict[str, Any]]
+Refusal = Callable[..., str]
+ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
+NO_THREADS = "import sys; sys.modules['threading'] = None"
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 # Longer than any run takes, so that a hang fails a test instead of stopping the suite.
 HANG_S = 120  # a machine that is busy with other things is slow, not wrong
@@ -142,13 +147,6 @@ def make_certificate(folder: Path, name: str) -> None:
     )  # fmt: skip
 
 
-@pytest.fixture
-def load_workload(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """A module of workloads/, beside which it finds the others."""
-    monkeypatch.syspath_prepend(WORKLOADS)
-    return importlib.import_module
-
-
 @pytest.fixture(scope="session")
 def protocol() -> ModuleType:
     spec = importlib.util.spec_from_file_location("protocol", WORKLOADS / "protocol.py")
@@ -175,7 +173,7 @@ def module(protocol: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
 
 
 @pytest.fixture
-def run_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_program(tmp_path: Path) -> Run:
     """Runs a program of workloads/; `sabotage` is Python source that runs in it first."""
 
     def run(program: str, *arguments: str, sabotage: str = "") -> subprocess.CompletedProcess[str]:
@@ -196,7 +194,7 @@ def run_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str
 
 
 @pytest.fixture
-def report(run_program: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., dict[str, Any]]:
+def report(run_program: Run) -> Report:
     """What a program that must succeed says in its last line."""
 
     def run(program: str, *arguments: str, sabotage: str = "") -> dict[str, Any]:
@@ -204,5 +202,17 @@ def report(run_program: Callable[..., subprocess.CompletedProcess[str]]) -> Call
         assert done.returncode == 0, done.stderr
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return result
+
+    return run
+
+
+@pytest.fixture
+def refusal(run_program: Run) -> Refusal:
+    """What a program says that must end with 1, as its work is not done, or with 2, as it is asked for what is not."""
+
+    def run(program: str, *arguments: str, sabotage: str = "", code: int = 1) -> str:
+        done = run_program(program, *arguments, sabotage=sabotage)
+        assert done.returncode == code, done.stderr
+        return done.stderr
 
     return run

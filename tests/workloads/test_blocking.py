@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Report = Callable[..., dict[str, Any]]
+from tests.workloads.conftest import ONCE, Refusal, Report
 
-ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
 CALL_S = 0.03
 CALLS = ["sleep", "recv", "select", "subprocess"]
 # One thread after the other, as on a build where a blocking call blocks the process.
 ONE_AT_A_TIME = """
 import threading
+
 turn = threading.Lock()
 def run(self, real=threading.Thread.run):
     with turn:
         real(self)
 threading.Thread.run = run
 """
-NO_THREAD_MODULE = "import sys; sys.modules['threading'] = None"
 
 
 @pytest.fixture
@@ -66,10 +62,8 @@ def test_threads_that_block_one_after_the_other_take_as_often_as_long(report: Re
         ("recv", "import socket; socket.socket.recv = lambda self, size: b'y'", "expected the byte sent, found b'y'"),
     ],
 )
-def test_a_call_that_did_not_block_or_failed_is_an_error(run_program: Run, what: str, sabotage: str, said: str) -> None:
-    done = run_program(*asked(what), sabotage=sabotage)
-    assert done.returncode == 1
-    assert said in done.stderr
+def test_a_call_that_did_not_block_or_failed_is_an_error(refusal: Refusal, what: str, sabotage: str, said: str) -> None:
+    assert said in refusal(*asked(what), sabotage=sabotage)
 
 
 @pytest.mark.parametrize(
@@ -112,23 +106,10 @@ def test_the_one_that_waits_sleeps_shortly_and_the_other_one_long(
     assert sleeps.count(0.005) == len(sleeps) - 2 >= 2
 
 
-def test_a_flag_that_was_raised_at_once_is_an_error(run_program: Run) -> None:
-    done = run_program(*asked("spin"), sabotage="import time; time.sleep = lambda seconds: None")
-    assert done.returncode == 1
-    assert re.search(r"\b1\b.*\b0\.02\b", done.stderr)
-
-
-@pytest.mark.parametrize("what", [*CALLS, "short-sleeps", "spin"])
-def test_an_interpreter_without_the_thread_module_is_unsupported(report: Report, what: str) -> None:
-    found = report(*asked(what), sabotage=NO_THREAD_MODULE)
-    assert found["unsupported"].startswith("threading cannot be imported: ")
-
-
-@pytest.mark.parametrize(("option", "value"), [("--threads", "0"), ("--threads", "27"), ("--call-ms", "0")])
-def test_no_thread_too_many_or_no_time_is_refused(run_program: Run, option: str, value: str) -> None:
-    done = run_program("blocking.py", "--what", "sleep", option, value)
-    assert done.returncode == 2
-    assert option in done.stderr
+def test_a_flag_that_was_raised_at_once_is_an_error(refusal: Refusal) -> None:
+    assert re.search(
+        r"\b1\b.*\b0\.02\b", refusal(*asked("spin"), sabotage="import time; time.sleep = lambda seconds: None")
+    )
 
 
 def test_the_processes_that_answer_end_with_the_program(report: Report) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +10,7 @@ from typing import Any
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Report = Callable[..., dict[str, Any]]
+from tests.workloads.conftest import Report
 
 CONTENT = b"what the manifest promises"
 
@@ -34,8 +32,8 @@ class Client:
 
 
 @pytest.fixture
-def program(load_workload: Callable[[str], ModuleType]) -> ModuleType:
-    return load_workload("download_b2")
+def program(module: Callable[[str], ModuleType]) -> ModuleType:
+    return module("download_b2")
 
 
 def downloading(program: ModuleType, folder: Path, stored: bytes | None) -> Any:
@@ -85,11 +83,3 @@ def test_an_interpreter_without_b2sdk_is_unsupported(serve: Any, report: Report,
     sabotage = "import sys; sys.modules['b2sdk'] = None"
     assert "b2sdk cannot be imported" in report("download_b2.py", *arguments, sabotage=sabotage)["unsupported"]
     assert [path.name for path in tmp_path.iterdir()] == ["sabotage"]
-
-
-@pytest.mark.parametrize(("option", "bad"), [("--server", "ftp://x"), ("--destination", "/no/such"), ("--what", "x")])
-def test_bad_usage_of_the_b2_download_exits_2(run_program: Run, tmp_path: Path, option: str, bad: str) -> None:
-    good = ["--what", "sdk-single", "--server", "http://127.0.0.1:1", "--destination", str(tmp_path)]
-    done = run_program("download_b2.py", *good, option, bad)
-    assert done.returncode == 2
-    assert option in done.stderr

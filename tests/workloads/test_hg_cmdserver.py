@@ -5,8 +5,8 @@ That Mercurial itself answers it is shown in containers: tests/integration/test_
 
 from __future__ import annotations
 
-import re
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path

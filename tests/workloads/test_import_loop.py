@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Report = Callable[..., dict[str, Any]]
+from tests.workloads.conftest import ONCE, Refusal, Report, Run
 
-ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
 NOTHING = ["--loops", "0", "--warmups", "0", "--values", "1"]
 # Not a module: `import os` finds it in sys.modules, and it is not what the program has seen at its start.
 SWAPPED_OS = """
 import sys, time
+
 def perf_counter(real=time.perf_counter):
     sys.modules["os"] = "an impostor"
     return real()
@@ -48,14 +46,6 @@ def test_another_object_under_the_name_os_is_an_error(run_program: Run, where: s
     assert "'an impostor'" in done.stderr
 
 
-def test_the_place_of_the_import_must_be_given(
-    run_program: Run,
-) -> None:
-    done = run_program("import_loop.py")
-    assert done.returncode == 2
-    assert "--where" in done.stderr
-
-
 def test_the_process_never_loads_threads(report: Callable[..., dict[str, Any]]) -> None:
     found = report(
         "import_loop.py", "--where", "function", *NOTHING, sabotage="import sys; sys.modules['threading'] = 0"
@@ -81,13 +71,7 @@ def test_imports_that_a_thread_left_out_are_an_error(
         import_loop.time_imports_at_once(protocol.Threads(), 2, "function", 100)
 
 
-def test_another_object_in_one_of_the_threads_is_an_error(run_program: Run) -> None:
-    done = run_program("import_loop.py", "--where", "function", "--threads", "2", *ONCE, sabotage=SWAPPED_OS)
-    assert done.returncode == 1
-    assert "'an impostor'" in done.stderr
-
-
-def test_threads_that_cannot_be_had_are_unsupported(report: Report) -> None:
-    no_threads = "import sys; sys.modules['threading'] = None"
-    found = report("import_loop.py", "--where", "function", "--threads", "2", sabotage=no_threads)
-    assert found["unsupported"].startswith("threading cannot be imported")
+def test_another_object_in_one_of_the_threads_is_an_error(refusal: Refusal) -> None:
+    assert "'an impostor'" in refusal(
+        "import_loop.py", "--where", "function", "--threads", "2", *ONCE, sabotage=SWAPPED_OS
+    )

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import random
+import re
 import socket
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Report = Callable[..., dict[str, Any]]
+from tests.workloads.conftest import NO_THREADS, ONCE, Refusal, Report, Run
+
 Serve = Callable[..., Any]
 
 # No multiple of the number of requests.
 FILES = {"single.bin": random.Random(2007).randbytes(896 * 7 + 5), "many/000.bin": b"another"}
-ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
 # Counts the calls of sockets that the program makes; tells whether they have a timeout and whether threads are loaded.
 COUNTED = """
 import atexit, collections, select, socket, sys
+
 calls = collections.Counter()
 class Socket(socket.socket):
     def sendall(self, data):
@@ -59,7 +58,6 @@ def make(real=select.poll):
     return poll
 select.poll = make
 """
-NO_THREAD_MODULE = "import sys; sys.modules['threading'] = None"
 
 
 def asked(server: Any, *more: str) -> list[str]:
@@ -89,25 +87,21 @@ def test_each_request_is_sent_polled_and_received_and_threads_are_loaded_only_if
     assert done.stderr.split() == [str(896 + manifest_and_file), polled, timed, threads]
 
 
-def test_a_server_that_says_nothing_is_an_error_and_no_hang(run_program: Run) -> None:
+def test_a_server_that_says_nothing_is_an_error_and_no_hang(refusal: Refusal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        done = run_program("network_client.py", "--server", server, *ONCE, sabotage=SOONER)
-    assert done.returncode == 1
-    assert re.search(r"\b5 s\b", done.stderr)
+        assert re.search(r"\b5 s\b", refusal("network_client.py", "--server", server, *ONCE, sabotage=SOONER))
 
 
 def test_an_interpreter_without_threads_does_the_same_work(serve: Serve, report: Report) -> None:
-    found = report(*asked(serve(FILES), "--after-a-thread"), sabotage=NO_THREAD_MODULE)
+    found = report(*asked(serve(FILES), "--after-a-thread"), sabotage=NO_THREADS)
     assert found["metadata"]["thread_started"] is False
     assert len(found["values"]) == 1
 
 
-def test_a_file_that_is_not_what_the_manifest_says_is_an_error(serve: Serve, run_program: Run) -> None:
+def test_a_file_that_is_not_what_the_manifest_says_is_an_error(serve: Serve, refusal: Refusal) -> None:
     server = serve(FILES, {"single.bin": FILES["single.bin"][:-1] + b"?"})
-    done = run_program(*asked(server))
-    assert done.returncode == 1
-    assert "single.bin: expected SHA-1 " in done.stderr
+    assert "single.bin: expected SHA-1 " in refusal(*asked(server))
 
 
 @pytest.mark.parametrize(
@@ -139,30 +133,17 @@ def test_a_part_with_a_wrong_byte_is_an_error(serve: Serve, run_program: Run, pl
     assert "of single.bin, found others" in done.stderr
 
 
-def test_a_server_without_the_file_is_an_error(serve: Serve, run_program: Run) -> None:
-    done = run_program(*asked(serve({"many/000.bin": b"another"})))
-    assert done.returncode == 1
-    assert re.search(r"single\.bin\b.*\bmanifest\b", done.stderr)
+def test_a_server_without_the_file_is_an_error(serve: Serve, refusal: Refusal) -> None:
+    assert re.search(r"single\.bin\b.*\bmanifest\b", refusal(*asked(serve({"many/000.bin": b"another"}))))
 
 
-def test_a_response_that_is_cut_short_is_an_error_and_no_hang(serve: Serve, run_program: Run) -> None:
-    done = run_program(*asked(serve(FILES, dies_after_bytes=3)))
-    assert done.returncode == 1
-    assert "expected a whole response, found its connection closed" in done.stderr
+def test_a_response_that_is_cut_short_is_an_error_and_no_hang(serve: Serve, refusal: Refusal) -> None:
+    assert "expected a whole response, found its connection closed" in refusal(*asked(serve(FILES, dies_after_bytes=3)))
 
 
-def test_another_status_is_an_error(serve: Serve, run_program: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_status_is_an_error(serve: Serve, refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(FILES)
     handler = server.RequestHandlerClass
     real = handler.send_response
     monkeypatch.setattr(handler, "send_response", lambda self, code: real(self, 503 if code == 206 else code))
-    done = run_program(*asked(server))
-    assert done.returncode == 1
-    assert re.search(r"single\.bin\b.*\b206\b.*\b503\b", done.stderr)
-
-
-@pytest.mark.parametrize("server", [[], ["--server", "https://127.0.0.1:1"]])
-def test_a_server_must_be_given_as_http(run_program: Run, server: list[str]) -> None:
-    done = run_program("network_client.py", *server)
-    assert done.returncode == 2
-    assert "--server: expected http://IP:PORT" in done.stderr
+    assert re.search(r"single\.bin\b.*\b206\b.*\b503\b", refusal(*asked(server)))

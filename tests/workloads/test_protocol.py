@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Report = Callable[..., dict[str, Any]]
+from tests.workloads.conftest import Report, Run
 
 # Lone surrogates included: Python makes them of file names that are not UTF-8.
 TEXT = st.text(st.characters(exclude_categories=()))
@@ -120,12 +118,6 @@ def test_no_program_loads_an_extension_module_before_the_state_of_the_gil_is_ask
     assert run_program(str(program), sabotage=sabotage).stdout == "False\n"
 
 
-def test_the_state_of_the_gil_is_asked_after_the_work(protocol: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = FakeWork()
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: bool(work.asked), raising=False)
-    assert protocol.measure(work, 1, 0, 1, 0.1)["metadata"]["gil_enabled"] is True
-
-
 def test_an_interpreter_that_knows_no_gil_state_reports_none(
     protocol: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,23 +145,6 @@ def test_auto_loops_with_no_values_is_a_calibration_alone(report: Report) -> Non
     assert all(duration_s < 0.005 for _, duration_s in before)
     assert last[1] >= 0.005
     assert found["loops"] == last[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--loops", "many"], "--loops"),
-        (["--loops", "-1"], "--loops"),
-        (["--values", "-1"], "--values"),
-        (["--warmups", "-1"], "--warmups"),
-        (["stray"], "stray"),
-    ],
-)
-def test_bad_usage_names_the_option_and_exits_2(run_program: Run, arguments: list[str], complaint: str) -> None:
-    done = run_program("locks.py", "--what", "uncontended", *arguments)
-    assert done.returncode == 2
-    assert complaint in done.stderr
-    assert done.stdout == ""
 
 
 def test_an_error_in_the_work_ends_with_its_traceback_and_exit_code_1(run_program: Run, tmp_path: Path) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-Report = Callable[..., dict[str, Any]]
+from tests.workloads.conftest import ONCE, Report, Run
 
 MIB = 1024 * 1024
-ONCE = ["--loops", "1", "--warmups", "0", "--values", "1"]
 # So that what should have been written is known.
 NUMBERED = "import os; os.urandom = lambda size, n=[0]: n.append(n[-1] + 1) or bytes([n[-1]]) * size"
 
@@ -100,18 +95,3 @@ def test_the_comparing_is_not_in_the_reported_time(report: Report, tmp_path: Pat
     arguments = asked(tmp_path, "--block-bytes", "8192", "--loops", "1", "--warmups", "0", "--values", "2")
     metadata = report(*arguments, sabotage=BURNING)["metadata"]
     assert metadata["work_user_s"] + metadata["work_sys_s"] < 0.3
-
-
-def test_an_interpreter_without_threads_is_unsupported(report: Report, tmp_path: Path) -> None:
-    found = report(*asked(tmp_path), sabotage="import sys; sys.modules['threading'] = None")
-    assert "threading cannot be imported" in found["unsupported"]
-
-
-@pytest.mark.parametrize(
-    ("option", "bad"),
-    [("--destination", "/no/such"), ("--workers", "0"), ("--block-bytes", "0"), ("--block-bytes", "3"), ("--mib", "0")],
-)
-def test_bad_usage_of_the_writing_exits_2(run_program: Run, tmp_path: Path, option: str, bad: str) -> None:
-    done = run_program(*asked(tmp_path), option, bad)
-    assert done.returncode == 2
-    assert option in done.stderr

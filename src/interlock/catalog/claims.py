@@ -43,7 +43,7 @@ class Bound(StrEnum):
     AT_MOST = "at-most"
 
 
-class Needs(Data):
+class HostNeeds(Data):
     """What the host must have, and why the claim cannot be tested without it."""
 
     min_cores: int = Field(default=1, ge=1, description="Cores at least.")
@@ -51,7 +51,7 @@ class Needs(Data):
     reason: Text = Field(description="Why the claim cannot be tested without it.")
 
     @model_validator(mode="after")
-    def _names_something(self) -> Needs:
+    def _names_something(self) -> HostNeeds:
         if self.min_cores == 1 and self.system is None:
             raise ValueError("it needs 'min_cores' or 'system' in addition to the reason")
         return self
@@ -78,7 +78,7 @@ class Claim(Data):
         ge=0, allow_inf_nan=False, description="How far from the published figure confirms it, as a share of it."
     )
     bound: Bound = Field(default=Bound.EXACT, description="Sides on which the tolerance applies.")
-    needs: Needs | None = Field(default=None, description="What the host must have.")
+    needs: HostNeeds | None = Field(default=None, description="What the host must have.")
     substitutes: dict[Label, Label] = Field(
         default={}, description="Variant to measure in place of one that is not available."
     )

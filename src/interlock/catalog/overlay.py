@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Tables of several names: a user's file adds to the package's or overrides by name, so it lies beside it in `OWN`.
+SHARED_FILES = ("bases", "profiles", "families", "differences")
 TABLES = (
-    *(f"variants/{name}.toml" for name in ("bases", "profiles", "families", "differences")),
+    *(f"variants/{name}.toml" for name in SHARED_FILES),
     *(f"workloads/{name}.toml" for name in ("claims", "conditions")),
 )
 OWN = "own"
@@ -36,7 +37,7 @@ class OwnFile:
 def own_folder(start: Path) -> Path | None:
     """Return the nearest folder, from `start` up, that has TOML files in variants/ or workloads/ of its own."""
     return next(
-        (folder for folder in (start, *start.parents) if any(any((folder / one).glob("*.toml")) for one in FOLDERS)),
+        (folder for folder in (start, *start.parents) if any(any((folder / name).glob("*.toml")) for name in FOLDERS)),
         None,
     )
 
@@ -49,8 +50,8 @@ def own_files(installed: Path, own: Path) -> list[OwnFile]:
 def lay(installed: Path, own: Path, cache: Path) -> Path:
     """Return a folder of the cache with links to both; it is made once for the same names."""
     links = {name: installed / name for name in _names(installed, (*FOLDERS, "dockerfiles", "playbooks"))}
-    for one in own_files(installed, own):
-        links[f"{OWN}/{one.name}" if one.name in TABLES else one.name] = one.path
+    for file in own_files(installed, own):
+        links[f"{OWN}/{file.name}" if file.name in TABLES else file.name] = file.path
     links["results"] = installed / "results"
     listed = "\n".join(f"{name} {target}" for name, target in sorted(links.items()))
     folder = cache / "projects" / hashlib.sha256(listed.encode()).hexdigest()[:16]
@@ -60,8 +61,8 @@ def lay(installed: Path, own: Path, cache: Path) -> Path:
 
 
 def _names(folder: Path, below: tuple[str, ...]) -> Iterator[str]:
-    for one in below:
-        for path in sorted((folder / one).rglob("*")):
+    for part in below:
+        for path in sorted((folder / part).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path.relative_to(folder).as_posix()
 

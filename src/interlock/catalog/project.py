@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,9 +16,9 @@ from pydantic import BaseModel, ValidationError
 
 from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
-from interlock.catalog.overlay import OWN, OwnFile, lay, own_files, own_folder
+from interlock.catalog.overlay import OWN, TABLES, OwnFile, lay, own_files, own_folder
 from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
-from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
+from interlock.catalog.variants import FOLDERS, Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
 from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
 
@@ -50,20 +50,27 @@ def check_consistency(catalog: Catalog) -> None:
     _check_references(catalog)
     _check_tags(catalog)
     _check_sums(catalog)
-    _check_modes(catalog)
     _check_rights(catalog)
 
 
 def _check_reserved_names(catalog: Catalog) -> None:
-    """Raise CatalogError for a variant or a condition with the name under which limits or twins are stored."""
-    if LIMIT in catalog.variants:
-        raise CatalogError(
-            file=f"variants/{LIMIT}.toml", key="name", found=f"'{LIMIT}' is reserved", todo="Rename the file."
-        )
-    if TWIN in catalog.conditions:
-        raise CatalogError(
-            file="workloads/conditions.toml", key=TWIN, found=f"'{TWIN}' is reserved", todo="Rename the condition."
-        )
+    """Require that a name means one thing: limits are stored as a variant's, conditions and twins as a mode's."""
+    reserved = [
+        (f"variants/{LIMIT}.toml", "name", LIMIT, LIMIT in catalog.variants),
+        ("workloads/conditions.toml", TWIN, TWIN, TWIN in catalog.conditions),
+        *(
+            (variant.file, "modes", TWIN, any(mode.name == TWIN for mode in variant.modes))
+            for variant in catalog.variants.values()
+        ),
+    ]
+    for file, key, name, is_taken in reserved:
+        if is_taken:
+            raise CatalogError(file=file, key=key, found=f"'{name}' is reserved", todo="Choose another name.")
+    for variant in catalog.variants.values():
+        for mode in variant.modes:
+            if mode.name in catalog.conditions:
+                found = f"'{mode.name}' is a condition in workloads/conditions.toml"
+                raise CatalogError(file=variant.file, key="modes", found=found, todo="Rename the mode.")
 
 
 def _check_rights(catalog: Catalog) -> None:
@@ -71,7 +78,7 @@ def _check_rights(catalog: Catalog) -> None:
     for name, workload in catalog.workloads.items():
         for right, why in _needed_rights(workload).items():
             if right not in workload.rights:
-                wanted = ", ".join(f'"{one}"' for one in (*workload.rights, right))
+                wanted = ", ".join(f'"{asked}"' for asked in (*workload.rights, right))
                 raise CatalogError(
                     file=f"workloads/{name}.toml",
                     key="rights",
@@ -86,11 +93,11 @@ def _needed_rights(workload: Workload) -> dict[Right, str]:
     The kernel tells a file's owner alone what of it is in memory, which cold benchmarks have to know.
     """
     needed: dict[Right, str] = {}
-    if any(one.cold for one in workload.benchmarks):
+    if any(benchmark.cold for benchmark in workload.benchmarks):
         needed["root"] = "has cold benchmarks, whose cells have to be root's (without any capability)"
     commands = [
-        *(one.command for one in workload.limits),
-        *([*one.arguments, *(one.command or []), *one.set_up] for one in workload.benchmarks),
+        *(limit.command for limit in workload.limits),
+        *([*benchmark.arguments, *(benchmark.command or []), *benchmark.set_up] for benchmark in workload.benchmarks),
     ]
     if any("{disk}" in word for command in commands for word in command):
         needed["disk"] = "uses {disk}, which only cells of a workload with that right have"
@@ -141,27 +148,12 @@ def _check_sums(catalog: Catalog) -> None:
                 )
 
 
-def _check_modes(catalog: Catalog) -> None:
-    """Require that the name after a variant's name and a plus means one thing: a mode, a condition or the twin."""
-    for variant in catalog.variants.values():
-        for mode in variant.modes:
-            if mode.name in (TWIN, *catalog.conditions):
-                owner = "reserved" if mode.name == TWIN else "a condition in workloads/conditions.toml"
-                raise CatalogError(
-                    file=variant.file, key="modes", found=f"'{mode.name}' is {owner}", todo="Rename the mode."
-                )
-
-
 Item = TypeVar("Item", bound=BaseModel)
-SHARED_FILES = ("bases", "profiles", "families", "differences")
-# The folder of variants/ that has the files which a key names.
-FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
 CLAIMS = "workloads/claims.toml"
 # Stands for all names.
 EVERYTHING = "all"
 # Stands for the names that are declared `core`.
 CORE = "core"
-NO_WORKLOADS = ("claims", "conditions")
 
 
 def load(root: Path) -> Catalog:
@@ -169,29 +161,16 @@ def load(root: Path) -> Catalog:
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
-    bases = _load_table(root, "variants/bases.toml", Base, lambda _: {})
-    profiles = _load_table(root, "variants/profiles.toml", Profile, lambda name: {"name": name})
-    families = _load_table(root, "variants/families.toml", Family, lambda name: {"name": name})
-    differences = _load_table(root, "variants/differences.toml", Difference, lambda name: {"name": name})
-    conditions = _load_table(root, "workloads/conditions.toml", Condition, lambda name: {"name": name})
-    variants = {
-        path.stem: _validate(root, path, Variant, VariantFile, path.stem)
-        for path in sorted((root / "variants").glob("*.toml"), key=lambda path: path.stem)
-        if path.stem not in SHARED_FILES
-    }
-    workloads = {
-        path.stem: _validate(root, path, Workload, WorkloadFile, path.stem)
-        for path in sorted((root / "workloads").glob("*.toml"), key=lambda path: path.stem)
-        if path.stem not in NO_WORKLOADS
-    }
+    differences = _load_table(root, "variants/differences.toml", Difference)
+    variants = _load_files(root, "variants", Variant, VariantFile)
     catalog = Catalog(
-        bases=bases,
-        profiles=profiles,
-        families=families,
+        bases=_load_table(root, "variants/bases.toml", Base),
+        profiles=_load_table(root, "variants/profiles.toml", Profile),
+        families=_load_table(root, "variants/families.toml", Family),
         differences=differences,
         variants=_fill_in(variants, differences.values()),
-        workloads=workloads,
-        conditions=conditions,
+        workloads=_load_files(root, "workloads", Workload, WorkloadFile),
+        conditions=_load_table(root, "workloads/conditions.toml", Condition),
     )
     check_consistency(catalog)
     _check_files(root, catalog)
@@ -220,12 +199,15 @@ def read_texts(root: Path) -> FileTexts:
     )
 
 
-def _text(path: Path) -> str:
-    return untrusted.read_text(path)
-
-
 def _texts(folder: Path) -> dict[str, str]:
     return {path.name: _text(path) for path in sorted(folder.glob("*"))}
+
+
+def _text(path: Path) -> str:
+    try:
+        return untrusted.read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CatalogError(file=str(path), found=f"cannot be read: {error}", todo="Restore it, or remove it.") from None
 
 
 def select_names(known: Iterable[str], wanted: list[str] | None, kind: str) -> list[str]:
@@ -251,7 +233,7 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
     for label in wanted or []:
         name, mode = split_label(label)
         select_names(variants, [name], "variant")
-        modes = [one.name for one in variants[name].modes]
+        modes = [declared.name for declared in variants[name].modes]
         if mode is not None and mode not in modes:
             raise UsageError(
                 found=f"{name} has no mode '{mode}'", todo=nearest(mode, modes) if modes else "It has no modes."
@@ -262,14 +244,16 @@ def select_labels(variants: Mapping[str, Variant], wanted: list[str] | None) -> 
 def select_workloads(workloads: Mapping[str, Workload], wanted: list[str] | None) -> list[str]:
     """Return the names of the wanted workloads in the order given; UsageError for one that does not exist."""
     if wanted == [CORE]:
-        wanted = [name for name, one in workloads.items() if one.core]
+        wanted = [name for name, workload in workloads.items() if workload.core]
     return select_names(workloads, wanted, "workload")
 
 
 def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list[tuple[str, list[str]]]:
     """Return each profile with the variants that are to have it; without a wish each has its own for production."""
     profiles = {name: known.variants[name].profile_for(wanted) for name in names}
-    return [(one, [name for name in names if profiles[name] == one]) for one in dict.fromkeys(profiles.values())]
+    return [
+        (profile, [name for name in names if profiles[name] == profile]) for profile in dict.fromkeys(profiles.values())
+    ]
 
 
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
@@ -288,7 +272,11 @@ def _read_toml(root: Path, path: Path) -> dict[str, Any]:
         return tomllib.loads(untrusted.read_text(path))
     except FileNotFoundError:
         raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
-    except (OSError, ValueError, RecursionError) as error:  # too long, other bytes, a number of 5,000 digits
+    except OSError as error:
+        raise CatalogError(
+            file=name, found=f"cannot be read: {error.strerror}", todo="Name a file, or shorten it."
+        ) from None
+    except (ValueError, RecursionError) as error:  # other bytes, a number of 5,000 digits
         raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
 
 
@@ -298,25 +286,29 @@ def _read_tables(root: Path, file: str) -> dict[str, Any]:
     return _read_toml(root, root / file) | (_read_toml(root, own) if own.is_file() else {})
 
 
-def _load_table(root: Path, file: str, item: type[Item], extra: Callable[[str], dict[str, Any]]) -> dict[str, Item]:
+def _load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:
     """Return the items of a file that has one table for each."""
-    path = root / file
-    items = {}
+    path, items = root / file, {}
     for name, value in _read_tables(root, file).items():
         if not isinstance(value, dict):
             raise CatalogError(
                 file=file, key=name, found=f"{value!r} is outside of any table", todo="Move it below a [table] line."
             )
-        items[name] = _parse(root, path, item, {**value, **extra(name)}, prefix=f"{name}.")
+        named = {"name": name} if "name" in item.model_fields else {}
+        items[name] = _parse(root, path, item, {**value, **named}, prefix=f"{name}.")
     return items
 
 
-def _validate(root: Path, path: Path, item: type[Item], shape: type[BaseModel], name: str) -> Item:
-    """Return an `item` of a file that must fit `shape`, which has no name: that is the file's own."""
-    data = _read_toml(root, path)
-    if not data.keys() <= shape.model_fields.keys():
-        _parse(root, path, shape, data)  # refuses the first of the others
-    return _parse(root, path, item, {**data, "name": name})
+def _load_files(root: Path, folder: str, item: type[Item], shape: type[BaseModel]) -> dict[str, Item]:
+    """Return the items of a folder that has one file for each, which must fit `shape`: the name is the file's own."""
+    items = {}
+    for path in sorted((root / folder).glob("*.toml"), key=lambda path: path.stem):
+        if f"{folder}/{path.name}" not in TABLES:
+            data = _read_toml(root, path)
+            if not data.keys() <= shape.model_fields.keys():
+                _parse(root, path, shape, data)  # refuses the first of the others
+            items[path.stem] = _parse(root, path, item, {**data, "name": path.stem})
+    return items
 
 
 def _parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefix: str = "") -> Item:
@@ -346,12 +338,13 @@ def _explain(
 
 def _schema_of(schema: dict[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
     """Return the part of a JSON Schema that is about a key; empty if it has none."""
-    found = schema
+    part_of_it = schema
     for part in location:
-        free = [*found.get("patternProperties", {}).values(), found.get("additionalProperties")]
-        inner = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part, free[0])
-        found = _resolved(schema, inner or {})
-    return found
+        free = [*part_of_it.get("patternProperties", {}).values(), part_of_it.get("additionalProperties")]
+        keys = part_of_it.get("properties", {})
+        inner = part_of_it.get("items") if isinstance(part, int) else keys.get(part, free[0])
+        part_of_it = _resolved(schema, inner or {})
+    return part_of_it
 
 
 def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
@@ -369,7 +362,11 @@ def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) ->
 
 
 def _with_differences(variant: Variant, differences: Iterable[Difference]) -> Variant:
-    common = {one.name: one.reason for one in differences if one.contract and variant.kind in one.kinds}
+    common = {
+        difference.name: difference.reason
+        for difference in differences
+        if difference.contract and variant.kind in difference.kinds
+    }
     for name in variant.keeps:
         if name not in common:
             raise CatalogError(
@@ -397,21 +394,11 @@ def _with_build(variant: Variant, variants: Mapping[str, Variant]) -> Variant:
 
 def _check_files(root: Path, catalog: Catalog) -> None:
     for variant in catalog.variants.values():
-        for key, names in _named_files(variant).items():
+        for key, names in variant.named_files.items():
             for path in (f"variants/{FOLDERS[key]}/{name}" for name in names):
                 if not (root / path).is_file():
                     file, todo = variant.file, "Add the file or correct the name."
                     raise CatalogError(file=file, key=key, found=f"{path} does not exist", todo=todo)
-
-
-def _named_files(variant: Variant) -> dict[str, list[str]]:
-    """Return the files of variants/ that a variant names, by key."""
-    return {
-        "patches": [name for part in variant.parts for name in part.patches],
-        "prepare": [name for part in variant.parts for name in part.prepare],
-        "signature.key": [part.signature.key for part in variant.downloads if part.signature],
-        "finish.steps": variant.finish.steps if variant.finish else [],
-    }
 
 
 # Where hatch_build.py puts the project's folders in what is installed; a clone has none.

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import GENERATED
-from interlock.catalog.variants import Base, Profile, ProfileFlags, Source, SourceKind, Variant, VariantFile
+from interlock.catalog.variants import FOLDERS, Base, Profile, ProfileFlags, Source, SourceKind, Variant, VariantFile
 from interlock.catalog.workloads import WorkloadFile
 from interlock.errors import UsageError
 
@@ -47,7 +47,8 @@ def helper_files(texts: FileTexts) -> dict[str, str]:
 
 def render(variant: Variant, base: Base, profiles: Mapping[str, Profile], texts: FileTexts) -> dict[str, str]:
     """Return the files of dockerfiles/<variant>/, by path below it."""
-    build_files, finish_files = _build_files(variant, texts), _finish_files(variant, texts)
+    build_files = _files(variant, texts, "patches", "prepare", "signature.key")
+    finish_files = _files(variant, texts, "finish.steps")
     context = {
         "variant": variant,
         "base": base,
@@ -86,21 +87,11 @@ def context(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, b
     return {path: text.encode() for path, text in rendered.items()}
 
 
-def _build_files(variant: Variant, texts: FileTexts) -> dict[str, str]:
-    """Return the files that build.sh reads, by path in the build context."""
-    patches = sorted({patch for part in variant.parts for patch in part.patches})
-    steps = sorted({step for part in variant.parts for step in part.prepare})
-    keys = sorted({part.signature.key for part in variant.parts if part.signature})
-    return {
-        **{f"patches/{name}": texts.patches[name] for name in patches},
-        **{f"steps/{name}": texts.steps[name] for name in steps},
-        **{f"keys/{name}": texts.keys[name] for name in keys},
-    }
-
-
-def _finish_files(variant: Variant, texts: FileTexts) -> dict[str, str]:
-    """Return the scripts that finish.sh runs, by path in the build context."""
-    return {f"steps/{name}": texts.steps[name] for name in (variant.finish.steps if variant.finish else [])}
+def _files(variant: Variant, texts: FileTexts, *keys: str) -> dict[str, str]:
+    """Return the files that a variant names with these keys, by path in the build context."""
+    known = {"patches": texts.patches, "steps": texts.steps, "keys": texts.keys}
+    paths = [(FOLDERS[key], name) for key in keys for name in sorted({*variant.named_files[key]})]
+    return {f"{folder}/{name}": known[folder][name] for folder, name in paths}
 
 
 def provenance(variant: Variant) -> dict[str, str]:

@@ -24,6 +24,7 @@ from interlock.catalog.types import (
     SourceLocation,
     Text,
     Version,
+    first_twice,
     label_of,
 )
 
@@ -32,6 +33,8 @@ Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
 Locations = Annotated[list[SourceLocation], Field(min_length=1)]
 
+# The folder of variants/ that has the files which a key names.
+FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
 # A name that no registry answers to: an engine that does not have the image finds nobody else's by it.
 LOCAL_NAME = "localhost/interlock/python"
 
@@ -319,25 +322,23 @@ class VariantFile(Data):
 
     @model_validator(mode="after")
     def _each_mode_has_a_name_of_its_own(self) -> VariantFile:
-        names = [mode.name for mode in self.modes]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two modes have the name '{name}'")
+        if twice := first_twice(mode.name for mode in self.modes):
+            raise ValueError(f"two modes have the name '{twice}'")
         return self
 
     @model_validator(mode="after")
     def _the_interpreter_comes_from_one_source(self) -> VariantFile:
         kinds = ("interpreter", "image", "prefix", "packages", "build_of")
-        found = [kind for kind in kinds if getattr(self, kind) is not None]
-        if len(found) != 1:
-            raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(found) or 'none'}")
+        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of {', '.join(kinds)} is needed, found {' and '.join(given) or 'none'}")
         if self.interpreter is None:
             only = ("libraries", "build_packages", "release", *(() if self.build_of else ("finish",)))
             for key in only:
                 if getattr(self, key):
-                    raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {found[0]}")
-        if self.optimised_by is not None and found[0] in {"interpreter", "build_of"}:
-            raise ValueError(f"optimised_by is of interpreters that others built, this one has {found[0]}")
+                    raise ValueError(f"{key} belongs to a variant with [interpreter], this one has {given[0]}")
+        if self.optimised_by is not None and given[0] in {"interpreter", "build_of"}:
+            raise ValueError(f"optimised_by is of interpreters that others built, this one has {given[0]}")
         if self.build_of is not None and self.finish is None:
             raise ValueError("build_of needs [finish]: the steps that make it differ from that variant")
         return self
@@ -400,6 +401,16 @@ class Variant(VariantFile):
         return [*self.downloads, *(self.prefix.archives.values() if self.prefix else ())]
 
     @property
+    def named_files(self) -> dict[str, list[str]]:
+        """Return the files of variants/ that it names, in order, by key; FOLDERS has the key's folder."""
+        return {
+            "patches": [name for part in self.parts for name in part.patches],
+            "prepare": [name for part in self.parts for name in part.prepare],
+            "signature.key": [part.signature.key for part in self.downloads if part.signature],
+            "finish.steps": self.finish.steps if self.finish else [],
+        }
+
+    @property
     def build_name(self) -> str:
         """Return the variant whose build this is: its own name, or that of the build that it shares."""
         return self.shared_build or self.name
@@ -432,8 +443,8 @@ class Variant(VariantFile):
             *self.interpreter.configure,
             *(self.release.configure if self.release and profile != "standard" else []),
         ]
-        found = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
-        return [name for name, option in found.items() if any(word.startswith(option) for word in words)]
+        options = {"PGO": "--enable-optimizations", "LTO": "--with-lto"}
+        return [name for name, option in options.items() if any(word.startswith(option) for word in words)]
 
     def image_tag(self, profile: str) -> str:
         """Return the image's name on this machine and its tag in an optimisation profile."""

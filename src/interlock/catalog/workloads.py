@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import itemgetter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from interlock.catalog.services import Load, UserWork
-from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right
+from interlock.catalog.types import Data, Name, PathBelow, PythonVersions, RequirementLine, Right, first_twice
 
 # What a detail is of: a key of what a program reports, or of what the launcher read of the whole process.
 DetailKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -181,21 +180,21 @@ def expand_workers(data: Any) -> Any:
     """
     if not isinstance(data, dict) or not isinstance(data.get("benchmarks"), list):
         return data
-    copies = [(one, _copies(one)) for one in data["benchmarks"]]
-    found = {**data, "benchmarks": [copy for _, some in copies for copy in some]}
+    copies = [(benchmark, _copies(benchmark)) for benchmark in data["benchmarks"]]
+    expanded = {**data, "benchmarks": [copy for _, some in copies for copy in some]}
     if isinstance(data.get("limits"), list):
         names: dict[str, list[str]] = {}
-        for one, some in copies:
-            if len(some) != 1 or some[0] is not one:
-                names.setdefault(one["name"], []).extend(copy["name"] for copy in some)
-        found["limits"] = [_limit(one, names) for one in data["limits"]]
-    return found
+        for benchmark, some in copies:
+            if len(some) != 1 or some[0] is not benchmark:
+                names.setdefault(benchmark["name"], []).extend(copy["name"] for copy in some)
+        expanded["limits"] = [_limit(limit, names) for limit in data["limits"]]
+    return expanded
 
 
 def _limit(limit: Any, copies: dict[str, list[str]]) -> Any:
     if not isinstance(limit, dict) or not isinstance(limit.get("benchmarks"), list):
         return limit
-    named = (copies.get(one, [one]) if isinstance(one, str) else [one] for one in limit["benchmarks"])
+    named = (copies.get(name, [name]) if isinstance(name, str) else [name] for name in limit["benchmarks"])
     return {**limit, "benchmarks": [name for some in named for name in some]}
 
 
@@ -220,9 +219,9 @@ def _filled(value: Any, count: str) -> Any:
     if isinstance(value, str):
         return value.replace(WORKERS, count)
     if isinstance(value, list):
-        return [_filled(one, count) for one in value]
+        return [_filled(item, count) for item in value]
     if isinstance(value, dict):
-        return {key: _filled(one, count) for key, one in value.items()}
+        return {key: _filled(item, count) for key, item in value.items()}
     return value
 
 
@@ -240,7 +239,6 @@ OF_PROGRAMS = (
     "why",
     "details",
 )
-Item = TypeVar("Item")
 
 
 class Repetition(Data):
@@ -262,7 +260,7 @@ class Limit(Data):
     unit_count: int = Field(ge=1, description="Units of work that one run of the command does.")
 
 
-class Server(Data):
+class WorkloadServer(Data):
     """The server that a workload's cells can reach, on a network of its own."""
 
     environment: dict[str, str] = Field(default={}, description="Environment variables of the server's container.")
@@ -295,7 +293,7 @@ class WorkloadFile(Data):
     margin: float = Field(
         default=0.05, gt=0, lt=1, description="Two that differ by less than this share are the same (default: 0.05)."
     )
-    server: Server | None = Field(
+    server: WorkloadServer | None = Field(
         default=None, description="Start the server for this workload; an empty table is enough."
     )
     load: Load | None = Field(default=None, description="Load on the services of kind 'service'.")
@@ -318,10 +316,8 @@ class WorkloadFile(Data):
 
     @model_validator(mode="after")
     def _each_benchmark_has_a_name_and_something_to_run(self) -> WorkloadFile:
-        names = [benchmark.name for benchmark in self.benchmarks]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two benchmarks have the name '{name}'")
+        if twice := first_twice(benchmark.name for benchmark in self.benchmarks):
+            raise ValueError(f"two benchmarks have the name '{twice}'")
         for benchmark in self.benchmarks:
             if self.is_adapted and self.program is None:
                 raise ValueError(f"kind '{self.kind}' needs a program")
@@ -369,22 +365,24 @@ class WorkloadFile(Data):
                 raise ValueError(
                     f"benchmark '{benchmark.name}' of a service needs a program, and 'expected' texts of its answer"
                 )
-        if is_service and {self.quick.values, self.full.values, *(one.values_factor for one in self.benchmarks)} != {1}:
+        if is_service and {
+            self.quick.values,
+            self.full.values,
+            *(benchmark.values_factor for benchmark in self.benchmarks),
+        } != {1}:
             raise ValueError("a run of a service gives one value: 'values' and 'values_factor' must be 1")
         return self
 
     @model_validator(mode="after")
     def _details_are_told_apart(self) -> WorkloadFile:
         for benchmark in self.benchmarks:
-            twice = _twice(detail.label for detail in self.details_of(benchmark))
-            if twice:
+            if twice := first_twice(detail.label for detail in self.details_of(benchmark)):
                 raise ValueError(f"benchmark '{benchmark.name}' has two details with the label '{twice}'")
         return self
 
     @model_validator(mode="after")
     def _limits_are_of_benchmarks(self) -> WorkloadFile:
-        twice = _twice(limit.name for limit in self.limits)
-        if twice:
+        if twice := first_twice(limit.name for limit in self.limits):
             raise ValueError(f"two limits have the name '{twice}'")
         names = [benchmark.name for benchmark in self.benchmarks]
         for limit in self.limits:
@@ -398,8 +396,7 @@ class WorkloadFile(Data):
     @model_validator(mode="after")
     def _a_curve_is_of_one_metric(self) -> WorkloadFile:
         for name, group in self.curves.items():
-            twice = _twice(workers for workers, _ in group)
-            if twice:
+            if twice := first_twice(workers for workers, _ in group):
                 raise ValueError(f"'{name}' has two benchmarks of {twice} workers")
             if len({benchmark.metric for _, benchmark in group}) > 1:
                 raise ValueError(f"the benchmarks of '{name}' differ in their metric: they cannot be one curve")
@@ -423,7 +420,7 @@ class WorkloadFile(Data):
         return benchmark.deadline_s or self.deadline_s
 
     def python_versions_of(self, benchmark: Benchmark) -> str:
-        return ",".join(one for one in (self.requires_python, benchmark.requires_python) if one)
+        return ",".join(versions for versions in (self.requires_python, benchmark.requires_python) if versions)
 
     def requirements_of(self, benchmark: Benchmark) -> list[str]:
         return list(dict.fromkeys([*self.requirements, *benchmark.requirements]))
@@ -431,27 +428,17 @@ class WorkloadFile(Data):
     @property
     def curves(self) -> dict[str, list[tuple[int, Benchmark]]]:
         """Return the benchmarks of each curve by its name: number of workers and benchmark, fewest first."""
-        found: dict[str, list[tuple[int, Benchmark]]] = {}
+        by_name: dict[str, list[tuple[int, Benchmark]]] = {}
         for benchmark in self.benchmarks:
             if benchmark.scaling:
-                found.setdefault(benchmark.scaling.name, []).append((benchmark.scaling.workers, benchmark))
-        return {name: sorted(group, key=itemgetter(0)) for name, group in found.items()}
+                by_name.setdefault(benchmark.scaling.name, []).append((benchmark.scaling.workers, benchmark))
+        return {name: sorted(group, key=itemgetter(0)) for name, group in by_name.items()}
 
     def details_of(self, benchmark: Benchmark) -> list[Detail]:
         return [*self.details, *benchmark.details]
 
     def limits_of(self, benchmark: str) -> list[Limit]:
         return [limit for limit in self.limits if benchmark in limit.benchmarks]
-
-
-def _twice(items: Iterable[Item]) -> Item | None:
-    """Return the first item that occurs a second time; None if each occurs once."""
-    seen = set()
-    for item in items:
-        if item in seen:
-            return item
-        seen.add(item)
-    return None
 
 
 class Workload(WorkloadFile):

@@ -46,6 +46,7 @@ from interlock.errors import BuildError, DriftError, InterlockError, TagError, U
 from interlock.report import variants_page
 from interlock.results import generated, store
 from interlock.results.experiments import Built, State
+from interlock.results.files import write_atomically
 from interlock.results.json_documents import schema_texts
 
 RegistryOption = Annotated[
@@ -89,7 +90,7 @@ def _write_figures(folder: Path, made_of: str) -> None:
     """Write what a pick reads of an experiment that comes with Interlock."""
     experiment = store.read_experiment(folder)
     found = recorded_figures(experiment, store.read_cell_values(folder, experiment), made_of)
-    store.write_atomically(folder / store.FIGURES_FILE, found.model_dump_json(exclude_defaults=True) + "\n")
+    write_atomically(folder / store.FIGURES_FILE, found.model_dump_json(exclude_defaults=True) + "\n")
     console.print(Text(f"render  {folder / store.FIGURES_FILE}"))
 
 
@@ -199,7 +200,7 @@ def sbom_command(
     if output is None:
         sys.stdout.write(text)
     else:
-        store.write_atomically(output, text)
+        write_atomically(output, text)
 
 
 def generated_texts(paths: ProjectPaths, known: Catalog) -> dict[str, str]:

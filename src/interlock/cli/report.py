@@ -37,6 +37,7 @@ from interlock.report.export import FORMATS, TABLES, rows_of_experiments, write_
 from interlock.report.opening import Opening, brief, opening_of
 from interlock.results import store
 from interlock.results.experiments import Experiment
+from interlock.results.files import write_atomically
 
 ExperimentName = Annotated[
     str, typer.Argument(metavar="EXPERIMENT", help="Folder of one or several experiments, or a name under results/.")
@@ -122,7 +123,7 @@ def export_command(
     with _with_extra("export"):
         counts = write_tables(paths, chosen, rows_of_experiments(found))
     if output is None and table is None:
-        store.write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
+        write_atomically(EXPORT / ".gitignore", "*\n")  # tables are made anew at any time
     for name, path in paths.items():
         console.print(Text(f"{name:12}{counts[name]:>9,} rows  {path}"), soft_wrap=True)
 
@@ -247,7 +248,7 @@ def write_report(folder: Path, *, as_json: bool = False) -> Experiment:
     """
     data = _report_data(folder)
     described, tables, _, opening = data
-    store.write_atomically(folder / "report.md", report.markdown(described, tables, opening))
+    write_atomically(folder / "report.md", report.markdown(described, tables, opening))
     if as_json:
         sys.stdout.write(machine_readable.as_json(described, tables, opening) + "\n")
     with quiet(as_json):
@@ -264,7 +265,7 @@ def refresh_report(folder: Path) -> None:
     data = _report_data(folder)
     described, tables, _, opening = data
     is_first = not (folder / "report.md").exists()
-    store.write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=True))
+    write_atomically(folder / "report.md", report.markdown(described, tables, opening, goes_on=True))
     written = _write_page(data, folder / PAGE_FILE, goes_on=True) if find_spec("altair") else folder / "report.md"
     if is_first:
         console.print(f"report  {written}: what is known so far", highlight=False, soft_wrap=True)
@@ -279,7 +280,7 @@ def _write_page(data: ReportData, path: Path, *, goes_on: bool = False) -> Path:
     with _with_extra("report"):
         from interlock.report.html import page  # noqa: PLC0415  Altair takes a third of a second to load
 
-    store.write_atomically(path, page.page(*data, goes_on=goes_on))
+    write_atomically(path, page.page(*data, goes_on=goes_on))
     return path
 
 
@@ -290,7 +291,7 @@ def write_charts(folder: Path, into: Path) -> list[Path]:
 
     written = []
     for name, content in page.pictures(*_report_data(folder)):
-        store.write_atomically(into / name, content)
+        write_atomically(into / name, content)
         written.append(into / name)
     return written
 

@@ -18,7 +18,7 @@ from interlock.engine.protocol import Feature
 from interlock.errors import UsageError, nearest
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
-from interlock.results import journal, store
+from interlock.results import store
 from interlock.results.experiments import EngineName, Experiment
 from interlock.results.settings import Settings, Where
 
@@ -138,7 +138,7 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
     if not (results / name / store.EXPERIMENT_FILE).is_file():
         todo = nearest(name, [one.name for one in store.experiments_below(results)])
         raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
-    if not journal.recover(results / name):
+    if not store.recover(results / name):
         raise UsageError(key="--resume", found=f"{name} is being measured", todo="Wait for its end.")
     began = store.read_experiment(results / name).model_copy(update={"name": name})
     if (began.trial is not None) is not is_trial:

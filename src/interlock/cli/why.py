@@ -37,6 +37,7 @@ from interlock.report import why
 from interlock.report.tables import rich_parts
 from interlock.results import store
 from interlock.results.experiments import EngineName
+from interlock.results.files import write_atomically
 from interlock.results.json_documents import Explained
 from interlock.results.profiles import LockSites
 from interlock.results.settings import Settings
@@ -129,7 +130,7 @@ def _answer(
     found: dict[str, LockSites], labels: list[str], benchmark: str, unit: str, flame: Path | None, as_json: bool
 ) -> None:
     if flame:
-        store.write_atomically(
+        write_atomically(
             flame, why.flame_svg(f"{labels[0]}, {benchmark}: time in calls that wait or wake", found[labels[0]])
         )
     if as_json:

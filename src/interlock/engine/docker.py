@@ -17,7 +17,7 @@ from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Base
 from interlock.engine import client as connection
 from interlock.engine.build import builds
-from interlock.engine.build.base import ensure_base, find_base
+from interlock.engine.build.base import debian_mirrors, ensure_base, find_base, require_mmdebstrap
 from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.helper_images import ensure_helper, find_helper
 from interlock.engine.build.image import ImagePlan
@@ -54,7 +54,7 @@ class DockerEngine:
     def name(self) -> EngineName:
         return connection.name_of(self.client)
 
-    def cannot(self, _: Feature) -> None:
+    def cannot(self, feature: Feature) -> None:
         """Return nothing: what the machine itself lacks for a probe is known when it is tried."""
 
     def facts(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class DockerEngine:
         base = needs.base or next((image.base for image in needs.built if image.base is not None), None)
         if base is None:
             raise BuildError(found="no variant has an image", todo="Run `interlock build`.")
-        instruments = self.ensure_helper(needs.root, INSTRUMENTS, base)
+        instruments = ensure_helper(self.client, needs.root, INSTRUMENTS, base)
         volume = containers.create_instruments_volume(self.client, owner, instruments, needs.programs)
         for image in needs.built if needs.programs else ():
             if image.outcome.state is State.OK:
@@ -102,7 +102,7 @@ class DockerEngine:
             owner,
             instruments,
             volume,
-            {name: self.ensure_helper(needs.root, name, base) for name in needs.helpers},
+            {name: ensure_helper(self.client, needs.root, name, base) for name in needs.helpers},
             is_elsewhere=self.is_elsewhere,
             users=needs.users,
         )
@@ -112,25 +112,21 @@ class DockerEngine:
         instruments = find_helper(self.client, root, INSTRUMENTS, base)
         return None if instruments is None else ContainerWorkspace(self.client, owner, instruments)
 
-    def ensure_helper(self, root: Path, name: str, base: BaseImage) -> str:
-        """Return the id of the image of dockerfiles/<name>, built if its content changed."""
-        return ensure_helper(self.client, root, name, base)
-
     def ensure_base(self, base: Base, cache: Path, on_step: OnStep) -> BaseImage:
         """Return the base that is here, or pull or make it."""
         return ensure_base(self.client, base, cache, lambda text: on_step("base", text))
 
-    def find_base(self, base: Base) -> BaseImage | None:
-        """Return the base if this engine has it, without asking a registry."""
-        return find_base(self.client, base)
-
-    def registry_has(self, reference: str) -> bool:
-        """Return whether a registry answers that it has this image."""
-        try:
-            self.client.images.get_registry_data(reference)
-        except DockerException:
-            return False
-        return True
+    def base_words(self, base: Base) -> str:
+        """Return where a base is, or would come from; InterlockError says why it cannot be had."""
+        there = find_base(self.client, base)
+        if there is not None:
+            return f"{there.reference} is here (from {there.origin})"
+        with suppress(DockerException):
+            self.client.images.get_registry_data(base.reference)
+            return f"the registry has {base.reference}"
+        require_mmdebstrap()
+        mirror, _ = debian_mirrors()
+        return f"no registry answers; mmdebstrap will make {base.suite} from {mirror}"
 
     def exposed_ports(self, image_id: str) -> list[str]:
         """Return what an image EXPOSEs, as in 8000/tcp."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.engine.protocol import LEAVE_OUT
-from interlock.errors import EngineError, TracerError, last_line
+from interlock.errors import EngineError, InterlockError, TracerError, last_line
 
 # Its exit code where another program traces already.
 EXIT_OTHER_TRACER = 3
@@ -14,7 +14,7 @@ def not_ready(limit_s: float) -> EngineError:
     return EngineError(found=found, todo=f"Stop other programs on this machine, or {LEAVE_OUT}.")
 
 
-def refusal(said: str, exit_code: int, options: str = "") -> EngineError:
+def refusal(said: str, exit_code: int, options: str = "") -> InterlockError:
     """Return the error of a profiler that ended with these words: TracerError names another tracer."""
     reason = last_line(said).removeprefix("profiler: ")
     if exit_code == EXIT_OTHER_TRACER:

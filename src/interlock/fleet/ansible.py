@@ -23,6 +23,7 @@ from interlock.engine.client import docker_address
 from interlock.engine.finding import sudo_asks
 from interlock.errors import FleetError, InventoryError, last_line
 from interlock.results import store
+from interlock.results.files import write_atomically
 from interlock.untrusted import parse_json, printable
 
 PLAYBOOKS = "playbooks"
@@ -143,5 +144,5 @@ def write_project_archive(root: Path, cache: Path) -> tuple[Path, str]:
     content = gzip.compress(tar_of(files).getvalue(), mtime=0)
     sha256 = hashlib.sha256(content).hexdigest()
     archive = cache / "fleet" / f"interlock-{sha256}.tar.gz"
-    store.write_atomically(archive, content)
+    write_atomically(archive, content)
     return archive, sha256

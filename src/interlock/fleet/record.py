@@ -23,7 +23,9 @@ from interlock.report.comparisons import read_extract
 from interlock.results import store
 from interlock.results.commands import resuming
 from interlock.results.experiments import EngineName, Experiment
+from interlock.results.files import remove_folder
 from interlock.results.settings import Settings
+from interlock.results.sums import write_sums
 
 
 class HostRecord(Data):
@@ -88,7 +90,7 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
     if the archive is damaged, has another experiment than was asked for, or figures that cannot be read.
     """
     new = fleet / ".incoming" / "new" / host  # deeper than commands look for experiments
-    store.remove_folder(fleet / ".incoming")
+    remove_folder(fleet / ".incoming")
     try:
         new.mkdir(parents=True)
         unpack(archive, new)
@@ -100,12 +102,12 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
         said = {"name": record.name, "command": record.command, "settings": settings}
         experiment = experiment.model_copy(update={**said, "host": {**experiment.host, "name": host}})
         store.write_json(new / store.EXPERIMENT_FILE, experiment)
-        store.write_sums(new)
+        write_sums(new)
         read_extract(new)  # one that cannot be compared would be in the way of all others' report
-        store.remove_folder(fleet / host)
+        remove_folder(fleet / host)
         new.rename(fleet / host)
     finally:
-        store.remove_folder(fleet / ".incoming")
+        remove_folder(fleet / ".incoming")
     return experiment
 
 

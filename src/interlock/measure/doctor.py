@@ -9,7 +9,6 @@ from typing import Any
 
 from interlock.catalog.variants import Base
 from interlock.engine import machine
-from interlock.engine.build.base import debian_mirrors, require_mmdebstrap
 from interlock.engine.checks import PROBES, CheckState, MachineCheck
 from interlock.engine.docker import DockerEngine
 from interlock.engine.host import checks
@@ -120,20 +119,11 @@ def _engine_disk(engine: dict[str, Any], *, is_elsewhere: bool) -> Iterator[Mach
 
 
 def _base(engine: DockerEngine, base: Base) -> MachineCheck:
-    there = engine.find_base(base)
-    if there is not None:
-        return MachineCheck("base image", CheckState.OK, f"{there.reference} is here (from {there.origin})")
-    if engine.registry_has(base.reference):
-        return MachineCheck("base image", CheckState.OK, f"the registry has {base.reference}")
     try:
-        require_mmdebstrap()
-        mirror, _ = debian_mirrors()
+        return MachineCheck("base image", CheckState.OK, engine.base_words(base))
     except InterlockError as error:
         found = f"no registry answers, and {error.found}"
         return MachineCheck("base image", CheckState.PROBLEM, found, error.todo, by_playbook=True)
-    return MachineCheck(
-        "base image", CheckState.OK, f"no registry answers; mmdebstrap will make {base.suite} from {mirror}"
-    )
 
 
 def _probes(engine: DockerEngine, root: Path, base: Base) -> Iterator[MachineCheck]:

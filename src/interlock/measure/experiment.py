@@ -27,8 +27,10 @@ from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import resuming
 from interlock.results.experiments import Experiment, Outcome, State
-from interlock.results.journal import KILLED, Journal, recover
+from interlock.results.files import remove_folder
+from interlock.results.journal import KILLED, Journal
 from interlock.results.profiles import Probe
+from interlock.results.sums import check_sums, forget_sums, write_sums
 
 # What of a budget the first look of the rows that are built first may take.
 FIRST_LOOK_SHARE = 1 / 3
@@ -80,9 +82,9 @@ def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_
         folder = assignment.results / assignment.resumes.name
     else:
         folder = store.new_folder(assignment.results, assignment.name, started.date().isoformat())
-    store.check_sums(folder)
+    check_sums(folder)
     journal = Journal(folder)
-    store.forget_sums(folder)
+    forget_sums(folder)
     Execution(engine, assignment, watching, folder, started, host, journal, waited_s).complete()
     return folder
 
@@ -147,16 +149,16 @@ class Execution:
         if not error:
             goes_on = self.assignment.first_look_alone and not ending.signals
             self._write_record(KILLED if goes_on else ending.reason)
-            store.write_sums(self.folder)
+            write_sums(self.folder)
             self.journal.end()
         elif self.has_values or self.assignment.resumes is not None:
             self.journal.close()
-            recover(self.folder, error)
+            store.recover(self.folder, error)
             with suppress(StoreError):  # the first error says more
-                store.write_sums(self.folder)
+                write_sums(self.folder)
         else:
             self.journal.end()
-            store.remove_folder(self.folder)
+            remove_folder(self.folder)
 
     def _measure_all(self) -> None:
         """Measure workload by workload until something ends it; write the record before the first and after each."""

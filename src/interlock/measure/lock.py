@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from interlock.errors import StoreError
-from interlock.results.store import take_lock
+from interlock.results.files import take_lock
 
 FILE = "interlock.lock"
 # Where the system keeps locks until it restarts; not every system has it.

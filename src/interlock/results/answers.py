@@ -52,18 +52,22 @@ class VariantAudit(Data):
     @property
     def every_import(self) -> list[ModuleImport]:
         """Return all imports that were tried."""
-        return [one for package in self.packages for one in package.imports] + self.further
+        return [tried for package in self.packages for tried in package.imports] + self.further
 
     @property
     def failed(self) -> list[PackageAudit]:
         """Return packages that cannot be installed, or that have a module which cannot be imported."""
-        return [one for one in self.packages if one.origin is Origin.FAILED or any(i.error for i in one.imports)]
+        return [
+            package
+            for package in self.packages
+            if package.origin is Origin.FAILED or any(i.error for i in package.imports)
+        ]
 
     @property
     def gil_switchers(self) -> list[PackageAudit]:
         """Return packages that own an extension module which switches the GIL back on, whoever imported it."""
         owners = {imported.gil_package for imported in self.every_import if imported.gil_by}
-        return [one for one in self.packages if one.name in owners]
+        return [package for package in self.packages if package.name in owners]
 
 
 class Audit(Data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
+from functools import partial
 from statistics import fmean, geometric_mean, median, quantiles
 from typing import Annotated, Any, Literal
 
@@ -19,16 +20,19 @@ from interlock.catalog.types import (
     FileName,
     Finite,
     Seconds,
+    first_refusal,
     label_of,
 )
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
-from interlock.errors import UsageError
+from interlock.errors import UsageError, shortened
 from interlock.results.commands import resuming
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
 from interlock.results.settings import Settings
 from interlock.results.trials import Trial
+
+EXPERIMENT_FILE = "experiment.json"
 
 
 class State(StrEnum):
@@ -42,20 +46,15 @@ class State(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+# Processes may print any amount; more nobody reads.
 MOST_REASON = 1000
-
-
-def shortened(text: str) -> str:
-    """Return a text without its middle if it is longer than people read: processes may print any amount."""
-    half = MOST_REASON // 2
-    return text if len(text) <= MOST_REASON else f"{text[:half]} ... {text[-half:]}"
 
 
 class Outcome(Data):
     """A state and, unless it is ok, the reason."""
 
     state: State
-    reason: Annotated[str, AfterValidator(shortened)] = ""
+    reason: Annotated[str, AfterValidator(partial(shortened, longest=MOST_REASON))] = ""
 
 
 class BaseImage(Data):
@@ -100,9 +99,9 @@ class Built(Data):
 def require_built(variants: Iterable[Built]) -> list[Built]:
     """Return those that have an image; UsageError if none has."""
     known = list(variants)
-    ready = [one for one in known if one.outcome.state is State.OK]
+    ready = [built for built in known if built.outcome.state is State.OK]
     if not ready:
-        reasons = "; ".join(f"{one.variant}: {one.outcome.reason}" for one in known)
+        reasons = "; ".join(f"{built.variant}: {built.outcome.reason}" for built in known)
         raise UsageError(
             found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
         )
@@ -293,10 +292,10 @@ class Experiment(Recorded):
         try:
             _HostFacts.model_validate(self.host)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise ValueError(f"host.{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+            key, message, _ = first_refusal(error)
+            raise ValueError(f"host.{key}: {message}") from None
         datetime.fromisoformat(self.started)
-        named = {*self.settings.workloads, *(one.workload for one in (*self.cells, *self.limits))}
+        named = {*self.settings.workloads, *(cell.workload for cell in (*self.cells, *self.limits))}
         for name in sorted(named - self.workloads.keys()):
             raise ValueError(f"it names the workload '{name}', and does not say what that is")
 
@@ -375,18 +374,18 @@ class Estimator(StrEnum):
 
 def by_group(figures: Sequence[float], blocks: Sequence[int], groups: Sequence[int]) -> list[dict[int, float]]:
     """Return for each block the figures by group; that of a group with several processes is their mean."""
-    found: dict[int, dict[int, list[float]]] = {}
+    by_number: dict[int, dict[int, list[float]]] = {}
     for number, group, figure in zip(blocks, groups, figures, strict=True):
-        found.setdefault(number, {}).setdefault(group, []).append(figure)
-    return [{group: _mean(some) for group, some in block.items()} for block in found.values()]
+        by_number.setdefault(number, {}).setdefault(group, []).append(figure)
+    return [{group: _mean(some) for group, some in block.items()} for block in by_number.values()]
 
 
 def by_block(figures: Sequence[float], blocks: Sequence[int]) -> list[float]:
     """Return the mean of the figures of each block, in which a baseline has several."""
-    found: dict[int, list[float]] = {}
+    by_number: dict[int, list[float]] = {}
     for number, figure in zip(blocks, figures, strict=True):
-        found.setdefault(number, []).append(figure)
-    return [_mean(some) for some in found.values()]
+        by_number.setdefault(number, []).append(figure)
+    return [_mean(some) for some in by_number.values()]
 
 
 def _mean(figures: Sequence[float]) -> float:

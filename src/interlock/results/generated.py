@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from interlock.catalog.types import GENERATED
-from interlock.results.store import write_atomically
+from interlock.results.files import write_atomically
 
 
 def sync(root: Path, files: Mapping[str, str]) -> list[str]:
@@ -39,7 +39,7 @@ def _left_over(root: Path, files: Mapping[str, str]) -> set[str]:
     ]
     there = [(made.parent, path) for made in dockerfiles for path in made.parent.rglob("*") if path.is_file()]
     left = {str(path.relative_to(root)): (folder, path) for folder, path in there}
-    return {name for name, found in left.items() if name not in files and _was_written(root, *found)}
+    return {name for name, place in left.items() if name not in files and _was_written(root, *place)}
 
 
 def _was_written(root: Path, folder: Path, path: Path) -> bool:
@@ -53,7 +53,7 @@ def _was_written(root: Path, folder: Path, path: Path) -> bool:
 
 def _is_generated(path: Path, variant: str = "") -> bool:
     """Return whether a file says in its first two lines that it is generated, of this variant if one is given."""
-    head = b"\n".join(path.read_bytes().split(b"\n")[:2])
+    head = b"\n".join((_read_or_none(path) or b"").split(b"\n")[:2])
     before, _, after = GENERATED.partition("{name}")
     return f"{before}{variant}{after if variant else ''}".encode() in head
 

@@ -1,29 +1,26 @@
 """The journal of the workload that is measured: a line for each block, on disk before the next one begins.
 
 experiment.json is written after each workload. Whatever ends an experiment within one, SIGKILL or a full disk,
-`recover` makes the files of the cut workload of the journal: it can be reported, and `--resume` goes on with it.
+`store.recover` makes the files of the cut workload of the journal: it can be reported, and `--resume` goes on with it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from interlock import untrusted
-from interlock.catalog.types import Data, FileLabel, Sha256, split_label
+from interlock.catalog.types import Data, FileLabel, Sha256
 from interlock.catalog.workloads import Workload
 from interlock.errors import LazyModule, StoreError
-from interlock.results import store
-from interlock.results.experiments import CellResult, Experiment, Facts, Times
-from interlock.results.profiles import BenchmarkProfile, CellProfile
-from interlock.results.runs import added
-from interlock.results.store import read_runs, write_runs
+from interlock.results import files
+from interlock.results.experiments import EXPERIMENT_FILE, CellResult, Experiment, Facts, Times
+from interlock.results.profiles import BenchmarkProfile
 
 if TYPE_CHECKING:
     import pyperf
@@ -32,10 +29,7 @@ else:
 
 # What ended an experiment whose process could not say it, in words; experiment.json has it until the end is known.
 KILLED = "the end of its process"
-# The longest of the reference experiments had less than 5 MiB.
-MOST_BYTES = 128 * untrusted.MIB
-REMOVE = "Remove it: the experiment is then read without the workload that was interrupted."
-Line = TypeVar("Line", bound=BaseModel)
+JOURNAL_FILE = ".journal"
 
 
 class JournalHeader(Data):
@@ -87,19 +81,21 @@ class Journal:
         self.folder, self.entries, self._end = folder, 0, 0
         with _store_errors(folder):
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(folder / store.JOURNAL_FILE, flags, 0o644)
-            if not store.take_lock(self._descriptor):
+            self._descriptor = os.open(folder / JOURNAL_FILE, flags, 0o644)
+            if not files.take_lock(self._descriptor):
                 os.close(self._descriptor)
                 raise StoreError(
                     file=str(folder), found="another process is writing to it", todo="Wait for it, or end it."
                 )
             os.ftruncate(self._descriptor, 0)
-        store.sync_folder(folder)
+        files.sync_folder(folder)
 
     def begin(self, workload: Workload, facts: Mapping[str, Facts]) -> None:
         """Begin with a workload; experiment.json must be there."""
         self.clear()
-        begun = JournalHeader(experiment=sum_of(self.folder), workload=workload, facts=dict(facts))
+        begun = JournalHeader(
+            experiment=untrusted.sha256_of(self.folder / EXPERIMENT_FILE), workload=workload, facts=dict(facts)
+        )
         self._append(begun)
 
     def add(self, entry: JournalEntry) -> None:
@@ -130,7 +126,7 @@ class Journal:
 
     def end(self) -> None:
         """Remove it: experiment.json has all of it."""
-        (self.folder / store.JOURNAL_FILE).unlink(missing_ok=True)
+        (self.folder / JOURNAL_FILE).unlink(missing_ok=True)
         self.close()
 
 
@@ -139,127 +135,27 @@ def _store_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise store.cannot_write(folder / store.JOURNAL_FILE, error) from None
-
-
-def sum_of(folder: Path) -> str:
-    """Return the SHA-256 of an experiment's experiment.json."""
-    return hashlib.sha256((folder / store.EXPERIMENT_FILE).read_bytes()).hexdigest()
-
-
-def recover(folder: Path, ended_by: str = "") -> bool:
-    """Make cells' files and experiment.json of the journal and remove it; `ended_by` is said there if it is known.
-
-    What was done before a recovery was itself cut is not done twice. Return False, and do nothing, while the experiment
-    is measured.
-    """
-    path = folder / store.JOURNAL_FILE
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        raise store.cannot_write(path, error) from None
-    try:
-        if not store.take_lock(descriptor):
-            return False
-        _recover(folder, _lines(path, descriptor), ended_by)
-        store.remove_temporary(folder)
-        path.unlink(missing_ok=True)
-        store.sync_folder(folder)
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _lines(path: Path, descriptor: int) -> list[bytes]:
-    """Return the lines of an open journal; StoreError, before it is read, for one that is too long."""
-    if os.fstat(descriptor).st_size > MOST_BYTES:
-        raise StoreError(file=str(path), found=f"has more than {MOST_BYTES // untrusted.MIB} MiB", todo=REMOVE)
-    with os.fdopen(os.dup(descriptor), "rb") as stream:
-        return stream.read(MOST_BYTES).split(b"\n")
-
-
-def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
-    if not (folder / store.EXPERIMENT_FILE).is_file():
-        return
-    before = now = store.read_json(folder / store.EXPERIMENT_FILE, Experiment)
-    begun = _parsed(lines[0], JournalHeader)
-    # The last line is whole or empty: where the end came while it was written, its block was not complete.
-    entries = [entry for line in lines[1:-1] if (entry := _parsed(line, JournalEntry)) is not None]
-    if begun is not None and entries and begun.experiment == sum_of(folder):
-        _check_workloads(folder, now, begun, entries)
-        try:
-            _write_cells(folder, now.host["folder"], begun.workload.name, entries)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # pyperf's, of a run
-            raise StoreError(
-                file=str(folder / store.JOURNAL_FILE),
-                found=f"has a line that is not a run ({error})",
-                todo=REMOVE,
-            ) from None
-        now = with_entries(now, begun, entries)
-    if ended_by:
-        now = now.model_copy(update={"ended_by": ended_by})
-    if now != before:
-        store.write_json(folder / store.EXPERIMENT_FILE, now)
-
-
-def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> None:
-    """StoreError, before anything is written, if cells are of another workload than the journal."""
-    name = begun.workload.name
-    named = {name, *(one.workload for entry in entries for one in (*entry.cells, *entry.limits))}
-    strange = named - {name} or named - {*before.settings.workloads}
-    if strange:
-        raise StoreError(
-            file=str(folder / store.JOURNAL_FILE),
-            found=f"has a cell of {min(strange)!r}, which is not the workload that it is of",
-            todo=REMOVE,
-        )
-
-
-def _parsed(line: bytes, model: type[Line]) -> Line | None:
-    try:
-        return model.model_validate_json(line)
-    except ValidationError:
-        return None
-
-
-def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[JournalEntry]) -> None:
-    """Write the values and profiles of the entries beside those that cells' files have."""
-    store.forget_sums(folder)
-    for label in dict.fromkeys(label for one in entries for label in (*one.runs, *one.profiles)):
-        path = store.cell_path(folder, host, *split_label(label), workload)
-        runs: dict[str, list[pyperf.Run]] = {}
-        profiles: dict[str, BenchmarkProfile] = {}
-        for entry in entries:
-            profiles |= entry.profiles.get(label, {})
-            for name, some in entry.runs.get(label, {}).items():
-                runs.setdefault(name, []).extend(one.run for one in some)
-        if runs:
-            write_runs(path, added(read_runs(path), runs))
-        if profiles:
-            both = CellProfile(benchmarks=store.read_profiles(path) | profiles)
-            store.write_json(store.profile_path(path), both)
+        raise files.cannot_write(folder / JOURNAL_FILE, error) from None
 
 
 def with_entries(before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> Experiment:
     """Return the record with the cut workload in it, which `--resume` goes on with."""
     name, last = begun.workload.name, entries[-1]
     names = before.settings.workloads
-    cells = {(one.label, one.workload): one for one in (*before.cells, *last.cells)}
-    limits = {(one.label, one.workload): one for one in (*before.limits, *last.limits)}
+    cells = {(cell.label, cell.workload): cell for cell in (*before.cells, *last.cells)}
+    limits = {(cell.label, cell.workload): cell for cell in (*before.limits, *last.limits)}
     earlier = before.times.get(name, Times())
     return before.model_copy(
         update={
             "duration_s": round(before.duration_s + last.times.total_s, 1),
             "workloads": before.workloads | {name: begun.workload},
             "facts": before.facts | begun.facts,
-            "cells": sorted(cells.values(), key=lambda one: names.index(one.workload)),
+            "cells": sorted(cells.values(), key=lambda cell: names.index(cell.workload)),
             "limits": list(limits.values()),
             "order": before.order | {name: before.order.get(name, []) + last.order},
             "times": before.times | {name: earlier.plus(last.times)},
             "measuring_s": round(before.measuring_s + last.times.measuring_s, 3),
             "in_processes_s": round(before.in_processes_s + last.in_processes_s, 3),
-            "unfinished": [*(one for one in before.unfinished if one != name), name],
+            "unfinished": [*(other for other in before.unfinished if other != name), name],
         }
     )

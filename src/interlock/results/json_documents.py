@@ -23,7 +23,7 @@ class Ends(Data):
     high: float | None
 
 
-class HostKind(Data):
+class ComparedHosts(Data):
     """What hosts must have in common for their ratios to be compared."""
 
     cpu: str
@@ -68,7 +68,7 @@ class ChangedBenchmark(Data):
 
 
 class ComparedKind(Data):
-    kind: HostKind
+    kind: ComparedHosts
     baseline: FileLabel
     profile: str
     before: ComparedSide
@@ -246,7 +246,7 @@ class ErrorParts(Data):
     exit_code: int
 
 
-class Failure(Data):
+class FailedCommand(Data):
     """What every command prints on standard error if it fails with --json."""
 
     schema_version: Literal[1] = 1
@@ -262,7 +262,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "report": Reported,
     "swap": Swapped,
     "doctor": Examined,
-    "error": Failure,
+    "error": FailedCommand,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import re
 import shutil
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from interlock import untrusted
 from interlock.errors import StoreError
-from interlock.results import store
+from interlock.results import files
+from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.untrusted import MIB
 
 # Of an experiment that comes with the package: its folders of cells (hatch_build.py packs them).
@@ -36,28 +36,24 @@ def with_values(folder: Path, cache: Path) -> Path:
     packed = folder / VALUES_FILE
     if not packed.is_file():
         return folder
-    copy = cache / "reference" / _sum_of(packed)[:16] / folder.name
+    try:
+        copy = cache / "reference" / untrusted.sha256_of(packed)[:16] / folder.name
+    except OSError as error:
+        raise files.cannot_read(packed, error, "Restore it, or remove it.") from None
     if not copy.is_dir():
-        store.make_folder(copy.parent)
+        files.make_folder(copy.parent)
         made = Path(tempfile.mkdtemp(dir=copy.parent))
         try:
             _unpack(packed, made)
-            shutil.copy(folder / store.EXPERIMENT_FILE, made)
+            shutil.copy(folder / EXPERIMENT_FILE, made)
         except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-            store.remove_folder(made)
+            files.remove_folder(made)
             raise StoreError(
                 file=str(packed), found=f"cannot be unpacked ({error})", todo="Restore it, or remove it."
             ) from None
         with suppress(OSError):  # another process was first
             made.rename(copy)
     return copy
-
-
-def _sum_of(packed: Path) -> str:
-    try:
-        return hashlib.sha256(untrusted.read_file(packed)).hexdigest()
-    except OSError as error:
-        raise StoreError(file=str(packed), found=f"cannot be read: {error}", todo="Restore it, or remove it.") from None
 
 
 def _unpack(packed: Path, into: Path) -> None:
@@ -72,4 +68,4 @@ def _unpack(packed: Path, into: Path) -> None:
                 raise ValueError("it is larger than any experiment")
             content = archive.extractfile(entry)
             if content is not None:
-                store.write_atomically(into / entry.name, content.read())
+                files.write_atomically(into / entry.name, content.read())

@@ -165,7 +165,7 @@ class BenchmarkProfile(Data):
         names = ["futex", "sched_yield", *(PTH_CALLS if turns else ())]
         syscalls = self.phases[self.counted].syscalls
         known_ns = [syscalls[name].ns for name in names if name in syscalls]
-        times = [one for one in known_ns if one is not None]
+        times = [ns for ns in known_ns if ns is not None]
         return LockCost(
             {"futex": self.futex_per_unit, "sched_yield": self.calls_per_unit(["sched_yield"]), "pth": pth},
             sum(times) / self.units if self.deducted is None and len(times) == len(known_ns) else None,

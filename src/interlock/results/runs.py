@@ -36,7 +36,10 @@ def parse_pyperf(text: bytes, reported: Mapping[str, Collection[str]]) -> dict[s
     if not suite["benchmarks"]:
         raise ValueError("it has no benchmark")
     shared = suite.get("metadata", {})
-    return dict(_benchmark(one, {**shared, **one.get("metadata", {})}, reported) for one in suite["benchmarks"])
+    return dict(
+        _benchmark(benchmark, {**shared, **benchmark.get("metadata", {})}, reported)
+        for benchmark in suite["benchmarks"]
+    )
 
 
 def _benchmark(
@@ -53,7 +56,7 @@ def _benchmark(
         user_s=_column(figures, shared, "interlock_process_user_s"),
         sys_s=_column(figures, shared, "interlock_process_sys_s"),
         reported=_reported(figures, shared, reported.get(name, ())),
-        units=[one * other for one, other in zip(loops, inner_loops, strict=True)],
+        units=[loop * other for loop, other in zip(loops, inner_loops, strict=True)],
         blocks=_column(figures, shared, BLOCK),
         groups=_groups(figures, shared),
         estimator=_column(figures, shared, ESTIMATOR)[-1],
@@ -71,37 +74,39 @@ def _column(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], key
 
 def _groups(figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any]) -> list[int]:
     """Return the group of each run, the first one for those of blocks that were not split; nothing if none was."""
-    found = [data.get(GROUP, shared.get(GROUP)) for data in figures]
-    return [one or 0 for one in found] if any(one is not None for one in found) else []
+    column = [data.get(GROUP, shared.get(GROUP)) for data in figures]
+    return [group or 0 for group in column] if any(group is not None for group in column) else []
 
 
 def _reported(
     figures: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], keys: Collection[str]
 ) -> dict[str, list[float]]:
     """Return figures by key, one for each process; a key that a process did not report is left out."""
-    found = {}
+    reports = {}
     for key in keys:
         own = f"{OWN}{key}"
         column = [data.get(own, shared.get(own)) for data in figures]
         if {int, float}.issuperset(map(type, column)):
-            found[key] = column
-    return found
+            reports[key] = column
+    return reports
 
 
 def suite_of(runs: Runs) -> pyperf.BenchmarkSuite | None:
     """Return a pyperf suite of the benchmarks that have values; None if none has."""
-    benchmarks = [pyperf.Benchmark(one) for one in runs.values() if any(run.values for run in one)]
+    benchmarks = [
+        pyperf.Benchmark(of_benchmark) for of_benchmark in runs.values() if any(run.values for run in of_benchmark)
+    ]
     return pyperf.BenchmarkSuite(benchmarks) if benchmarks else None
 
 
 def added(before: Runs, more: Runs) -> dict[str, list[pyperf.Run]]:
     """Return the runs of both, by benchmark; one that is there already is not added again."""
-    found = {name: list(some) for name, some in before.items()}
+    both = {name: list(some) for name, some in before.items()}
     for name, some in more.items():
-        there = found.setdefault(name, [])
+        there = both.setdefault(name, [])
         known = {_identity(run) for run in there}
         there += [run for run in some if _identity(run) not in known]
-    return found
+    return both
 
 
 def _identity(run: pyperf.Run) -> tuple[object, ...]:

@@ -1,29 +1,30 @@
-"""Writes and reads the project's generated and recorded files, each whole or not at all; runs as pyperf's files."""
+"""Experiments' folders: made, found, written and read back; values as pyperf's files, and a journal that was cut."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from interlock import untrusted
-from interlock.catalog.types import label_of
+from interlock.catalog.types import first_refusal, label_of, split_label
 from interlock.errors import LazyModule, StoreError, UsageError
+from interlock.results import files
+from interlock.results.experiments import EXPERIMENT_FILE as EXPERIMENT_FILE  # noqa: PLC0414  others take it from here
 from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
+from interlock.results.journal import JOURNAL_FILE as JOURNAL_FILE  # noqa: PLC0414
+from interlock.results.journal import JournalEntry, JournalHeader, with_entries
 from interlock.results.profiles import BenchmarkProfile, CellProfile
-from interlock.results.runs import parse_pyperf, suite_of
-from interlock.results.sums import NO_SUMS, SUMS_FILE, Sums, read_sums, text_of
+from interlock.results.runs import added, parse_pyperf, suite_of
+from interlock.results.sums import NO_SUMS, Sums, forget_sums, read_sums
 
 if TYPE_CHECKING:
     import pyperf
@@ -33,81 +34,11 @@ else:
     pyperf = LazyModule("pyperf", "measure")
 
 Item = TypeVar("Item", bound=BaseModel)
-EXPERIMENT_FILE = "experiment.json"
 BUILDS_FILE = "builds.json"
 FIGURES_FILE = "figures.json"
-JOURNAL_FILE = ".journal"  # of the workload that is measured: results.journal
+# The longest journal of the reference experiments had less than 5 MiB.
+MOST_JOURNAL = 128 * untrusted.MIB
 NOTHING: Mapping[str, Collection[str]] = {}
-
-
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file with this text (as UTF-8) or these bytes; if that fails, raise StoreError and leave it unchanged."""
-    try:
-        with replacement(path) as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-@contextmanager
-def replacement(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a new file that takes the path's place when the block ends; if anything fails the path stays as it was."""
-    make_folder(path.parent)
-    with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False) as stream:
-        temporary = Path(stream.name)
-        try:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-            temporary.chmod(0o644)
-            temporary.replace(path)
-            sync_folder(path.parent)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-
-
-def take_lock(descriptor: int) -> bool:
-    """Take the lock of an open file, which ends with the process; False while another one has it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that a crash of the machine leaves them."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the entries of a folder are on the disk; some file systems cannot say so."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def remove_temporary(folder: Path) -> None:
-    """Remove what `write_atomically` left below an experiment's folder because its process was killed."""
-    for path in folder.rglob(".*.json.????????"):
-        path.unlink(missing_ok=True)
-
-
-def cannot_write(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        file=str(path),
-        found=f"cannot be written: {error.strerror or error}",
-        todo=f"Check permissions and free space of {path.parent}.",
-    )
-
-
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -129,26 +60,26 @@ def new_folder(results: Path, name: str | None, day: str) -> Path:
         # One that is empty is of an experiment that was killed before it had anything.
         if folder.is_dir() and any(folder.iterdir()):
             raise StoreError(file=str(folder), found="the folder exists already", todo="Choose another --name.")
-        make_folder(folder)
+        files.make_folder(folder)
     except OSError as error:
-        raise cannot_write(folder, error) from None
+        raise files.cannot_write(folder, error) from None
     return folder
 
 
 def new_experiment(results: Path, day: str) -> Path:
     """Make and return the first free folder of DAY-a, DAY-b ..."""
     try:
-        make_folder(results)
+        files.make_folder(results)
         for number in range(1, 10_000):
             folder = results / f"{day}-{_letters(number)}"
             try:
                 folder.mkdir()
             except FileExistsError:
                 continue
-            sync_folder(results)
+            files.sync_folder(results)
             return folder
     except OSError as error:
-        raise cannot_write(results, error) from None
+        raise files.cannot_write(results, error) from None
     raise StoreError(file=str(results), found="10,000 experiments in one day", todo="Remove some, or use --name.")
 
 
@@ -163,27 +94,7 @@ def _letters(number: int) -> str:
 
 def cell_path(experiment: Path, host: str, variant: str, mode: str | None, workload: str) -> Path:
     """Return the path of a cell's values, in pyperf's format; StoreError for one outside of the experiment's folder."""
-    return below(experiment, host, label_of(variant, mode), f"{workload}.json")
-
-
-def below(folder: Path, *names: str) -> Path:
-    """Return the path of names below a folder; StoreError if one is no name, or a link on the way leads out of it."""
-    path = folder
-    for name in names:
-        _require_below(folder, path, name)
-        path /= name
-    return path
-
-
-def _require_below(folder: Path, parent: Path, name: str) -> None:
-    """Raise StoreError for a name that is none of a file, or in a folder that a link has elsewhere."""
-    if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        found, todo = f"{name!r} is no name of a file", "Read results that Interlock wrote."
-    elif parent != folder and parent.is_symlink() and not parent.resolve().is_relative_to(folder.resolve()):
-        found, todo = f"{parent.name} is a link that leads out of it", "Copy what it names to where the link is."
-    else:
-        return
-    raise StoreError(file=str(folder), found=found, todo=todo)
+    return files.below(experiment, host, label_of(variant, mode), f"{workload}.json")
 
 
 def profile_path(cell: Path) -> Path:
@@ -193,30 +104,117 @@ def profile_path(cell: Path) -> Path:
 
 def write_json(path: Path, data: BaseModel) -> None:
     """Write a record as JSON."""
-    write_atomically(path, data.model_dump_json(indent=1) + "\n")
+    files.write_atomically(path, data.model_dump_json(indent=1) + "\n")
 
 
 def read_experiment(folder: Path) -> Experiment:
     """Return what experiment.json in an experiment's folder says, with what its journal has if it was cut short."""
     path = folder / EXPERIMENT_FILE
     if (folder / JOURNAL_FILE).is_file():
-        from interlock.results import journal  # noqa: PLC0415  it imports this module, and hardly any experiment has one
-
-        journal.recover(folder)
+        recover(folder)
     if not path.is_file():
         raise StoreError(
             file=str(path), found="there is no such file", todo=f"Name a folder with an {EXPERIMENT_FILE}."
         )
-    found = read_json(path, Experiment)
+    experiment = read_json(path, Experiment)
     try:
-        found.require_whole()
+        experiment.require_whole()
     except ValueError as error:
-        raise StoreError(
-            file=str(path),
-            found=f"is incomplete or damaged: {error}",
-            todo=f"Restore it, or remove {folder}.",
-        ) from None
-    return found
+        found = f"is incomplete or damaged: {error}"
+        raise StoreError(file=str(path), found=found, todo=f"Restore it, or remove {folder}.") from None
+    return experiment
+
+
+def recover(folder: Path, ended_by: str = "") -> bool:
+    """Make cells' files and experiment.json of the journal and remove it; `ended_by` is said there if it is known.
+
+    What was done before a recovery was itself cut is not done twice. Return False, and do nothing, while the experiment
+    is measured.
+    """
+    path = folder / JOURNAL_FILE
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise files.cannot_write(path, error) from None
+    try:
+        if not files.take_lock(descriptor):
+            return False
+        _recover(folder, _lines(folder, descriptor), ended_by)
+        files.remove_temporary(folder)
+        path.unlink(missing_ok=True)
+        files.sync_folder(folder)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _lines(folder: Path, descriptor: int) -> list[bytes]:
+    """Return the lines of an open journal; StoreError, before it is read, for one that is too long."""
+    if os.fstat(descriptor).st_size > MOST_JOURNAL:
+        raise _no_journal(folder, f"has more than {MOST_JOURNAL // untrusted.MIB} MiB")
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
+        return stream.read(MOST_JOURNAL).split(b"\n")
+
+
+def _recover(folder: Path, lines: Sequence[bytes], ended_by: str) -> None:
+    if not (folder / EXPERIMENT_FILE).is_file():
+        return
+    before = now = read_json(folder / EXPERIMENT_FILE, Experiment)
+    begun = _parsed(lines[0], JournalHeader)
+    # The last line is whole or empty: where the end came while it was written, its block was not complete.
+    entries = [entry for line in lines[1:-1] if (entry := _parsed(line, JournalEntry)) is not None]
+    if begun is not None and entries and begun.experiment == untrusted.sha256_of(folder / EXPERIMENT_FILE):
+        _check_workloads(folder, now, begun, entries)
+        try:
+            _write_cells(folder, now.host["folder"], begun.workload.name, entries)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:  # pyperf's, of a run
+            raise _no_journal(folder, f"has a line that is not a run ({error})") from None
+        now = with_entries(now, begun, entries)
+    if ended_by:
+        now = now.model_copy(update={"ended_by": ended_by})
+    if now != before:
+        write_json(folder / EXPERIMENT_FILE, now)
+
+
+def _check_workloads(folder: Path, before: Experiment, begun: JournalHeader, entries: Sequence[JournalEntry]) -> None:
+    """StoreError, before anything is written, if cells are of another workload than the journal."""
+    name = begun.workload.name
+    named = {name, *(cell.workload for entry in entries for cell in (*entry.cells, *entry.limits))}
+    strange = named - {name} or named - {*before.settings.workloads}
+    if strange:
+        raise _no_journal(folder, f"has a cell of {min(strange)!r}, which is not the workload that it is of")
+
+
+def _no_journal(folder: Path, found: str) -> StoreError:
+    todo = "Remove it: the experiment is then read without the workload that was interrupted."
+    return StoreError(file=str(folder / JOURNAL_FILE), found=found, todo=todo)
+
+
+def _parsed(line: bytes, model: type[Item]) -> Item | None:
+    try:
+        return model.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _write_cells(folder: Path, host: str, workload: str, entries: Sequence[JournalEntry]) -> None:
+    """Write the values and profiles of the entries beside those that cells' files have."""
+    forget_sums(folder)
+    for label in dict.fromkeys(label for entry in entries for label in (*entry.runs, *entry.profiles)):
+        path = cell_path(folder, host, *split_label(label), workload)
+        runs: dict[str, list[pyperf.Run]] = {}
+        profiles: dict[str, BenchmarkProfile] = {}
+        for entry in entries:
+            profiles |= entry.profiles.get(label, {})
+            for name, some in entry.runs.get(label, {}).items():
+                runs.setdefault(name, []).extend(data.run for data in some)
+        if runs:
+            write_runs(path, added(read_runs(path), runs))
+        if profiles:
+            both = CellProfile(benchmarks=read_profiles(path) | profiles)
+            write_json(profile_path(path), both)
 
 
 def stale_figures(references: Path) -> dict[Path, str]:
@@ -225,57 +223,56 @@ def stale_figures(references: Path) -> dict[Path, str]:
     The value is the SHA-256 of the experiment's record and values, which figures.json names.
     """
     sums = {path.parent: _sum_of(path.parent) for path in sorted(references.glob(f"*/{EXPERIMENT_FILE}"))}
-    return {folder: found for folder, found in sums.items() if _made_of(folder / FIGURES_FILE) != found}
+    return {folder: whole for folder, whole in sums.items() if _made_of(folder / FIGURES_FILE) != whole}
 
 
 def _sum_of(folder: Path) -> str:
     whole = hashlib.sha256()
     for path in [folder / EXPERIMENT_FILE, *sorted(folder.glob("*/*/*.json"))]:
         if not path.name.endswith(".profile.json"):
-            whole.update(f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+            whole.update(f"{path.relative_to(folder)} {untrusted.sha256_of(path)}\n".encode())
     return whole.hexdigest()
 
 
 def _made_of(path: Path) -> str:
     """Return what a figures.json says that it was made of; empty if it is missing or says nothing."""
     try:
-        return str(untrusted.parse_json(path.read_bytes())["made_of"])
+        return str(untrusted.parse_json(untrusted.read_bytes(path))["made_of"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
 def readable_experiments(folders: Iterable[Path]) -> list[Experiment]:
     """Return the experiments of those folders that can be read: one that is damaged says nothing, and stops nobody."""
-    found = []
+    experiments = []
     for folder in folders:
         with suppress(StoreError):
-            found.append(read_experiment(folder))
-    return found
+            experiments.append(read_experiment(folder))
+    return experiments
 
 
 def latest_builds(references: Path, profile: str) -> BuildRecord | None:
     """Return the latest builds.json below `references` (results/reference) of this profile; None if there is none."""
     records = [read_json(path, BuildRecord) for path in sorted(references.glob(f"*/{BUILDS_FILE}"))]
-    return max((one for one in records if one.profile == profile), key=lambda one: one.started, default=None)
+    return max(
+        (record for record in records if record.profile == profile), key=lambda record: record.started, default=None
+    )
 
 
 def read_json(path: Path, model: type[Item], *, follow: bool = True, sums: Sums = NO_SUMS) -> Item:
     """Return a record that `write_json` wrote; StoreError if it cannot be read, or is a link that is not followed."""
     try:
-        data = untrusted.read_file(path, untrusted.MOST_RECORD, follow=follow)
+        data = untrusted.read_bytes(path, untrusted.MOST_RECORD, follow=follow)
         sums.check(path, data)
         return model.model_validate_json(untrusted.record_of(data, path))
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(
-            file=str(path), found=f"cannot be read: {error}", todo=f"Restore it, or remove {path.parent}."
-        ) from None
+        raise files.cannot_read(path, error) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        value = "" if isinstance(first["input"], dict | list) else f", not {first['input']!r:.100}"
+        key, message, value = first_refusal(error)
         raise StoreError(
             file=str(path),
-            key=".".join(str(part) for part in first["loc"]),
-            found=f"{first['msg']}{value}",
+            key=key,
+            found=f"{message}{'' if isinstance(value, dict | list) else f', not {value!r:.100}'}",
             todo="Read it with the version of Interlock that wrote it, or measure again.",
         ) from None
 
@@ -289,7 +286,7 @@ def read_values(
     have its sum.
     """
     try:
-        data = untrusted.read_file(path, follow=False)
+        data = untrusted.read_bytes(path, follow=False)
         sums.check(path, data)
         return parse_pyperf(data, reported)
     except FileNotFoundError:
@@ -305,8 +302,7 @@ def read_values(
 def _in_words(error: Exception) -> str:
     """Return an error in one line: pydantic's has several, with an address on the web."""
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return "{}: {}".format(*first_refusal(error))
     return f"{type(error).__name__}: {error}" if not isinstance(error, OSError) else error.strerror or str(error)
 
 
@@ -332,7 +328,10 @@ def read_cell_values(folder: Path, experiment: Experiment) -> Values:
 
 def _cell_values(experiment: Experiment, paths: Mapping[CellKey, Path], sums: Sums) -> Values:
     reported = {
-        name: {one.name: {detail.of for detail in workload.details_of(one)} for one in workload.benchmarks}
+        name: {
+            benchmark.name: {detail.of for detail in workload.details_of(benchmark)}
+            for benchmark in workload.benchmarks
+        }
         for name, workload in experiment.workloads.items()
     }
     return {key: read_values(path, reported[key[1]], sums) for key, path in paths.items()}
@@ -358,7 +357,9 @@ def read_durations(cache: Path, profile: str) -> dict[str, float]:
 def write_durations(cache: Path, profile: str, durations: Mapping[str, float]) -> None:
     """Keep how long each variant's last build took, in seconds; where nothing can be kept, no build is lost for it."""
     with suppress(StoreError):
-        write_atomically(cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n")
+        files.write_atomically(
+            cache / f"durations-{profile}.json", json.dumps(durations, indent=1, sort_keys=True) + "\n"
+        )
 
 
 def latest_experiment(results: Path) -> Path:
@@ -383,50 +384,14 @@ def experiments_in(folder: Path) -> list[Path]:
     """Return the folder if it is an experiment, or else those at most two levels below it; StoreError for none."""
     if (folder / EXPERIMENT_FILE).is_file():
         return [folder]
-    found = experiments_below(folder)
-    if not found:
+    folders = experiments_below(folder)
+    if not folders:
         raise StoreError(
             file=str(folder),
             found="no experiment is recorded here" if folder.is_dir() else "there is no such folder",
             todo="Name a folder with an experiment.json, or a folder of such folders; `interlock matrix` makes one.",
         )
-    return found
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder with all that is in it."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def check_sums(folder: Path) -> None:
-    """Raise StoreError for the first raw file of an experiment that does not have its sum."""
-    sums = read_sums(folder)
-    for name in sums.known:
-        path = below(folder, *name.split("/"))
-        try:
-            sums.check(path, untrusted.read_file(path, follow=False))
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Restore it.") from None
-
-
-def forget_sums(folder: Path) -> None:
-    """Remove the sums of an experiment whose raw files are about to change."""
-    try:
-        (folder / SUMS_FILE).unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(folder / SUMS_FILE, error) from None
-
-
-def write_sums(folder: Path, kept: Mapping[str, str] = NO_SUMS.known) -> None:
-    """Write the sums of an experiment's raw files, if it has any; those in `kept` are known."""
-    try:
-        text = text_of(folder, kept)
-    except OSError as error:
-        raise cannot_write(folder / SUMS_FILE, error) from None
-    if text:
-        write_atomically(folder / SUMS_FILE, text)
+    return folders
 
 
 def write_runs(path: Path, runs: Runs) -> None:
@@ -435,15 +400,15 @@ def write_runs(path: Path, runs: Runs) -> None:
     if suite is not None:
         text = io.StringIO()
         suite.dump(text)
-        write_atomically(path, text.getvalue())
+        files.write_atomically(path, text.getvalue())
 
 
 def read_runs(path: Path) -> dict[str, list[pyperf.Run]]:
     """Return the runs of a cell's file by benchmark, as they were added; empty if it has none."""
     try:
-        suite = pyperf.BenchmarkSuite.loads(untrusted.as_text(untrusted.read_file(path, follow=False)))
-        return {one.get_name().split(" ", 1)[1]: one.get_runs() for one in suite}
+        suite = pyperf.BenchmarkSuite.loads(untrusted.as_text(untrusted.read_bytes(path, follow=False)))
+        return {benchmark.get_name().split(" ", 1)[1]: benchmark.get_runs() for benchmark in suite}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise StoreError(file=str(path), found=f"cannot be read: {error}", todo="Start a new experiment.") from None
+        raise files.cannot_read(path, error, "Start a new experiment.") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from interlock import untrusted
 from interlock.errors import StoreError
+from interlock.results.files import below, cannot_read, cannot_write, write_atomically
 
 SUMS_FILE = "SHA256SUMS"
 # SUM  HOST/VARIANT[+MODE]/FILE.json
@@ -20,6 +21,7 @@ LINE = re.compile(r"([0-9a-f]{64}) [ *]((?:[A-Za-z0-9][A-Za-z0-9._+-]*/){2}[A-Za
 # Of 100,000 raw files.
 MOST_BYTES = 16 * untrusted.MIB
 AGAIN = f"Restore it, or remove it: all other cells are read without it. If it is right, remove {SUMS_FILE}."
+WITHOUT = "Restore it, or remove it: raw files are then taken as they are."
 
 
 @dataclass(frozen=True)
@@ -46,28 +48,45 @@ def read_sums(folder: Path) -> Sums:
     """Return the sums in an experiment's folder; none if it has no such file. StoreError for one of something else."""
     path = folder / SUMS_FILE
     try:
-        lines = untrusted.as_text(untrusted.read_file(path, MOST_BYTES, follow=False)).splitlines()
+        lines = untrusted.as_text(untrusted.read_bytes(path, MOST_BYTES, follow=False)).splitlines()
     except FileNotFoundError:
         return Sums(folder)
     except (OSError, UnicodeDecodeError) as error:
-        raise _not_readable(path, f"cannot be read: {error}") from None
-    found = [LINE.fullmatch(line) for line in lines]
-    if not lines or None in found:
-        raise _not_readable(path, f"line {found.index(None) + 1 if lines else 1} is no sum of a raw file")
-    return Sums(folder, {one[2]: one[1] for one in found if one})
+        raise cannot_read(path, error, WITHOUT) from None
+    matches = [LINE.fullmatch(line) for line in lines]
+    if not lines or None in matches:
+        bad = matches.index(None) + 1 if lines else 1
+        raise StoreError(file=str(path), found=f"line {bad} is no sum of a raw file", todo=WITHOUT)
+    return Sums(folder, {match[2]: match[1] for match in matches if match})
 
 
-def _not_readable(path: Path, found: str) -> StoreError:
-    return StoreError(
-        file=str(path), found=found, todo="Restore it, or remove it: raw files are then taken as they are."
-    )
+def check_sums(folder: Path) -> None:
+    """Raise StoreError for the first raw file of an experiment that does not have its sum."""
+    sums = read_sums(folder)
+    for name in sums.known:
+        path = below(folder, *name.split("/"))
+        try:
+            sums.check(path, untrusted.read_bytes(path, follow=False))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise cannot_read(path, error, "Restore it.") from None
 
 
-def text_of(folder: Path, kept: Mapping[str, str] = NO_SUMS.known) -> str:
-    """Return what SHA256SUMS is to say of an experiment's raw files; those in `kept` are not read again."""
+def forget_sums(folder: Path) -> None:
+    """Remove the sums of an experiment whose raw files are about to change."""
+    try:
+        (folder / SUMS_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(folder / SUMS_FILE, error) from None
+
+
+def write_sums(folder: Path) -> None:
+    """Write the sums of an experiment's raw files, if it has any."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.glob("[!.]*/[!.]*/[!.]*.json"))
-    return "".join(f"{kept.get(name) or _sum_of(folder / name)}  {name}\n" for name in names)
-
-
-def _sum_of(path: Path) -> str:
-    return hashlib.sha256(untrusted.read_file(path, follow=False)).hexdigest()
+    try:
+        text = "".join(f"{untrusted.sha256_of(folder / name, follow=False)}  {name}\n" for name in names)
+    except OSError as error:
+        raise cannot_write(folder / SUMS_FILE, error) from None
+    if text:
+        write_atomically(folder / SUMS_FILE, text)

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.catalog import project as catalogs
 from interlock.engine.build import builds
-from interlock.engine.host import prefixes
+from interlock.engine.host import packages, prefixes
 from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import State
 from tests.builders import FROM_IMAGE, FROM_PREFIX, ROOT, make_variant
@@ -66,9 +66,9 @@ def test_what_a_build_starts_bears_the_mark_of_the_experiment_that_it_is_for(
 
 @pytest.mark.parametrize("text", ["", "{", '{"prefix": 1}', "[" * 20_000])
 def test_packages_whose_record_was_cut_short_are_installed_anew(tmp_path: Path, text: str) -> None:
-    record = tmp_path / "packages/abc" / prefixes.PACKAGES_RECORD
+    record = tmp_path / "packages/abc" / packages.PACKAGES_RECORD
     record.parent.mkdir(parents=True)
     record.write_text(text)
-    assert prefixes._packages_record(record) is None
-    prefixes.HostInstaller(catalogs.load(ROOT), tmp_path, lambda *_: None).tidy()
+    assert packages._packages_record(record) is None
+    packages.HostInstaller(catalogs.load(ROOT), tmp_path, lambda *_: None).tidy()
     assert not record.parent.exists()

@@ -21,8 +21,8 @@ from interlock.engine.build.sources import MIRROR, mirror_url
 from interlock.engine.build.steps import in_few_steps, remaining
 from interlock.engine.client import HASH_LABEL
 from interlock.errors import InterlockError, StoreError
-from interlock.results import store
 from interlock.results.experiments import BaseImage
+from interlock.results.files import write_atomically
 from interlock.untrusted import parse_json
 
 # In the user's cache folder: which images are helpers that were built here, the newest first.
@@ -51,7 +51,7 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
         )
         known = [image_id, *_built_here()][:MOST_HELPERS]
         with suppress(StoreError):  # where nothing can be kept it is built each time, out of the engine's cache
-            store.write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
+            write_atomically(cache_folder() / BUILT_HERE, json.dumps(list(dict.fromkeys(known))))
         return image_id
 
 

@@ -19,7 +19,8 @@ from interlock.engine.host import memory, profiler, sandbox, servers, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.core import core_here
 from interlock.engine.host.features import cannot, refused
-from interlock.engine.host.prefixes import HostInstaller, PrefixBuilder
+from interlock.engine.host.packages import HostInstaller
+from interlock.engine.host.prefixes import PrefixBuilder
 from interlock.engine.ownership import Life, life_of, mark
 from interlock.engine.protocol import (
     NOTHING,

@@ -1,9 +1,7 @@
-"""Variants as prefixes below the cache: built by the very scripts that an image's build runs, and given packages."""
+"""Variants as prefixes below the cache: built by the very scripts that an image's build runs."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -16,7 +14,6 @@ from pathlib import Path
 
 from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog, FileTexts
-from interlock.catalog.types import Data
 from interlock.catalog.variants import Prefix, SourceKind, Variant
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
@@ -32,14 +29,13 @@ from interlock.engine.build.image import (
     require_proof,
 )
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
-from interlock.engine.ended import Ended, run_here
+from interlock.engine.ended import run_here
 from interlock.engine.host import existing, toolchain
 from interlock.engine.host.account import MYSELF, Account
 from interlock.engine.host.toolchain import identity
-from interlock.engine.protocol import BuildOptions, Installed, OnStep
-from interlock.errors import SourceUnavailableError, StoreError
-from interlock.results import store
-from interlock.results.experiments import Built, Facts, Outcome, PackageSet, State
+from interlock.engine.protocol import BuildOptions, OnStep
+from interlock.errors import SourceUnavailableError
+from interlock.results.experiments import Built, Facts, Outcome, State
 
 # Written last: a prefix without it was left half built.
 DONE = "interlock-facts.json"
@@ -50,9 +46,6 @@ EXPERIMENT = "INTERLOCK_EXPERIMENT"
 NETWORK = re.compile(r"_proxy$|CERT|CA_BUNDLE|^PIP_|^HOME$|^XDG_", re.IGNORECASE)
 # Below a home.
 PIP_SETTINGS = (".config/pip/pip.conf", ".pip/pip.conf")
-INSTALL_S = 900
-PACKAGES_RECORD = "interlock.json"
-QUIET_PIP = ["--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
 
 
 def environment_of(prefix: Path) -> dict[str, str]:
@@ -328,81 +321,3 @@ def _describe(plan: PrefixPlan, *, reused: bool) -> Built:
         reused=reused,
         optimisations=plan.variant.optimisations(plan.profile),
     )
-
-
-@dataclass(frozen=True)
-class HostInstaller:
-    """Installs for the variants of a project; `on_step(variant, step)` is called for each step."""
-
-    catalog: Catalog
-    cache: Path
-    on_step: OnStep
-    account: Account = MYSELF
-
-    def tidy(self) -> None:
-        """Remove packages of prefixes that are gone."""
-        for record in self.cache.glob(f"packages/*/{PACKAGES_RECORD}"):
-            known = _packages_record(record)
-            if known is None or not Path(known.prefix).is_dir():
-                shutil.rmtree(record.parent)
-
-    def ensure_all(self, wanted: Sequence[tuple[Built, Sequence[str]]]) -> list[Installed]:
-        """Return the packages of each prefix and its requirement lines, one after the other."""
-        return [Installed.by(self.ensure, image, lines) for image, lines in wanted]
-
-    def ensure(self, image: Built, lines: Sequence[str]) -> PackageSet:
-        """Return the packages, installed now if they were not; the outcome says why they cannot be installed."""
-        prefix = Path(image.image_id)
-        key = hashlib.sha256(json.dumps([image.image_id, image.content_hash, *lines]).encode()).hexdigest()[:16]
-        folder = self.cache / "packages" / key
-        record = folder / PACKAGES_RECORD
-        if _packages_record(record) is None:
-            self.on_step(image.variant, f"getting {', '.join(lines)}")
-            problem = self._install(prefix, folder, lines)
-            if problem is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-                return PackageSet(outcome=problem)
-            versions = self._versions(prefix, folder / "site")
-            self.account.take_back(folder)
-            store.write_json(record, _PackagesRecord(prefix=str(prefix), versions=versions))
-        known = _packages_record(record)
-        return PackageSet(volume=str(folder), mount_path=str(folder), versions=known.versions if known else {})
-
-    def _install(self, prefix: Path, folder: Path, lines: Sequence[str]) -> Outcome | None:
-        """Install packages and return None, or the outcome that cells which need them get."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        self.account.give(folder)
-        if not self._pip(prefix, ["--version"], folder).ok:
-            return Outcome(state=State.UNSUPPORTED, reason=f"{prefix.name} has no pip to install packages with")
-        ended = self._pip(prefix, ["install", "-q", *QUIET_PIP, "--target", str(folder / "site"), *lines], folder)
-        if ended.ok:
-            return None
-        said = [one for one in ended.stderr.splitlines() if "ERROR" in one] or ended.stderr.splitlines() or ["nothing"]
-        return Outcome(state=State.FAILED, reason=f"pip cannot install {', '.join(lines)}: {said[0]}")
-
-    def _versions(self, prefix: Path, site: Path) -> dict[str, str]:
-        words = ["list", "--format", "json", "--disable-pip-version-check", "--path", str(site)]
-        listed = self._pip(prefix, words, site)
-        return {one["name"].lower(): one["version"] for one in json.loads(listed.stdout or "[]")}
-
-    def _pip(self, prefix: Path, words: Sequence[str], folder: Path) -> Ended:
-        """Run the prefix's pip with the user's own settings, which say where packages are."""
-        argv = self.account.command([str(prefix / "bin" / "python"), "-m", "pip", *words])
-        environment = network_settings(self.cache, self.account) | environment_of(prefix)
-        return run_here(argv, environment=environment, folder=folder, limit_s=INSTALL_S)
-
-
-class _PackagesRecord(Data):
-    """The prefix that packages were installed for, and their versions."""
-
-    prefix: str
-    versions: dict[str, str]
-
-
-def _packages_record(path: Path) -> _PackagesRecord | None:
-    """Return what was installed; None if nothing was, or not to the end."""
-    try:
-        return store.read_json(path, _PackagesRecord)
-    except StoreError:
-        return None

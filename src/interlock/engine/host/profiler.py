@@ -16,7 +16,7 @@ from interlock.engine import machine
 from interlock.engine.host import toolchain
 from interlock.engine.host.toolchain import NOT_COMPILED
 from interlock.engine.profilers import not_ready, refusal
-from interlock.errors import EngineError, UnsupportedHereError
+from interlock.errors import EngineError, InterlockError, UnsupportedHereError
 
 # Where cgroups of version 2 are: alone, or beside version 1.
 HIERARCHIES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
@@ -98,7 +98,7 @@ class HostProfiler:
             raise self._refusal()
         self.text = printed.decode()
 
-    def _refusal(self) -> EngineError:
+    def _refusal(self) -> InterlockError:
         self._said.seek(0)
         return refusal(self._said.read().decode(errors="replace"), self._process.returncode, " --engine host")
 

@@ -88,7 +88,7 @@ class KeptWheels:
 
     def _put(self, places: Mapping[str, Path | bytes]) -> None:
         with tar_of_paths(places) as stream:
-            self.container.putarchive("/", stream)
+            self.container.put_archive("/", stream)
 
 
 def _sum(path: Path) -> str:

@@ -22,7 +22,7 @@ from interlock.engine.profilers import not_ready, refusal
 from interlock.engine.protocol import StackOptions
 from interlock.engine.run.leftovers import remove
 from interlock.engine.symbols import symbols_of
-from interlock.errors import EngineError
+from interlock.errors import InterlockError
 from interlock.results.profiles import Method
 
 PROFILER = f"{MOUNT}/profiler/profiler"
@@ -150,7 +150,7 @@ def _wait_until_ready(profiler: Container, limit_s: float) -> None:
         time.sleep(0.02)
 
 
-def _refusal(profiler: Container) -> EngineError:
+def _refusal(profiler: Container) -> InterlockError:
     profiler.reload()
     said = profiler.logs(stdout=False).decode(errors="replace")
     return refusal(said, profiler.attrs["State"]["ExitCode"])

@@ -63,9 +63,9 @@ from interlock.report.opening import (
     time_section,
 )
 from interlock.report.tables import Section, one_line
-from interlock.results import store
 from interlock.results.answers import Decision, Estimate, Rank
 from interlock.results.experiments import Experiment, State
+from interlock.results.files import write_atomically
 from interlock.untrusted import printable
 
 LONG_WARNING = 220
@@ -176,7 +176,7 @@ def _zipped_bundle() -> str:
     """Return Vega as `_zipped` does, from the user's cache if it is there: to bundle it takes two seconds."""
     path = cache_folder() / "vega" / f"{metadata.version('vl-convert-python')}.txt"
     if not path.is_file():
-        store.write_atomically(path, _zipped(_bundle()))
+        write_atomically(path, _zipped(_bundle()))
     return path.read_text(encoding="ascii")
 
 
