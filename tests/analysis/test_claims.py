@@ -365,6 +365,21 @@ def test_two_benchmarks_of_one_variant_are_compared() -> None:
     assert finding.verdict is ClaimVerdict.CONFIRMED
 
 
+def test_two_benchmarks_are_paired_by_block_whatever_parts_their_blocks_were_split_into() -> None:
+    """By block and part only one block of this pair matched: 1.52 [1.52, 1.53] was said where 1.47 [1.23, 1.75] is."""
+    mine, theirs = make_values([2.0], [2.2], [4.0], [1.8], [2.0]), make_values(*[[1.0]] * 5)
+    cell = {
+        "uncontended": mine.model_copy(update={"groups": [1, 2, 1, 2, 1]}),
+        "queue": theirs.model_copy(update={"groups": [2, 2, 2, 1, 2]}),
+    }
+    claim = make_claim(against="a", against_benchmark="queue", published=2.0)
+    (finding,) = evaluate([claim], experiment(), {("a", "locks"): cell}, {})
+    assert finding.ratio is not None
+    assert finding.ratio.rounds == 5
+    assert finding.ratio.low < 1.9
+    assert finding.ratio.high > 2.3
+
+
 def test_a_mode_is_not_its_variant() -> None:
     claim = make_claim(variant="a+slow", published=3.0, tolerance=0.01)
     values = steadily(1.0) | {"a+slow": make_values(*[[3.0]] * 5)}

@@ -51,7 +51,7 @@ def one_sided(rng: random.Random) -> tuple[float, float]:
 def test_beside_a_busy_neighbour_slices_are_compared_within_their_passes() -> None:
     rows = table(busy, Estimator.LOWER_DECILE)
     figures = compared_figures(rows)
-    alone = fit_levels({label: one.turns for label, one in rows.items()})
+    alone = fit_levels({label: one.block_figures for label, one in rows.items()})
     paired = fit_levels(figures)
     assert paired.variance.max() < alone.variance.min() / 4
     for label, truth in ROWS.items():
@@ -65,12 +65,12 @@ def test_beside_a_busy_neighbour_slices_are_compared_within_their_passes() -> No
 @pytest.mark.parametrize("estimator", [Estimator.MEAN, Estimator.MEDIAN])
 def test_what_contends_and_what_was_recorded_before_stay_as_they_are(estimator: Estimator) -> None:
     rows = table(busy, estimator)
-    assert compared_figures(rows) == {label: one.turns for label, one in rows.items()}
+    assert compared_figures(rows) == {label: one.block_figures for label, one in rows.items()}
 
 
 def test_where_nothing_is_common_to_a_pass_the_lower_decile_stays() -> None:
     rows = table(one_sided, Estimator.LOWER_DECILE)
-    assert compared_figures(rows) == {label: one.turns for label, one in rows.items()}
+    assert compared_figures(rows) == {label: one.block_figures for label, one in rows.items()}
 
 
 def test_one_block_shows_no_variance_and_changes_nothing() -> None:
@@ -78,7 +78,7 @@ def test_one_block_shows_no_variance_and_changes_nothing() -> None:
     first = {
         label: one.model_copy(update={"processes": one.processes[:1], "blocks": [1]}) for label, one in rows.items()
     }
-    assert compared_figures(first) == {label: one.turns for label, one in first.items()}
+    assert compared_figures(first) == {label: one.block_figures for label, one in first.items()}
 
 
 def test_a_process_that_lacks_passes_and_rows_in_groups_have_a_figure_in_each_turn() -> None:
@@ -87,9 +87,9 @@ def test_a_process_that_lacks_passes_and_rows_in_groups_have_a_figure_in_each_tu
     rows = {label: one.model_copy(update={"groups": groups[label]}) for label, one in rows.items()}
     rows["twin"].processes[2] = rows["twin"].processes[2][:5]
     figures = compared_figures(rows)
-    assert figures["twin"] != rows["twin"].turns
+    assert figures["twin"] != rows["twin"].block_figures
     for label, one in rows.items():
-        assert [set(block) for block in figures[label]] == [set(block) for block in one.turns]  # type: ignore[arg-type]
+        assert [set(block) for block in figures[label]] == [set(block) for block in one.block_figures]  # type: ignore[arg-type]
     ratio = fit_levels(figures).ratio("twice", "twin")
     assert ratio is not None
     assert ratio.estimate == pytest.approx(2, rel=0.02)
@@ -110,7 +110,9 @@ def test_any_values_have_as_many_figures_above_zero(processes: dict[str, list[li
         for label, some in processes.items()
     }
     figures = compared_figures(rows)
-    assert {label: len(row) for label, row in figures.items()} == {label: len(one.turns) for label, one in rows.items()}
+    assert {label: len(row) for label, row in figures.items()} == {
+        label: len(one.block_figures) for label, one in rows.items()
+    }
     assert all(0 < figure < math.inf for row in figures.values() for figure in row)  # type: ignore[operator]
 
 
@@ -119,7 +121,7 @@ def test_figures_stand_in_the_places_of_their_blocks_among_those_of_the_table() 
         return make_values(*([float(one)] for one in blocks)).model_copy(update={"blocks": list(blocks)})
 
     rows = {"base": row(1, 2, 4, 5), "late": row(4, 5), "cut": row(1, 4), "ended": row(1), "none": row()}
-    assert in_places(rows, {key: one.turns for key, one in rows.items()}) == {
+    assert in_places(rows, {key: one.block_figures for key, one in rows.items()}) == {
         "base": [1.0, 2.0, 4.0, 5.0],
         "late": [NO_PART, NO_PART, 4.0, 5.0],
         "cut": [1.0, NO_PART, 4.0],

@@ -215,7 +215,7 @@ def beyond_blocks(equals: list[Judged]) -> float:
 
     What it says of a single table is uncertain: with eight rows it is between 0.24 and 2.3 in 19 of 20.
     """
-    levels = fit_levels({place: one.turns for place, one in enumerate(equals)})
+    levels = fit_levels({place: one.block_figures for place, one in enumerate(equals)})
     explained = statistics.mean(
         variance / levels.rounds_of(place) for place, variance in enumerate(map(float, levels.variance))
     )

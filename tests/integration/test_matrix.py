@@ -134,7 +134,7 @@ def test_a_mode_and_conditions_are_measured_beside_the_plain_baseline(small: Pat
     add_workload(small, "good", GOOD)
     add_mode(small, QUICK)
     conditions = ["scratch-on-image", "interpreter-on-tmpfs", "seccomp-unconfined"]
-    done = run_small(small, "--variants", f"{QUICK}+waking", "--conditions", ",".join(conditions), "--rounds", "1")
+    done = run_small(small, "--variants", f"{QUICK}+waking", "--conditions", ",".join(conditions))
     assert done.returncode == 0, done.stdout + done.stderr
     described = store.read_experiment(store.latest_experiment(small / "results"))
     plain, mode, twin = QUICK, f"{QUICK}+waking", f"{QUICK}+twin"

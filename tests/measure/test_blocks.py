@@ -326,6 +326,6 @@ def test_the_lower_decile_is_not_moved_by_slow_values() -> None:
 def test_a_row_whose_block_was_split_is_compared_part_by_part() -> None:
     processes = make_values([1.0], [4.0], [3.0], [5.0])
     values = processes.model_copy(update={"blocks": [1, 1, 1, 2], "groups": [0, 0, 1, 0]})
-    assert values.turns == [{0: pytest.approx(2.0), 1: 3.0}, {0: 5.0}]
+    assert values.block_figures == [{0: pytest.approx(2.0), 1: 3.0}, {0: 5.0}]
     assert values.figures == [pytest.approx(12 ** (1 / 3)), 5.0]
-    assert make_values([1.0]).turns == [1.0]
+    assert make_values([1.0]).block_figures == [1.0]

@@ -90,7 +90,7 @@ def test_a_block_that_was_not_split_is_all_of_the_first_group_of_one_that_was(tm
     pyperf.BenchmarkSuite([pyperf.Benchmark(runs)]).dump(str(tmp_path / "locks.json"))
     values = parse_pyperf((tmp_path / "locks.json").read_bytes(), {})["queue"]
     assert (values.blocks, values.groups) == ([1, 2, 2], [0, 1, 0])
-    assert values.turns == [{0: 1.0}, {1: 1.0, 0: 1.0}]
+    assert values.block_figures == [{0: 1.0}, {1: 1.0, 0: 1.0}]
 
 
 @pytest.mark.parametrize(

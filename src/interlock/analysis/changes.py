@@ -104,14 +104,13 @@ def changes_between(before: tuple[str, Sequence[Extract]], after: tuple[str, Seq
     cohorts = [cohort for cohort in sides[0] if cohort in sides[1]]
     if not cohorts:
         check_comparable(f"{before[0]} and {after[0]}", next(iter(sides[0])), next(iter(sides[1])))
-    found = []
+    changes = []
     for cohort in cohorts:
         old, new = (tuple(_repetitions(side[cohort])) for side in sides)
         by_round = len(old) == len(new) == 1
-        found.append(
-            _cohort_changes(ExperimentGroup(before[0], old, by_round), ExperimentGroup(after[0], new, by_round))
-        )
-    return found
+        both = (ExperimentGroup(name, extracts, by_round) for (name, _), extracts in ((before, old), (after, new)))
+        changes.append(_cohort_changes(*both))
+    return changes
 
 
 def _repetitions(extracts: Iterable[Extract]) -> list[Extract]:
@@ -148,13 +147,13 @@ def _image(before: ExperimentGroup, after: ExperimentGroup, label: str) -> str:
 def _table(before: ExperimentGroup, after: ExperimentGroup, key: BenchmarkKey) -> ChangeTable:
     labels = [label for label in _labels(before, key) if label in _labels(after, key)]
     old, new = ({label: side.ratio(key, label) for label in labels} for side in (before, after))
-    found = compared(before.name, {label: change_of(old[label], new[label]) for label in labels})
+    comparisons = compared(before.name, {label: change_of(old[label], new[label]) for label in labels})
     rows = tuple(
         Change(
             label,
             old[label],
             new[label],
-            found[label],
+            comparisons[label],
             _image(before, after, label),
             _seconds(before, after, key, label),
         )

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from interlock.analysis.comparison import fitted_rows
 from interlock.analysis.pairing import compared_figures, in_places
-from interlock.analysis.statistics import BlockFigure, Interval, Ratio
+from interlock.analysis.statistics import Interval, Ratio
 from interlock.analysis.verdicts import MARGIN, Comparison, Verdict, compare_rows
 from interlock.catalog.claims import Bound, Claim, ClaimMetric
 from interlock.catalog.types import split_label
@@ -209,37 +209,34 @@ def _unless_ok(what: str, outcome: Outcome) -> _Judgement | None:
 
 
 def _ratio(claim: Claim, evidence: _Evidence) -> Comparison | _Judgement:
-    """Return the comparison of the two sides, by the rule and with the rows of the workload's table."""
-    rows: dict[str, Sequence[BlockFigure]] = {}
-    two_tables = claim.against_benchmark not in {None, claim.benchmark}
-    for side in subjects_of(claim):
-        found = _rows(claim.metric, side, evidence.values, alone=two_tables)
-        if not found.get(str(side)):
-            return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
-        rows |= found
-    mine, theirs = map(str, subjects_of(claim))
-    workload, end = evidence.experiment.workloads[claim.workload], evidence.experiment.rounds_end(claim.workload)
-    if two_tables:  # rows of two tables are not one family of errors
-        rows = {name: rows[name] for name in (mine, theirs)}
-    compared = compare_rows(rows, [(mine, theirs)], theirs, end=end, margin=workload.margin)
-    return compared.get((mine, theirs)) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
+    """Return the comparison of the two sides, by the rule and with the rows of the workload's table.
 
-
-def _rows(metric: ClaimMetric, side: ClaimSubject, values: Values, *, alone: bool) -> dict[str, Sequence[BlockFigure]]:
-    """Return the figures of all rows of a side's table, by subject; `alone` if they are compared with another table's.
-
-    A row of another table has no slice in the same pass.
+    Rows of two tables are not one family of errors, and nothing in a block puts their values beside each other: the
+    two sides alone are compared, a figure for each block.
     """
-    rows = fitted_rows(values, side.workload, side.benchmark)
-    paired = compared_figures(rows) if metric is ClaimMetric.TIME and not alone else None
-    figures = paired or in_places(rows, {label: _by_block(metric, one) for label, one in rows.items()})
-    return {str(replace(side, label=label)): row for label, row in figures.items()}
+    mine, theirs = sides = subjects_of(claim)
+    tables = {one.benchmark: fitted_rows(evidence.values, one.workload, one.benchmark) for one in sides}
+    for side in sides:
+        if side.label not in tables[side.benchmark]:
+            return _Judgement(ClaimVerdict.NO_DATA, f"{side} has no values of '{claim.metric.value}'")
+    if len(tables) > 1:
+        rows = {str(side): tables[side.benchmark][side.label] for side in sides}
+    else:
+        rows = {str(replace(mine, label=label)): row for label, row in tables[mine.benchmark].items()}
+    if claim.metric is ClaimMetric.TIME and len(tables) == 1:
+        figures = compared_figures(rows)
+    else:
+        figures = in_places(rows, {name: _by_block(claim.metric, row) for name, row in rows.items()})
+    workload, end = evidence.experiment.workloads[claim.workload], evidence.experiment.rounds_end(claim.workload)
+    pair = (str(mine), str(theirs))
+    compared = compare_rows(figures, [pair], pair[1], end=end, margin=workload.margin)
+    return compared.get(pair) or _Judgement(ClaimVerdict.NOT_TESTABLE, "a figure is 0, so there is no ratio")
 
 
-def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[BlockFigure]:
+def _by_block(metric: ClaimMetric, values: BenchmarkValues) -> Sequence[float]:
     """Return a figure for each block; CPU time is of the whole process and is divided by all its work."""
     if metric is ClaimMetric.TIME:
-        return values.turns
+        return values.figures
     cpu = [(user or TICK_S, system or TICK_S) for user, system in zip(values.user_s, values.sys_s, strict=True)]
     if metric is ClaimMetric.SYS_SHARE:
         return by_block([system / (user + system) for user, system in cpu], values.blocks)
@@ -277,9 +274,9 @@ def _without_profile(side: ClaimSubject, experiment: Experiment) -> _Judgement:
 
 def _unusable(claim: Claim, ratio: Ratio, experiment: Experiment) -> _Judgement | None:
     """Return why a ratio judges nothing: its rounds were disturbed, or too few."""
-    found = disturbances(experiment, claim.workload)
-    if found:
-        return _Judgement(ClaimVerdict.NO_DATA, f"the rounds of '{claim.workload}' were disturbed: {found[0]}")
+    disturbed = disturbances(experiment, claim.workload)
+    if disturbed:
+        return _Judgement(ClaimVerdict.NO_DATA, f"the rounds of '{claim.workload}' were disturbed: {disturbed[0]}")
     if ratio.rounds < MIN_ROUNDS:
         count = f"{ratio.rounds} round{'' if ratio.rounds == 1 else 's'}"
         return _Judgement(ClaimVerdict.NO_DATA, f"{count} are too few: measure {MIN_ROUNDS} or more")
@@ -300,19 +297,19 @@ def _judged_ratio(claim: Claim, measured: Comparison) -> _Judgement:
     return _Judgement(said, f"{after}, compared with {_range_text(claim)}")
 
 
-def _ratio_verdict(claim: Claim, found: Interval, verdict: Verdict) -> ClaimVerdict:
+def _ratio_verdict(claim: Claim, ratio: Interval, verdict: Verdict) -> ClaimVerdict:
     """Return what a ratio shows, given the rule's verdict on its difference from 1."""
     low, high = allowed_range(claim)
     if low <= 1 <= high:  # the claim is that there is no effect, or none beyond its bound
-        inside, outside = low <= found.low and found.high <= high, found.high < low or found.low > high
+        inside, outside = low <= ratio.low and ratio.high <= high, ratio.high < low or ratio.low > high
         return ClaimVerdict.CONFIRMED if inside else ClaimVerdict.OPPOSITE if outside else ClaimVerdict.UNDECIDED
     if not verdict.differs:
         return ClaimVerdict.NO_EFFECT if verdict is Verdict.SAME else ClaimVerdict.UNDECIDED
-    if (found.estimate > 1) != (low > 1):
+    if (ratio.estimate > 1) != (low > 1):
         return ClaimVerdict.OPPOSITE
-    if low <= found.estimate <= high:
+    if low <= ratio.estimate <= high:
         return ClaimVerdict.CONFIRMED
-    below, above = found.high < low, found.low > high
+    below, above = ratio.high < low, ratio.low > high
     if not below and not above:
         return ClaimVerdict.UNDECIDED
     return ClaimVerdict.STRONGER if above == (low > 1) else ClaimVerdict.WEAKER

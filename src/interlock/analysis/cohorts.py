@@ -20,7 +20,7 @@ from interlock.errors import KindError
 from interlock.results.experiments import Experiment
 
 
-class HostKind(NamedTuple):
+class KindOfHost(NamedTuple):
     """What two hosts must have in common for a ratio of one to be comparable with a ratio of the other."""
 
     cpu: str
@@ -38,7 +38,7 @@ class HostKind(NamedTuple):
 class Cohort(NamedTuple):
     """What experiments must have in common to be compared: the kind of host, the baseline and the compiler flags."""
 
-    kind: HostKind
+    kind: KindOfHost
     baseline: str
     profile: str
 
@@ -100,9 +100,9 @@ def extract(experiment: Experiment, tables: Sequence[Table]) -> Extract:
     )
 
 
-def host_kind(experiment: Experiment) -> HostKind:
+def host_kind(experiment: Experiment) -> KindOfHost:
     host, engine = experiment.host, experiment.host["engine"]
-    return HostKind(
+    return KindOfHost(
         cpu=host["cpu"],
         cores=host["cores"],
         kernel=host["kernel"],

@@ -1,9 +1,9 @@
-"""What the rows of a table are compared by: each process alone, or its slices beside those of the same pass. Pure."""
+"""What the rows of a table are compared by: each process alone, or its values beside those taken with them. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from interlock.analysis.statistics import NO_PART, BlockFigure, Key, fit_levels
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy", "measure")
 
-# Slices are compared pass by pass where that leaves less than this share of the variance between blocks. It is far
+# What was taken together is compared where that leaves less than this share of the variance between blocks. It is far
 # below 1, so that chance does not choose: a variance that was chosen because it is the smaller one is too small.
 CLEARLY_LESS = 0.5
 # Sweeps of the median polish; more of them move no level by more than its error.
@@ -28,16 +28,16 @@ SWEEPS = 4
 def compared_figures(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, Sequence[BlockFigure]]:
     """Return what the rows of one table are compared by: one figure for each block, in seconds per unit of work.
 
-    On a calm machine some slices of each process are undisturbed, and the lower decile finds them. Beside a busy
-    neighbour none is, and how many are disturbed by how much is chance; but the slices of one pass, which are less than
-    a second apart, are disturbed alike. What a row's slices take beside those of their passes is compared then. Threads
-    that wait for each other are slow for reasons of their own, and the mean of all of their slices counts.
+    On a calm machine some values of each process are undisturbed, and the lower decile finds them. Beside a busy
+    neighbour none is, and how many are disturbed by how much is chance; but the values that the rows take within a
+    second are disturbed alike. What a row's values are beside those taken with them is compared then. Threads that wait
+    for each other are slow for reasons of their own, and the mean of all of their values counts.
     """
-    alone = in_places(rows, {key: one.turns for key, one in rows.items()})
+    alone = in_places(rows, {key: one.block_figures for key, one in rows.items()})
     if len(rows) < 2 or any(one.estimator is not Estimator.LOWER_DECILE for one in rows.values()):
         return alone
-    beside = _beside_their_passes(rows)
-    paired = in_places(rows, {key: rows[key].turns_of(figures) for key, figures in beside.items()})
+    beside = _beside_each_other(rows)
+    paired = in_places(rows, {key: rows[key].block_figures_of(figures) for key, figures in beside.items()})
     return paired if _variance(paired) < CLEARLY_LESS * _variance(alone) else alone
 
 
@@ -65,30 +65,27 @@ def _variance(figures: Mapping[Key, Sequence[BlockFigure]]) -> float:
     return math.exp(float(np.log(levels.variance).mean())) if levels.pooled > 0 else 1.0
 
 
-def _beside_their_passes(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, list[float]]:
+def _beside_each_other(rows: Mapping[Key, BenchmarkValues]) -> dict[Key, list[float]]:
     """Return a figure for each process of each row, in the order of its processes."""
-    found = {key: [math.nan] * len(one.processes) for key, one in rows.items()}
-    turns: dict[tuple[int, int], list[tuple[Key, int]]] = {}
-    for key, one in rows.items():
-        for place, turn in enumerate(_turns(one)):
-            turns.setdefault(turn, []).append((key, place))
-    for together in turns.values():
-        values = [rows[key].processes[place] for key, place in together]
-        for (key, place), level in zip(together, _levels(values), strict=True):
-            found[key][place] = math.exp(level)
-    return found
-
-
-def _turns(row: BenchmarkValues) -> Iterator[tuple[int, int]]:
-    """Yield the block and the group of each process of a row."""
-    return zip(row.blocks, row.groups or [0 for _ in row.blocks], strict=True)
+    figures = {key: [math.nan] * len(row.processes) for key, row in rows.items()}
+    together: dict[tuple[int, int], list[tuple[Key, int]]] = {}
+    for key, row in rows.items():
+        parts = zip(row.blocks, row.groups or [0 for _ in row.blocks], strict=True)
+        for place, part in enumerate(parts):
+            together.setdefault(part, []).append((key, place))
+    for places in together.values():
+        levels = _levels([rows[key].processes[place] for key, place in places])
+        for (key, place), level in zip(places, levels, strict=True):
+            figures[key][place] = math.exp(level)
+    return figures
 
 
 def _levels(processes: Sequence[Sequence[float]]) -> Floats:
-    """Return the logarithm of what a slice of each process takes in a middling pass.
+    """Return the logarithm of a process's value where all that it is taken with is middling.
 
-    The logarithms of slices are a process's level and a pass's effect, fitted by medians in turns (Tukey, Exploratory
-    Data Analysis, Addison-Wesley 1977, chapter 11), and something that is chance. A process may lack the last passes.
+    The logarithm of a value is its process's level, an effect that is common to what is taken together, and chance;
+    both are fitted by medians, alternately (Tukey, Exploratory Data Analysis, Addison-Wesley 1977, chapter 11). A
+    process may lack the last values.
     """
     logs = np.full((len(processes), max(map(len, processes))), np.nan)
     for number, values in enumerate(processes):

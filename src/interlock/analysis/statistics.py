@@ -26,7 +26,7 @@ from statistics import NormalDist
 from types import MappingProxyType
 
 Key = TypeVar("Key", bound=Hashable)
-# The figure of a row in one block, or its figures by group where the rows of the block were split; none where it has no
+# The figure of a row in one block, or its figures by part where the rows of the block were split; none where it has no
 # part.
 BlockFigure = float | Mapping[int, float]
 NO_PART: Mapping[int, float] = MappingProxyType({})
@@ -154,7 +154,7 @@ class Levels:
 def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
     """Fit the rows of one table; figures are by row, one for each block from the first on, all above 0.
 
-    Rows may end early or begin late. Where a block was split into groups, each group is a round of its own. Rows and
+    Rows may end early or begin late. Where a block was split into parts, each part is a round of its own. Rows and
     rounds are fitted by Huber's M-estimate in alternating sweeps, each row with a scale of its own, so that a process
     that took half as long again moves little; what is left is treated as pseudo-values (Huber, Robust Statistics, Wiley
     1981, chapter 7). A row's variance is moderated by those of the others, whose spread tells how much they have in
@@ -162,13 +162,13 @@ def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
     Biology 3:1, 2004). A figure's error is `RESOLUTION` at least: equal figures are no certainty. Rows with a
     figure that is not positive and finite are left out.
     """
-    turns = {key: _by_turn(row) for key, row in figures.items()}
-    known = {key: row for key, row in turns.items() if row and all(0 < one < math.inf for one in row.values())}
-    columns = {turn: number for number, turn in enumerate(sorted({turn for row in known.values() for turn in row}))}
+    by_part = {key: _by_block_and_part(row) for key, row in figures.items()}
+    known = {key: row for key, row in by_part.items() if row and all(0 < one < math.inf for one in row.values())}
+    columns = {at: number for number, at in enumerate(sorted({at for row in known.values() for at in row}))}
     rounds = len(columns)
     logs = np.full((len(known), rounds), np.nan)
     for number, row in enumerate(known.values()):
-        logs[number, [columns[turn] for turn in row]] = np.log(list(row.values()))
+        logs[number, [columns[at] for at in row]] = np.log(list(row.values()))
     rows: dict[Hashable, int] = {key: number for number, key in enumerate(known)}
     if rounds < 2:
         nothing = np.ones(len(known))
@@ -177,12 +177,12 @@ def fit_levels(figures: Mapping[Key, Sequence[BlockFigure]]) -> Levels:
     return _fitted(rows, logs)
 
 
-def _by_turn(row: Sequence[BlockFigure]) -> dict[tuple[int, int], float]:
-    """Return a row's figures by the numbers of block and group."""
+def _by_block_and_part(row: Sequence[BlockFigure]) -> dict[tuple[int, int], float]:
+    """Return a row's figures by the numbers of block and part."""
     return {
-        (block, group): figure
+        (block, part): figure
         for block, entry in enumerate(row)
-        for group, figure in (entry.items() if isinstance(entry, Mapping) else [(0, entry)])
+        for part, figure in (entry.items() if isinstance(entry, Mapping) else [(0, entry)])
     }
 
 

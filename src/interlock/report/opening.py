@@ -9,23 +9,18 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from interlock.analysis.comparison import Table
 from interlock.analysis.not_measured import by_reason, in_one_line
-from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide, in_containers
-from interlock.analysis.pick.criteria import Criteria, Weight
-from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
-from interlock.analysis.pick.exclusions import LocalImage
-from interlock.analysis.pick.figures import recorded_figures
+from interlock.analysis.pick.advice import in_containers
+from interlock.analysis.pick.own import is_aside, own_pick
 from interlock.analysis.pick.sentences import WITHOUT_CONTAINERS, provenance
 from interlock.analysis.verdicts import Comparison, Verdict
 from interlock.catalog.project import Catalog
 from interlock.catalog.types import split_label
-from interlock.catalog.variants import SupportPhase
 from interlock.report.pick import first_step
 from interlock.report.tables import Section, markdown_lines, markdown_table, ratio_text, rich_parts
 from interlock.report.trials import answer
@@ -34,8 +29,6 @@ from interlock.results.answers import Decision, Pick
 from interlock.results.commands import runnable
 from interlock.results.experiments import Experiment, State, Times, Values
 
-# What people choose between; the other families are there to show why, and their rows are folded.
-CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
 # Rows of each table before the rest is folded, or left to --full on a terminal.
 MOST_ROWS = 25
 MOST_LINES_CHANGED, MOST_LINES_OPEN, MOST_LINES_ENDED = 11, 5, 4
@@ -125,39 +118,8 @@ def opening_of(experiment: Experiment, values: Values, catalog: Catalog, tables:
     known = catalog.model_copy(update={"variants": variants})
     today = datetime.date.fromisoformat(experiment.started[:10])
     labels = dict.fromkeys(cell.label for cell in experiment.cells)
-    asides = frozenset(label for label in labels if _is_aside(label, known, today))
-    return replace(known_of_all, pick=_pick(experiment, values, known, today), asides=asides)
-
-
-def _is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
-    """Return whether a row is of a mode, a study, or a version without support."""
-    name, mode = split_label(label)
-    variant = catalog.variants.get(name)
-    if variant is None or mode is not None or variant.family not in CHOSEN_FROM:
-        return True
-    ended = variant.support.end_of_life
-    return variant.support.phase is SupportPhase.END_OF_LIFE or (ended is not None and ended < today.isoformat())
-
-
-def _pick(experiment: Experiment, values: Values, catalog: Catalog, today: datetime.date) -> Pick | None:
-    """Return the pick for the usual mix, or by all workloads with figures of the baseline; None without any."""
-    recorded = RecordedExperiment(Path(experiment.name), experiment, shipped=False)
-    cpus = experiment.host["cores"] or 1
-    criteria = usual_question([recorded], Criteria((), cpus, profile=experiment.settings.profile), catalog)
-
-    def lacks(some: Criteria) -> bool:
-        return bool(missing_from(experiment, some, catalog.workloads))
-
-    if lacks(criteria):
-        each = [Weight(name, None, 1.0) for name in experiment.settings.workloads]
-        criteria = replace(criteria, weights=tuple(one for one in each if not lacks(replace(criteria, weights=(one,)))))
-        if not criteria.weights:
-            return None
-    evidence = Evidence(recorded, recorded_figures(experiment, values), catalog, criteria, today)
-    ranked = decide(evidence)
-    image = evidence.images[split_label(ranked.chosen.label)[0]] if ranked.chosen else None
-    here = ThisMachine(experiment.host, experiment.host.get("engine"))
-    return advise(evidence, ranked, here, ImageHere(image, LocalImage.MEASURED))
+    asides = frozenset(label for label in labels if is_aside(label, known, today))
+    return replace(known_of_all, pick=own_pick(experiment, values, known, today), asides=asides)
 
 
 CHANGED, OPEN = "faster or slower, the largest change first", "undecided, and what it would take"

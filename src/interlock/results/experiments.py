@@ -419,11 +419,11 @@ class BenchmarkValues(Data):
         return by_block([self.estimator.of(process) for process in self.processes], self.blocks)
 
     @property
-    def turns(self) -> Sequence[float | Mapping[int, float]]:
+    def block_figures(self) -> Sequence[float | Mapping[int, float]]:
         """Return the figure of each block, or its figures by group where rows were split."""
-        return self.turns_of([self.estimator.of(process) for process in self.processes])
+        return self.block_figures_of([self.estimator.of(process) for process in self.processes])
 
-    def turns_of(self, figures: Sequence[float]) -> Sequence[float | Mapping[int, float]]:
+    def block_figures_of(self, figures: Sequence[float]) -> Sequence[float | Mapping[int, float]]:
         """Return the same of any figures, one for each process."""
         return by_group(figures, self.blocks, self.groups) if self.groups else by_block(figures, self.blocks)
 

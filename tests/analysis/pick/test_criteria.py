@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.analysis.pick.criteria import Weight, parse_month, parse_phases, parse_size, parse_version, parse_weights
+from interlock.analysis.pick.criteria import (
+    WorkloadWeight,
+    parse_month,
+    parse_phases,
+    parse_size,
+    parse_version,
+    parse_weights,
+)
 from interlock.catalog.variants import SupportPhase
 from interlock.errors import UsageError
 
@@ -23,9 +30,9 @@ def refused(parse: Callable[[Any], object], given: object) -> UsageError:
 
 def test_a_weight_is_of_a_workload_or_of_one_benchmark_and_is_1_if_nothing_is_said() -> None:
     assert parse_weights(["download=3", "download/many=0.5", "startup"]) == (
-        Weight("download", None, 3.0),
-        Weight("download", "many", 0.5),
-        Weight("startup", None, 1.0),
+        WorkloadWeight("download", None, 3.0),
+        WorkloadWeight("download", "many", 0.5),
+        WorkloadWeight("startup", None, 1.0),
     )
 
 

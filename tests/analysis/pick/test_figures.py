@@ -58,7 +58,7 @@ def test_ratios_are_those_of_the_fit_where_rows_end_early_too() -> None:
         (label, "locks"): {"queue": make_values(*([one] for one in FIGURES[label]["locks/queue"]))} for label in FIGURES
     }
     table = RecordedLevels(recorded_figures(experiment_of(FIGURES), values).tables["locks"]["queue"])
-    fitted = fit_levels({label: values[label, "locks"]["queue"].turns for label in FIGURES})
+    fitted = fit_levels({label: values[label, "locks"]["queue"].block_figures for label in FIGURES})
     for mine in FIGURES:
         for theirs in FIGURES:
             found, expected = table.ratio(mine, theirs), fitted.ratio(mine, theirs)

@@ -23,7 +23,7 @@ EXCLUDED_PHASES = (SupportPhase.END_OF_LIFE, SupportPhase.PRERELEASE)
 
 
 @dataclass(frozen=True)
-class Weight:
+class WorkloadWeight:
     """How much a workload, or one benchmark of it, counts relative to the others."""
 
     workload: str
@@ -39,7 +39,7 @@ class Weight:
 class Criteria:
     """The constraints that an image must meet (None: no constraint), and the weights that rank it."""
 
-    weights: tuple[Weight, ...]
+    weights: tuple[WorkloadWeight, ...]
     cpus: int  # of the machine that the service runs on
     max_rss_bytes: int | None = None
     min_python: tuple[int, ...] | None = None
@@ -51,7 +51,7 @@ class Criteria:
     needs: tuple[str, ...] = ()  # requirements files to install and import in the picked image
 
 
-def parse_weights(texts: Sequence[str]) -> tuple[Weight, ...]:
+def parse_weights(texts: Sequence[str]) -> tuple[WorkloadWeight, ...]:
     """Read weights such as `download=3`, `download/many=2` or `download`, which counts 1.
 
     Raises UsageError for an empty list, a workload named twice, and anything else that is not a weight.
@@ -70,7 +70,7 @@ def parse_weights(texts: Sequence[str]) -> tuple[Weight, ...]:
     return weights
 
 
-def _parse_weight(text: str) -> Weight:
+def _parse_weight(text: str) -> WorkloadWeight:
     found = WEIGHT.fullmatch(text.strip())
     if found is None:
         raise UsageError(
@@ -85,7 +85,7 @@ def _parse_weight(text: str) -> Weight:
             found=f"the weight in '{text}' is not a number above 0",
             todo="Write a number: 3 counts three times as much as 1.",
         )
-    return Weight(found["workload"], found["benchmark"], weight)
+    return WorkloadWeight(found["workload"], found["benchmark"], weight)
 
 
 def _number(text: str) -> float | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from interlock.analysis.comparison import BenchmarkKey, counted
-from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, Weight, parse_weights
+from interlock.analysis.pick.criteria import EXCLUDED_PHASES, Criteria, WorkloadWeight, parse_weights
 from interlock.analysis.pick.figures import NO_ROWS, RecordedLevels, contending_labels
 from interlock.analysis.statistics import Interval
 from interlock.catalog.project import Catalog
@@ -123,7 +123,7 @@ def usual_question(recorded: Sequence[RecordedExperiment], criteria: Criteria, c
     return replace(criteria, weights=parse_weights(USUAL_MIXES[0]))
 
 
-def _check_names(sets: Sequence[Workloads], weights: Sequence[Weight]) -> None:
+def _check_names(sets: Sequence[Workloads], weights: Sequence[WorkloadWeight]) -> None:
     """Raise UsageError for a workload or benchmark that neither the project nor any experiment has."""
     for weight in weights:
         workloads = [one[weight.workload] for one in sets if weight.workload in one]
@@ -231,7 +231,7 @@ def shares_of(experiment: Experiment, criteria: Criteria, known: Workloads) -> d
     return shares
 
 
-def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weight: Weight) -> list[Benchmark]:
+def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weight: WorkloadWeight) -> list[Benchmark]:
     """Return the benchmarks that a weight counts with the wanted numbers of CPUs and of threads."""
     found = [
         one
@@ -241,7 +241,7 @@ def _counting(experiment: Experiment, criteria: Criteria, known: Workloads, weig
     return found if weight.benchmark is not None else counted(found, criteria.cpus, criteria.threads)
 
 
-def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: Weight) -> list[Benchmark]:
+def weighted_benchmarks(workloads: Workloads, known: Workloads, weight: WorkloadWeight) -> list[Benchmark]:
     """Return the benchmark that a weight names, or those of the workload that need not be named to count.
 
     What a benchmark counts for is what the project says today, not what the experiment recorded.

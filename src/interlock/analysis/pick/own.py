@@ -1,0 +1,52 @@
+"""The pick of an experiment from its own figures, on its own day, and the rows that are not about what to run. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from pathlib import Path
+
+from interlock.analysis.pick.advice import ImageHere, ThisMachine, advise, decide
+from interlock.analysis.pick.criteria import Criteria, WorkloadWeight
+from interlock.analysis.pick.evidence import Evidence, RecordedExperiment, missing_from, usual_question
+from interlock.analysis.pick.exclusions import LocalImage
+from interlock.analysis.pick.figures import recorded_figures
+from interlock.catalog.project import Catalog
+from interlock.catalog.types import split_label
+from interlock.catalog.variants import SupportPhase
+from interlock.results.answers import Pick
+from interlock.results.experiments import Experiment, Values
+
+# What people choose between; the other families are there to show why, and their rows are folded.
+CHOSEN_FROM = {"release-lines", "free-threading", "already-there", "other-runtimes"}
+
+
+def is_aside(label: str, catalog: Catalog, today: datetime.date) -> bool:
+    """Return whether a row is of a mode, a study, or a version without support."""
+    name, mode = split_label(label)
+    variant = catalog.variants.get(name)
+    if variant is None or mode is not None or variant.family not in CHOSEN_FROM:
+        return True
+    ended = variant.support.end_of_life
+    return variant.support.phase is SupportPhase.END_OF_LIFE or (ended is not None and ended < today.isoformat())
+
+
+def own_pick(experiment: Experiment, values: Values, catalog: Catalog, today: datetime.date) -> Pick | None:
+    """Return the pick for the usual mix, or by all workloads with figures of the baseline; None without any."""
+    recorded = RecordedExperiment(Path(experiment.name), experiment, shipped=False)
+    cpus = experiment.host["cores"] or 1
+    criteria = usual_question([recorded], Criteria((), cpus, profile=experiment.settings.profile), catalog)
+
+    def lacks(some: Criteria) -> bool:
+        return bool(missing_from(experiment, some, catalog.workloads))
+
+    if lacks(criteria):
+        each = [WorkloadWeight(name, None, 1.0) for name in experiment.settings.workloads]
+        criteria = replace(criteria, weights=tuple(one for one in each if not lacks(replace(criteria, weights=(one,)))))
+        if not criteria.weights:
+            return None
+    evidence = Evidence(recorded, recorded_figures(experiment, values), catalog, criteria, today)
+    ranked = decide(evidence)
+    image = evidence.images[split_label(ranked.chosen.label)[0]] if ranked.chosen else None
+    here = ThisMachine(experiment.host, experiment.host.get("engine"))
+    return advise(evidence, ranked, here, ImageHere(image, LocalImage.MEASURED))
