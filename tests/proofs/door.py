@@ -289,8 +289,10 @@ def machine(cell: Cell, commit: str, options: argparse.Namespace) -> Iterator[Ma
 def prepare(one: Machine, packages: list[str]) -> None:
     """Do what an administrator has done before."""
     if packages:
-        install = "DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends"
-        one.ask(f"apt-get update -qq && {install} {' '.join(packages)} > /dev/null 2>&1")
+        # What is a package of its own in one distribution is a part of another package elsewhere.
+        known = f"for name in {' '.join(packages)}; do ! apt-cache show $name > /dev/null 2>&1 || echo $name; done"
+        install = "xargs env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends"
+        one.ask(f"apt-get update -qq && {known} | {install} > /dev/null 2>&1")
     if "sudo" in packages:
         one.ask(f"echo '{ADA} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{ADA}")
     one.ask(f"({one.cell.before.prepare}) > /dev/null 2>&1")
