@@ -82,7 +82,7 @@ class Judged:
     table: str
     share: float
     comparison: Comparison
-    turns: Sequence[BlockFigure]  # what it is compared by: a figure of each block
+    block_figures: Sequence[BlockFigure]  # what it is compared by: a figure of each block
 
     @property
     def covers(self) -> bool:

@@ -78,9 +78,9 @@ def _written(folder: Path, name: str, text: str) -> Path:
 
 def _variant(text: str, folder: Path) -> object:
     """A variant among those of the project: read, held against all others, and rendered."""
-    path = _written(folder, "variants/cpython-3.13.toml", text)
+    _written(folder, "variants/cpython-3.13.toml", text)
     catalog, texts = _project()
-    found = project._validate(folder, path, Variant, VariantFile, "cpython-3.13")
+    found = project._load_files(folder, "variants", Variant, VariantFile)["cpython-3.13"]
     tag = found.image_tag("standard")
     others = {name: one for name, one in catalog.variants.items() if one.image_tag("standard") != tag}
     every = project._fill_in({**others, found.name: found}, catalog.differences.values())
@@ -92,17 +92,17 @@ def _variant(text: str, folder: Path) -> object:
 
 
 def _workload(text: str, folder: Path) -> object:
-    path = _written(folder, "workloads/startup.toml", text)
-    found = project._validate(folder, path, Workload, WorkloadFile, "startup")
+    _written(folder, "workloads/startup.toml", text)
+    found = project._load_files(folder, "workloads", Workload, WorkloadFile)["startup"]
     catalog, _ = _project()
     project.check_consistency(catalog.model_copy(update={"workloads": {**catalog.workloads, found.name: found}}))
     return found
 
 
-def _table(kind: Any, named: bool) -> Callable[[str, Path], object]:
+def _table(kind: Any) -> Callable[[str, Path], object]:
     def parse(text: str, folder: Path) -> object:
         _written(folder, "variants/table.toml", text)
-        return project._load_table(folder, "variants/table.toml", kind, lambda name: {"name": name} if named else {})
+        return project._load_table(folder, "variants/table.toml", kind)
 
     return parse
 
@@ -130,8 +130,8 @@ def _tables() -> list[str]:
     return [(ROOT / f"{name}.toml").read_text(encoding="utf-8") for name in names]
 
 
-def _kinds(*kinds: tuple[Any, bool]) -> list[Callable[[str, Path], object]]:
-    return [_table(kind, named) for kind, named in kinds]
+def _kinds(*kinds: Any) -> list[Callable[[str, Path], object]]:
+    return [_table(kind) for kind in kinds]
 
 
 def _inventory(text: str, folder: Path) -> object:
@@ -225,7 +225,7 @@ FILES = {
         each(
             _workload,
             _claims,
-            *_kinds((Base, False), (Profile, True), (Family, True), (Difference, True), (Condition, True)),
+            *_kinds(Base, Profile, Family, Difference, Condition),
         ),
         lambda: [*_tomls("workloads/*.toml")(), *_tables()],
     ),

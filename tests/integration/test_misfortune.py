@@ -17,7 +17,7 @@ import pytest
 from docker.errors import APIError
 
 from interlock.catalog.workloads import Workload
-from interlock.engine.docker import DockerEngine
+from interlock.engine.build.helper_images import ensure_helper
 from interlock.engine.ownership import OWNER_LABEL
 from interlock.engine.run import containers, leftovers
 from interlock.errors import WorkloadError
@@ -181,7 +181,7 @@ def test_servers_of_two_experiments_have_the_same_port_and_do_not_see_each_other
 
 def close_in_the_middle(client: Any, resources: Resources, base: BaseImage) -> str:
     """As soon as somebody downloads from the server, its end of the connection is killed."""
-    image_id = DockerEngine(client).ensure_helper(ROOT, "server", base)
+    image_id = ensure_helper(client, ROOT, "server", base)
     owned = {"label": f"{OWNER_LABEL}={resources.workspace.owner}", "ancestor": image_id}
     limit = time.monotonic() + 300
     while time.monotonic() < limit:

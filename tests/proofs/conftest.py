@@ -21,7 +21,7 @@ from tests.integration.conftest import (  # noqa: F401
     volume,
 )
 from tests.integration.test_base import unreachable  # noqa: F401
-from tests.integration.test_profiler import is_in_a_cgroup, programs, truth  # noqa: F401
+from tests.integration.test_profiler import programs, truth  # noqa: F401
 
 
 @pytest.fixture(scope="session")

@@ -87,7 +87,7 @@ def test_a_file_that_is_gone_is_not_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.mkdir(), "not a regular file"),
         (lambda path: path.write_text("FROM x", encoding="utf-16"), "UTF-8"),
         (lambda path: None, "No such file"),
     ],

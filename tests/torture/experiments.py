@@ -77,7 +77,7 @@ def usual_duration_s(results: Path, **environment: str) -> float:
     durations = []
     for name in ("first", "second"):
         start_s = time.monotonic()
-        done = interlock(*MATRIX, "--name", name, "--results", str(results), **environment)
+        done = interlock(*MATRIX, "--name", name, "--results", str(results), cwd=ROOT, **environment)
         assert done.returncode == 0, done.stderr
         durations.append(time.monotonic() - start_s)
     return durations[-1]

@@ -166,7 +166,7 @@ def test_a_matrix_whose_clock_is_moved(
         "NO_FAKE_STAT": "1",
     }
     Timer(usual_s / 2, clock.write_text, [f"{moved}\n"]).start()
-    done = interlock(*MATRIX, "--name", name, "--results", str(results), **environment)
+    done = interlock(*MATRIX, "--name", name, "--results", str(results), cwd=ROOT, **environment)
     wrong = [] if done.returncode == 0 else [f"it left with {done.returncode}: {done.stderr[-1000:]}"]
     if done.returncode == 0:
         described = store.read_experiment(results / name)

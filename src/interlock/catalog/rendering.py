@@ -90,7 +90,7 @@ def context(variant: Variant, catalog: Catalog, texts: FileTexts) -> dict[str, b
 def _files(variant: Variant, texts: FileTexts, *keys: str) -> dict[str, str]:
     """Return the files that a variant names with these keys, by path in the build context."""
     known = {"patches": texts.patches, "steps": texts.steps, "keys": texts.keys}
-    paths = [(FOLDERS[key], name) for key in keys for name in sorted({*variant.named_files[key]})]
+    paths = [(FOLDERS[key], name) for key in keys for name in dict.fromkeys(variant.named_files[key])]
     return {f"{folder}/{name}": known[folder][name] for folder, name in paths}
 
 

@@ -142,9 +142,9 @@ def _files_that_leave(stage: Stage, taken: Taken, to: NewImage) -> Iterator[Cave
             yield Caveat(line, f"{said} {own} of {here.image}, which stays; {todo}", Weight.BREAKS)
     elif stage.runs is not here:
         interpreter = any(map(INTERPRETER.fullmatch, paths))
-        if interpreter and (todo := older_libraries(here.parts, to.suite)):
+        if interpreter and (mend := older_libraries(here.parts, to.suite)):
             text = f"takes the interpreter of {to.suite}, which does not start with the older libraries of {here.image}"
-            yield Caveat(line, f"{text}: {todo}", Weight.BREAKS)
+            yield Caveat(line, f"{text}: {mend}", Weight.BREAKS)
     elif any(map(PACKAGES.search, paths)):
         yield Caveat(line, f"{said} another Python, and {here.image} does not show which it has")
 

@@ -93,7 +93,7 @@ def client() -> Iterator[docker.DockerClient]:
 
 def test_output_that_comes_with_the_headers_is_not_lost(client: docker.DockerClient) -> None:
     output = execution.run_to_end(client, "known")
-    assert (output.stdout, output.stderr) == (b"out\n", b"err\n")
+    assert (bytes(output.stdout), bytes(output.stderr)) == (b"out\n", b"err\n")
 
 
 def test_what_the_engine_does_not_know_is_its_error(client: docker.DockerClient) -> None:

@@ -114,11 +114,14 @@ def test_a_script_is_asked_for_one_benchmark_after_the_other_until_there_is_none
 
 def test_a_script_calibrates_and_then_takes_as_many_values_of_so_many_loops(folder: Path, script: Workload) -> None:
     sort = asked("sort", ["--worker-task", "1"])
-    first = kind_of(script, sort).read(run(script, kind_of(script, sort).words("auto", None)).stdout)
+    kind = kind_of(script, sort)
+    first = kind.read(run(script, kind.words("auto", None)).stdout)
+    assert first is not None
     assert [loops for loops, _ in first.calibration] == [2**power for power in range(len(first.calibration))]
     assert first.loops == first.calibration[-1][0]
     assert (first.values, first.inner_loops) == ([], 2)
-    second = kind_of(script, sort).read(run(script, kind_of(script, sort).words("64", TAKE)).stdout)
+    second = kind.read(run(script, kind.words("64", TAKE)).stdout)
+    assert second is not None
     assert (second.loops, second.inner_loops, len(second.warmups), len(second.values)) == (64, 2, 1, 2)
 
 
@@ -155,6 +158,7 @@ def test_a_test_is_asked_for_by_its_name_and_takes_as_many_values_as_it_is_told(
     done = run(suite, kind_of(suite, one).words("1", TAKE))
     assert done.returncode == 0, done.stdout
     output = kind_of(suite, one).read(done.stdout)
+    assert output is not None
     assert len(output.values) == 2
     assert output.loops > 1  # a microsecond's work is repeated until a value is long enough
 
