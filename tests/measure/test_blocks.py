@@ -12,7 +12,7 @@ from interlock.catalog.types import split_label
 from interlock.engine.agent import Agent, Process, ProcessTimeoutError
 from interlock.errors import EngineError, FloodError
 from interlock.measure import blocks
-from interlock.measure.blocks import Taken, Worker
+from interlock.measure.blocks import TimedValue, Worker
 from interlock.measure.cells import Cell, Interpreters, Session
 from interlock.measure.slots import Slot
 from interlock.measure.tracks import Result, Track, fitting_loops
@@ -214,7 +214,7 @@ def worker_of(*lines: str | None) -> Worker:
 def test_a_value_that_got_its_cpu_is_taken_once() -> None:
     worker = worker_of("0.1 0.095", "0.1 0.01")
     worker.take(repeats=3)
-    assert worker.values == [Taken(0.1, 0.095)]
+    assert worker.values == [TimedValue(0.1, 0.095)]
 
 
 def test_a_disturbed_value_is_taken_again_and_the_last_one_counts_whatever_it_got() -> None:
@@ -248,7 +248,7 @@ def test_a_process_that_gives_one_value_is_not_asked_for_its_work_twice() -> Non
 
 def test_what_was_taken_again_is_no_value_and_are_kept_beside_them() -> None:
     output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
-    values = [Taken(0.3, 0.1, kept=False), Taken(0.1, 0.1), Taken(0.2, 0.2)]
+    values = [TimedValue(0.3, 0.1, kept=False), TimedValue(0.1, 0.1), TimedValue(0.2, 0.2)]
     found = blocks.without_repeated(output, values)
     assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
     assert str(found.metadata["repeated_slices_s"]).split() == ["0.300000000"]
@@ -256,7 +256,7 @@ def test_what_was_taken_again_is_no_value_and_are_kept_beside_them() -> None:
 
 def test_a_value_that_was_cut_by_an_end_of_the_rounds_is_a_value_beside_repeated_ones() -> None:
     output = ProgramOutput(interlock=1, loops=1, values=[0.3, 0.1, 0.2], cpu=[0.1, 0.1, 0.2])
-    found = blocks.without_repeated(output, [Taken(0.3, 0.1, kept=False), Taken(0.1, 0.1)])
+    found = blocks.without_repeated(output, [TimedValue(0.3, 0.1, kept=False), TimedValue(0.1, 0.1)])
     assert (found.values, found.cpu) == ([0.1, 0.2], [0.1, 0.2])
 
 

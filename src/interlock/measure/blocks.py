@@ -33,7 +33,7 @@ ASKED_FOR = "value"
 
 
 @dataclass(frozen=True)
-class Taken:
+class TimedValue:
     """Seconds of a value by the clock and of CPU time; `kept` unless it was taken again."""
 
     wall_s: float
@@ -50,7 +50,7 @@ class Worker:
     process: Process
     deadline_s: float
     busy_s: float = 0.0
-    values: list[Taken] = field(default_factory=list)
+    values: list[TimedValue] = field(default_factory=list)
     ended: Ended | None = None
     begun: bool = False
 
@@ -77,7 +77,7 @@ class Worker:
             if not disturbed:
                 return
 
-    def _value(self) -> Taken | None:
+    def _value(self) -> TimedValue | None:
         """Return what a value took; None if the process ends or reports instead, ValueError for times of no clock."""
         line = self._asked(lambda: self.process.ask(ASKED_FOR, self.deadline_s)) or ""
         words = line.split()
@@ -86,7 +86,7 @@ class Worker:
         with suppress(ValueError):
             wall_s, cpu_s = map(float, words)
             if 0 < wall_s <= MOST_SECONDS and 0 <= cpu_s <= MOST_SECONDS:
-                return Taken(wall_s, cpu_s)
+                return TimedValue(wall_s, cpu_s)
         raise ValueError(f"it answered {line[:80]!r} to a {ASKED_FOR}")
 
     def release(self) -> None:
@@ -240,7 +240,7 @@ class Part:
         return Result(worker.track, outcome, ended, output, busy_s=worker.busy_s, part=self.number)
 
 
-def without_repeated(output: ProgramOutput, values: Sequence[Taken]) -> ProgramOutput:
+def without_repeated(output: ProgramOutput, values: Sequence[TimedValue]) -> ProgramOutput:
     """Return a report without the values that were taken again, which its metadata keeps, in seconds of loops.
 
     It may have one value more: that during which somebody ended the rounds.
