@@ -133,8 +133,8 @@ def project(root: Path, client: Any, tmp_path: Path) -> Path:
 
 
 # Audits, doctors, what other files' tests own, images that are proved, verified or listed, and swaps that are tried, on
-# either worker.
-ELSEWHERE = ("audit-", "doctor-", "test-", "proof-", "sbom-", "swap-", "verify-")
+# either worker; trials, which their own tests look after.
+ELSEWHERE = ("audit-", "doctor-", "test-", "proof-", "sbom-", "swap-", "trial-", "verify-")
 
 
 @pytest.fixture

@@ -23,15 +23,15 @@ from tests.integration.toys import interlock, toy_tarball, toy_variant
 @pytest.mark.parametrize(
     ("name", "flavour", "gil", "error"),
     [
-        (QUICK, ThreadFlavour.PTHREAD, Gil.ON, ""),
+        (QUICK, ThreadFlavour.PTHREAD, Gil.ON, None),
         pytest.param(
             *(NO_THREADS, ThreadFlavour.NONE, Gil.ON, "ImportError: No module named thread"), marks=pytest.mark.compiled
         ),
-        pytest.param(*(FREE_THREADED, ThreadFlavour.FREE_THREADED, Gil.OFF, ""), marks=pytest.mark.compiled),
+        pytest.param(*(FREE_THREADED, ThreadFlavour.FREE_THREADED, Gil.OFF, None), marks=pytest.mark.compiled),
     ],
 )
 def test_a_built_variant_is_what_its_file_declares(
-    client: Any, catalog: Catalog, built: Images, name: str, flavour: ThreadFlavour, gil: Gil, error: str
+    client: Any, catalog: Catalog, built: Images, name: str, flavour: ThreadFlavour, gil: Gil, error: str | None
 ) -> None:
     facts = ask_facts(client, built[name].image_id)
     assert (facts.thread_flavour, facts.gil, facts.thread_error) == (flavour, gil, error)

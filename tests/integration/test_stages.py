@@ -161,9 +161,12 @@ def test_ended_while_building_what_is_built_is_kept_and_reported(
     assert "unchanged" in kept.stdout
 
 
-def test_ended_before_anything_is_built_it_says_so_in_one_line(project: Path, tmp_path: Path) -> None:
+def test_ended_before_anything_is_built_that_is_what_the_report_says(project: Path, tmp_path: Path) -> None:
     process, said = begun(project, tmp_path, lambda line: line.startswith("build   toy-base  configuring"))
     process.send_signal(signal.SIGTERM)
-    assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
-    assert not (tmp_path / "cut").exists()
-    assert said.read_text().splitlines()[-1].startswith("build   SIGTERM came before")
+    assert process.wait(LIMIT_S) == 128 + signal.SIGTERM, said.read_text()
+    described = store.read_experiment(tmp_path / "cut")
+    assert described.ended_by == "SIGTERM"
+    assert {image.outcome.state for image in described.images} == {State.NOT_MEASURED}
+    assert "--resume cut" in said.read_text()
+    assert (tmp_path / "cut/report.md").is_file()
