@@ -47,7 +47,7 @@ def tests(session: nox.Session) -> None:
     with types_checked(session):
         lint(session)
         # Workers with an engine wait for it half of their time.
-        run_pytest(session, "-n4", "-m", "not compiled", QUICK)
+        run_pytest(session, "-n4", "-m", "not slow", QUICK)
 
 
 @nox.session
@@ -57,7 +57,9 @@ def unit(session: nox.Session) -> None:
     with types_checked(session):
         lint(session)
         # A test that waits leaves its core to the third worker.
-        run_pytest(session, "-n3", "-m", "not engine", "--ignore", "tests/integration", "--random-order", QUICK)
+        run_pytest(
+            session, "-n3", "-m", "not engine and not slow", "--ignore=tests/integration", "--random-order", QUICK
+        )
 
 
 @nox.session

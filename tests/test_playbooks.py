@@ -52,6 +52,7 @@ def tasks_of(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_ansible_lint_finds_what_was_planted_and_nothing_else_by_its_production_profile(tmp_path: Path) -> None:
     folder = tmp_path / "playbooks"
     shutil.copytree(PLAYBOOKS, folder)

@@ -66,6 +66,7 @@ def again(project: Path, first: Ran) -> tuple[Ran, FleetRecord]:
     return run(project, "--resume", before.name), before
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ssh")
 class TestHostsThatFail:
     def test_it_is_an_error_of_which_the_others_results_are_no_part(self, first: Ran) -> None:
@@ -106,6 +107,7 @@ class TestHostsThatFail:
         assert store.read_experiment(first.folder / "cut").unfinished == [simulated.WORKLOAD]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ssh")
 class TestResume:
     def test_a_host_goes_on_with_what_it_had(self, again: tuple[Ran, FleetRecord]) -> None:

@@ -88,7 +88,7 @@ def measured(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def without_threads(root: Path, built: Images, tmp_path_factory: pytest.TempPathFactory) -> shared.Measured:
-    """An experiment beside an interpreter that has neither threads nor pip: for tests with the marker `compiled`."""
+    """An experiment beside an interpreter that has neither threads nor pip: for tests with the marker `slow`."""
     assert built[QUICK]
     assert built[NO_THREADS]
     folder = tmp_path_factory.mktemp("without-threads")

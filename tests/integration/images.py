@@ -22,7 +22,7 @@ PIP_AND_HEADERS = ("python3-pip", "libpython3.13-dev")
 # Differences of its contract that it no longer has with these, and the one that it has instead.
 MENDED = ("headers", "pip")
 STATIC = 'no-static-libraries = "Debian has libpython3.13.a beside the headers"'
-# Compiled, for tests with the marker `compiled`, each for what it alone can show: an interpreter of 2010 below
+# Compiled, for tests with the marker `slow`, each for what it alone can show: an interpreter of 2010 below
 # /usr/local, without threads and pip,
 NO_THREADS = "cpython-2.7-nothreads"
 # and threads without a GIL.

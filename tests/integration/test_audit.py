@@ -258,7 +258,7 @@ def git_server(folder: Path) -> Iterator[str]:
             server.terminate()
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_a_variant_whose_pip_cannot_be_asked_is_unsupported_and_says_why(
     run: Auditing, built: Images, tmp_path: Path
 ) -> None:

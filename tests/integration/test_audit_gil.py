@@ -28,7 +28,7 @@ PACKAGES = dict(
     ]
 )
 
-pytestmark = pytest.mark.compiled
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from tests.integration.toys import interlock, toy_tarball, toy_variant
     [
         (QUICK, ThreadFlavour.PTHREAD, Gil.ON, None),
         pytest.param(
-            *(NO_THREADS, ThreadFlavour.NONE, Gil.ON, "ImportError: No module named thread"), marks=pytest.mark.compiled
+            *(NO_THREADS, ThreadFlavour.NONE, Gil.ON, "ImportError: No module named thread"), marks=pytest.mark.slow
         ),
-        pytest.param(*(FREE_THREADED, ThreadFlavour.FREE_THREADED, Gil.OFF, None), marks=pytest.mark.compiled),
+        pytest.param(*(FREE_THREADED, ThreadFlavour.FREE_THREADED, Gil.OFF, None), marks=pytest.mark.slow),
     ],
 )
 def test_a_built_variant_is_what_its_file_declares(
@@ -47,7 +47,7 @@ def test_a_configure_that_ignores_with_pth_is_caught_by_the_proof(client: Any, c
         require_proof(catalog.variants[PTH], ignored)
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_an_image_has_what_people_know_from_the_official_ones(client: Any, built: Images) -> None:
     image = client.images.get(built[FREE_THREADED].image_id)
     environment = dict(item.split("=", 1) for item in image.attrs["Config"]["Env"])

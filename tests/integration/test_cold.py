@@ -21,7 +21,7 @@ from tests.integration.images import NO_THREADS, Images
 from tests.integration.resources import said, start
 from tests.integration.toys import copy_project, interlock
 
-pytestmark = pytest.mark.compiled
+pytestmark = pytest.mark.slow
 OWNER = f"test-cold-{os.getpid()}"
 # As a workload with cold benchmarks asks for it: the kernel tells a file's owner alone what of it is in memory.
 ON_VOLUME = Surroundings(interpreter="volume", rights=("root",))

@@ -65,7 +65,8 @@ def variant(catalog: Catalog) -> Variant:
     return catalog.variants[NO_THREADS]
 
 
-@pytest.mark.parametrize("name", [QUICK, pytest.param(NO_THREADS, marks=pytest.mark.compiled)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [QUICK, NO_THREADS])
 def test_an_image_keeps_its_contract_but_for_what_it_declares(
     client: Any, catalog: Catalog, built: Images, name: str
 ) -> None:
@@ -80,7 +81,7 @@ def failed(findings: list[ContractFinding]) -> dict[str, str]:
     return {finding.check: finding.found for finding in failures}
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_each_broken_promise_is_named_with_what_was_found_unless_it_is_declared(
     client: Any, variant: Variant, derive: Callable[[str], str]
 ) -> None:
@@ -109,7 +110,7 @@ def test_each_broken_promise_is_named_with_what_was_found_unless_it_is_declared(
     assert client.containers.list(all=True, filters={"ancestor": image_id}) == []
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_after_an_interpreter_fell_nothing_is_taken_for_kept(
     client: Any, variant: Variant, derive: Callable[[str], str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_checking_what_is_not_built_fails(project: Path, tmp_path: Path) -> None
     assert "interlock build toy-unbuilt" in named.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_checking_all_skips_what_is_not_built_unless_that_is_all(root: Path, tmp_path: Path) -> None:
     project = copy_project(root, tmp_path / "project", [QUICK], [])

@@ -36,7 +36,7 @@ UNSUPPORTED = {
 }
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_every_benchmark_ends_ok_or_says_why_not(without_threads: Measured) -> None:
     for variant in (QUICK, NO_THREADS):
         outcomes = {
@@ -101,7 +101,7 @@ def test_experiment_json_has_what_repeats_and_explains_it(measured: Measured) ->
     assert {warning.split(":")[0] for warning in described.warnings} <= set(described.settings.workloads)
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_the_report_shows_every_variant_in_every_table(without_threads: Measured) -> None:
     text = (without_threads.folder / "report.md").read_text()
     sections = {section.splitlines()[0]: section for section in text.split("\n## ")[1:-1]}

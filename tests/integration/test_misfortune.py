@@ -67,7 +67,7 @@ DOWNLOADING = ":1F90 [0-9A-F]*:[0-9A-F]* 01 "
 # Not the whole server: with its container the network would go, and nobody would tell the client.
 KILL_WORKER = 'kill -KILL "$(basename "$(dirname "$(grep -l "nginx: worker proces[s]" /proc/[0-9]*/cmdline)")")"'
 
-pytestmark = pytest.mark.usefixtures("nothing_left", "quick")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("nothing_left", "quick")]
 
 
 def start(project: Path, *words: str) -> subprocess.Popen[str]:

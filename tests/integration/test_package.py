@@ -25,6 +25,8 @@ from tests.builders import ROOT
 from tests.integration import wheelhouse
 from tests.integration.images import QUICK, Images
 
+pytestmark = pytest.mark.slow
+
 PARTS = (
     "pyproject.toml",
     "hatch_build.py",

@@ -17,6 +17,8 @@ from tests.cosign import Cosign
 from tests.integration.registries import Registry, registry
 from tests.integration.toys import copy_project, interlock, make_toy_base, toy_tarball, toy_variant
 
+pytestmark = pytest.mark.slow
+
 REGISTRY_FAILED, BUILD_FAILED = 4, 5
 
 

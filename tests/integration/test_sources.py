@@ -124,6 +124,7 @@ def installed_interpreter(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_an_installed_interpreter_is_packed_with_what_it_links_and_starts_in_the_image(
     client: Any, project: Path, tmp_path: Path
 ) -> None:
@@ -283,6 +284,7 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
     assert f"version={row.version}" in run(client, image.image_id, "python")
 
 
+@pytest.mark.slow
 def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

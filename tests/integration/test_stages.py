@@ -20,7 +20,7 @@ from tests.integration.shared import measure_little
 from tests.integration.test_host_engine import RUNS_PROGRAMS, without_engine
 from tests.integration.toys import copy_project, edit_only, interlock, toy_tarball, toy_variant
 
-pytestmark = pytest.mark.needs("gcc", "make")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "make")]
 FIRST, LATER = ("toy-base", "toy-new"), ("toy-old", "toy-older")
 MATRIX = (
     "matrix", "--engine", "host", "--variants", ",".join((*FIRST, *LATER)), "--baseline", FIRST[0],

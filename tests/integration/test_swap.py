@@ -112,7 +112,7 @@ def is_made_from(client: Any, image: Any, name: str) -> bool:
     return bool(layers[: len(parent)] == parent)
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_a_service_is_swapped_built_run_and_taken_back(run: Entry, client: Any, image: Built, tmp_path: Path) -> None:
     file = tmp_path / "Dockerfile"
     file.write_text(DOCKERFILE)
@@ -130,7 +130,7 @@ def test_a_service_is_swapped_built_run_and_taken_back(run: Entry, client: Any, 
     assert file.read_text() == DOCKERFILE
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap(
     run: Entry, client: Any, image: Built, tmp_path: Path
 ) -> None:
@@ -141,7 +141,7 @@ def test_an_interpreter_that_is_copied_into_another_base_runs_there_after_a_swap
     assert output_of(client, tmp_path) == "/usr/local/lib/python2.7/os.pyc"
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 @pytest.mark.usefixtures("image")
 def test_a_builder_of_uvs_is_swapped_with_the_runtime_and_keeps_uv(run: Entry, client: Any, tmp_path: Path) -> None:
     log: list[str] = []
@@ -177,7 +177,7 @@ def made_by_swaps(client: Any) -> set[str]:
     return {one.id for one in found if one.labels[OWNER_LABEL].startswith("swap-")}
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_without_paths_the_swapped_file_builds_and_does_not_run(
     run: Entry, client: Any, image: Built, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from tests.integration.images import FREE_THREADED, QUICK, Images
 from tests.integration.test_swap import output_of, run  # noqa: F401
 from tests.swap.samples import CORPUS
 
-pytestmark = pytest.mark.compiled
+pytestmark = pytest.mark.slow
 
 # Debian's own python3.13 under names of images that a swap leaves alone: they contain more than Python.
 STAYING = ("localhost/distroless/python3-debian13:latest", "localhost/bitnami/python:3.13")

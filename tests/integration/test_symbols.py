@@ -18,7 +18,7 @@ NOTE, LENGTH = b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0", 20
 STATIC = b"\0builtin_len\0"
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_they_are_found_by_the_images_label_and_the_files_build_id_and_are_not_in_the_image(
     client: Any, built: Images
 ) -> None:

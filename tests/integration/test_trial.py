@@ -144,7 +144,7 @@ def left_of_trials(client: Any) -> set[str]:
     return {owner for owner, life in owners if owner.startswith("trial-") and life is not Life.LIVING}
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 def test_a_service_is_built_proved_loaded_and_judged_on_each_variant(project: Path, new_service: Path) -> None:
     done = interlock(
         project, "trial", str(new_service), *BUILD, "--load", "wrk -t1 -c2 -d1s {url}/",
@@ -217,6 +217,7 @@ def test_what_does_not_work_unchanged_is_an_error_in_one_sentence(
     assert list((project / "results").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(project: Path, service: Path) -> None:
     load = "sh -c 'for n in 1 2 3; do curl -sf {url}/; sleep 0.1; done'"
     done = interlock(
@@ -236,6 +237,7 @@ def test_another_programs_load_is_timed_on_a_service_that_says_its_own_port(proj
         subprocess.run(["docker", "rmi", tag], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_tests_alone_are_timed_in_new_containers(project: Path, service: Path) -> None:
     tests = "python -c 'import os, threading; assert os.getpid() != 1' && test ! -e /tmp/seen && touch /tmp/seen"
     done = interlock(
@@ -260,7 +262,7 @@ if not sys._is_gil_enabled():
 """
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_image")
 def test_a_gil_that_comes_back_is_the_evidence_not_to_switch(root: Path, built: Images, tmp_path: Path) -> None:
     image = built[FREE_THREADED]

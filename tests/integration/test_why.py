@@ -33,7 +33,7 @@ def sandbox(client: Any, built: Images, volume: str, instruments_image: str, var
 
 
 @pytest.mark.parametrize(
-    ("variant", "pairs"), [(QUICK, 1), (QUICK, 8), pytest.param(FREE_THREADED, 8, marks=pytest.mark.compiled)]
+    ("variant", "pairs"), [(QUICK, 1), (QUICK, 8), pytest.param(FREE_THREADED, 8, marks=pytest.mark.slow)]
 )
 def test_each_contended_acquire_comes_back_at_its_line_with_its_waits_and_its_waker(
     sandbox: ContainerSandbox, pairs: int
@@ -41,7 +41,7 @@ def test_each_contended_acquire_comes_back_at_its_line_with_its_waits_and_its_wa
     lock_lines.assert_exact(lock_sites(sandbox, pairs), pairs)
 
 
-@pytest.mark.compiled
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [FREE_THREADED])
 def test_each_acquire_and_each_pause_is_counted_by_names_that_the_image_does_not_export(
     sandbox: ContainerSandbox,
@@ -53,7 +53,7 @@ def test_each_acquire_and_each_pause_is_counted_by_names_that_the_image_does_not
 
 
 @pytest.mark.parametrize(
-    ("variant", "has_symbols"), [(QUICK, False), pytest.param(FREE_THREADED, True, marks=pytest.mark.compiled)]
+    ("variant", "has_symbols"), [(QUICK, False), pytest.param(FREE_THREADED, True, marks=pytest.mark.slow)]
 )
 def test_functions_of_the_interpreter_have_names_where_its_symbols_are_here(
     sandbox: ContainerSandbox, has_symbols: bool

@@ -18,6 +18,8 @@ from interlock.engine.packages.resolving import Resolution, Resolver
 from interlock.errors import EngineError
 from tests.integration import wheelhouse
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = dict(
     [
         wheelhouse.wheel("app", {}, "user", "unready"),
