@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from interlock.catalog.variants import PRODUCTION, Gil, Mode
-from interlock.errors import UsageError
+from interlock.errors import BuildError, UsageError
 from interlock.measure.assignment import choose_baseline, planned_rounds
 from interlock.measure.rounds import TimeUsed
 from interlock.measure.stopwatch import Stopwatch
@@ -44,7 +44,7 @@ def test_a_wanted_baseline_that_was_not_built_is_an_error_with_the_choice() -> N
 
 
 def test_with_nothing_built_there_is_nothing_to_measure_and_the_reasons_are_named() -> None:
-    with pytest.raises(UsageError, match=r"nogil-3.9: example.org: no answer"):
+    with pytest.raises(BuildError, match=r"nogil-3.9: example.org: no answer"):
         choose_baseline("", [image("nogil-3.9", GONE)])
 
 

@@ -39,7 +39,10 @@ def planned_rounds(quick: bool, wanted: int | None) -> tuple[int, int | None]:
 
 
 def choose_baseline(wanted: str, built: Iterable[Built]) -> str:
-    """Return the wanted baseline, or cpython-3.13, or the first variant that has an image; UsageError if none has."""
+    """Return the wanted baseline, or cpython-3.13, or the first variant that has an image.
+
+    BuildError if none has; UsageError if the wanted one has none.
+    """
     ready = [image.variant for image in require_built(built)]
     if wanted and wanted not in ready:
         raise UsageError(

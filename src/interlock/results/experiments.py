@@ -25,7 +25,7 @@ from interlock.catalog.types import (
 )
 from interlock.catalog.variants import PRODUCTION, Condition, Gil, Surroundings, ThreadFlavour
 from interlock.catalog.workloads import Workload
-from interlock.errors import UsageError, shortened
+from interlock.errors import BuildError, shortened
 from interlock.results.commands import resuming
 from interlock.results.engines import EngineName as EngineName  # noqa: PLC0414  others take it from here
 from interlock.results.profiles import BenchmarkProfile, Probe
@@ -97,12 +97,12 @@ class Built(Data):
 
 
 def require_built(variants: Iterable[Built]) -> list[Built]:
-    """Return those that have an image; UsageError if none has."""
+    """Return those that have an image; BuildError if none has."""
     known = list(variants)
     ready = [built for built in known if built.outcome.state is State.OK]
     if not ready:
         reasons = "; ".join(f"{built.variant}: {built.outcome.reason}" for built in known)
-        raise UsageError(
+        raise BuildError(
             found=f"no variant could be built ({reasons})", todo="Correct the reasons, or name other variants."
         )
     return ready
