@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -347,6 +348,21 @@ def test_yaml_that_the_parser_gives_up_on_is_refused_with_a_sentence(monkeypatch
 def test_a_number_of_5000_digits_is_none(text: str) -> None:
     with suppress(SwapError):
         swapped_file("Dockerfile", text, PLAIN, None, paths=True)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda text: swapped_file("Dockerfile", text, PLAIN, None, paths=True),
+        lambda text: reverted_file("Dockerfile", text),
+        lambda text: lines_to_swap("Dockerfile", text, None),
+        lambda text: swapped_lines("Dockerfile", text),
+    ],
+)
+def test_a_dockerfile_of_more_than_is_read_is_refused_whatever_is_asked_of_it(read: Callable[[str], object]) -> None:
+    for text in ("FROM python:3.12\n" * 501, "FROM python:3.12\n" + "RUN true\n" * 16_001):
+        with pytest.raises(SwapError, match="more than"):
+            read(text)
 
 
 PODS = """\

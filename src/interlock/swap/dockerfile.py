@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from interlock.errors import SwapError
 from interlock.swap.image_names import ImageLine, PythonImage, find_image_line, python_image
 from interlock.swap.variables import NoValue, Variable, expand, fits, sole_variable, variables
 from interlock.untrusted import parse_json
@@ -367,8 +368,19 @@ class Dockerfile:
         return frozenset(variable.name for one in self.arguments.values() for variable in one.variables)
 
 
-def read_dockerfile(text: str) -> Dockerfile:
-    """Return what a Dockerfile's text says."""
+# The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
+MOST_TEXT, MOST_LINES, MOST_STAGES = 100_000, 2000, 500
+# A swap's comments and copies make a file longer: two for an instruction, with what was there.
+MOST_GROWTH = 8
+FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
+
+
+def read_dockerfile(text: str, file: str = "Dockerfile", grown: int = MOST_GROWTH) -> Dockerfile:
+    """Return what a Dockerfile's text says; SwapError for one that has more than is read, or than it may have grown."""
+    many = len(text) > grown * MOST_TEXT or text.count("\n") > grown * MOST_LINES
+    if many or len(FROM_LINE.findall(text)) > MOST_STAGES:
+        size = f"has more than {grown * MOST_TEXT // 1000} KB, {grown * MOST_LINES} lines or {MOST_STAGES} stages"
+        raise SwapError(file=file, found=size, todo="Split it into shorter Dockerfiles.")
     instructions = parse_instructions(text)
     starts = [at for at, one in enumerate(instructions) if one.keyword == "FROM" and one.arguments]
     head = instructions[: starts[0]] if starts else instructions

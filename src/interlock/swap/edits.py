@@ -207,22 +207,6 @@ class SwapResult:
     paths: tuple[FoundVersion, ...]
 
 
-# The variables of each line and stage are looked for in those before it: a second for so many, a minute for 20,000.
-MOST_TEXT, MOST_LINES, MOST_STAGES = 100_000, 2000, 500
-# Comments and copies make a file longer: two for an instruction, with what was there.
-MOST_GROWTH = 8
-FROM_LINE = re.compile(r"^[ \t]*FROM\s", re.IGNORECASE | re.MULTILINE)
-
-
-def _read_short(text: str, file: str, grown: int = 1) -> Dockerfile:
-    """Read a Dockerfile; SwapError for one that is longer than a swap reads, or than it may have grown by a swap."""
-    many = len(text) > grown * MOST_TEXT or text.count("\n") > grown * MOST_LINES
-    if many or len(FROM_LINE.findall(text)) > MOST_STAGES:
-        size = f"has more than {grown * MOST_TEXT // 1000} KB, {grown * MOST_LINES} lines or {MOST_STAGES} stages"
-        raise SwapError(file=file, found=size, todo="Split it into shorter Dockerfiles.")
-    return read_dockerfile(text)
-
-
 def swapped_dockerfile(
     text: str, to: NewImage, stage: str | None, *, paths: bool, file: str = "Dockerfile"
 ) -> SwapResult:
@@ -231,7 +215,7 @@ def swapped_dockerfile(
     An earlier swap is taken back first, so that the comments keep the first original. With `paths` versions in paths,
     commands and names of wheels are edited too. Raises SwapError, which names `file`, if nothing can be swapped.
     """
-    before, indexes, back = _stages_before_swap(_read_short(text, file), stage, file)
+    before, indexes, back = _stages_before_swap(read_dockerfile(text, file, grown=1), stage, file)
     chosen = [before.stages[index] for index in indexes]
     versioned = versioned_instructions(before, chosen, to)
     edits, told = _image_edits(before, chosen, to)
@@ -252,7 +236,7 @@ def swapped_dockerfile(
 def _stages_before_swap(now: Dockerfile, stage: str | None, file: str) -> tuple[Dockerfile, list[int], Edits]:
     return before_swap(
         now,
-        read_dockerfile,
+        lambda text: read_dockerfile(text, file),
         lambda dockerfile: choose_stages(dockerfile, stage, file),
         lambda dockerfile, some: undo_edits(dockerfile, None if some is None else {ANY_STAGE, *some}, file),
     )
@@ -260,7 +244,7 @@ def _stages_before_swap(now: Dockerfile, stage: str | None, file: str) -> tuple[
 
 def stages_to_swap(text: str, stage: str | None, file: str) -> list[Stage]:
     """Return the stages of a Dockerfile that a swap would change."""
-    now = _read_short(text, file, MOST_GROWTH)
+    now = read_dockerfile(text, file)
     return [now.stages[index] for index in _stages_before_swap(now, stage, file)[1]]
 
 
@@ -347,7 +331,7 @@ def reverted(text: str, stage: str | None = None, file: str = "Dockerfile") -> s
 
     Raises SwapError if a swap comment does not fit the line below it.
     """
-    dockerfile = _read_short(text, file, MOST_GROWTH)
+    dockerfile = read_dockerfile(text, file)
     chosen = None if stage is None else [require_image_line(dockerfile.stages, stage, STAGE_NOUN, file).index]
     return Edits(text, undo_edits(dockerfile, chosen, file)).applied
 

@@ -30,7 +30,7 @@ def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths
     now = _manifest_or_none(file, text)
     if now is None:
         return edits.swapped_dockerfile(text, to, stage, paths=paths, file=file)
-    blocks = _chosen_blocks(now, stage)
+    blocks = _chosen_blocks(file, now, stage)
     before, indexes, back = _before_swap(file, now, stage, blocks)
     chosen = [before.entries[index] for index in indexes]
     own = [edit for entry in chosen for edit in manifests.entry_edits(before, entry, to)]
@@ -50,12 +50,13 @@ def swapped_file(file: str, text: str, to: NewImage, stage: str | None, *, paths
     return SwapResult(made.applied, made.changed, tuple(dict.fromkeys(warnings)), tuple(found))
 
 
-def _chosen_blocks(manifest: ImageManifest, stage: str | None) -> list[InlineDockerfile]:
+def _chosen_blocks(file: str, manifest: ImageManifest, stage: str | None) -> list[InlineDockerfile]:
     """Return the Dockerfiles in a compose file that start from Python, or that of the service with this name."""
     return [
         one
         for one in manifest.inline
-        if (stage is None or one.service == stage) and any(line.swappable for line in read_dockerfile(one.text).stages)
+        if (stage is None or one.service == stage)
+        and any(line.swappable for line in read_dockerfile(one.text, file).stages)
     ]
 
 
@@ -94,7 +95,7 @@ def lines_to_swap(file: str, text: str, stage: str | None) -> list[ImageLine]:
     now = _manifest_or_none(file, text)
     if now is None:
         return [*edits.stages_to_swap(text, stage, file)]
-    blocks = _chosen_blocks(now, stage)
+    blocks = _chosen_blocks(file, now, stage)
     own = [now.entries[index] for index in _before_swap(file, now, stage, blocks)[1]]
     return [*own, *(one for block in blocks for one in _placed(block, edits.stages_to_swap(block.text, None, file)))]
 
@@ -111,7 +112,7 @@ def swapped_lines(file: str, text: str) -> list[ImageLine]:
     if manifest is None:
         return [
             stage
-            for stage in read_dockerfile(text).stages
+            for stage in read_dockerfile(text, file).stages
             if stage.line in lines or (stage.argument is not None and stage.argument.instruction.line in lines)
         ]
     inline = [one for block in manifest.inline for one in _placed(block, swapped_lines("Dockerfile", block.text))]
