@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
-from interlock.results.experiments import Experiment, Times
+from interlock.results.experiments import EXPERIMENT_FILE, Experiment, Times
 from interlock.results.settings import Settings
 from interlock.results.sums import write_sums
 from tests.builders import ROOT, make_cell, make_experiment, make_workload
@@ -126,5 +126,5 @@ def _write(folder: Path, measured: Experiment) -> None:
         metadata |= {"interlock_process_user_s": 1.0, "interlock_process_sys_s": 0.5}
         metadata |= {"interlock_block": 1, "interlock_estimator": "median"}
         path.write_text(json.dumps({"version": "1.0", "metadata": metadata, "benchmarks": [{"runs": runs}]}))
-    store.write_json(folder / store.EXPERIMENT_FILE, measured)
+    store.write_json(folder / EXPERIMENT_FILE, measured)
     write_sums(folder)

@@ -13,7 +13,7 @@ from interlock.engine.protocol import CpuUsed
 from interlock.measure.kinds.users_service import HEALTHY_AFTER, MEMORY, Loaded, UserServiceRun, service_run
 from interlock.measure.pyperf_runs import in_block
 from interlock.results import store
-from interlock.results.experiments import BenchmarkValues, Estimator, Experiment, Outcome
+from interlock.results.experiments import EXPERIMENT_FILE, BenchmarkValues, Estimator, Experiment, Outcome
 from interlock.results.trials import OWN, Trial
 from interlock.trial.workloads import Checks, workload_of
 from tests.builders import OK, make_built, make_cell, make_experiment, make_settings
@@ -94,7 +94,7 @@ def write_tried(folder: Path, experiment: Experiment, seconds: Mapping[str, floa
             ]
             path = store.cell_path(folder, experiment.host["folder"], cell.variant, cell.mode, workload.name)
             store.write_runs(path, {benchmark.name: runs})
-    store.write_json(folder / store.EXPERIMENT_FILE, experiment.model_copy(update={"name": folder.name}))
+    store.write_json(folder / EXPERIMENT_FILE, experiment.model_copy(update={"name": folder.name}))
 
 
 def _ran(unit_s: float) -> UserServiceRun:

@@ -13,7 +13,7 @@ from interlock.analysis import comparison
 from interlock.analysis.cohorts import Extract, extract
 from interlock.catalog.types import label_of
 from interlock.results import store
-from interlock.results.experiments import Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, Experiment
 from tests.builders import make_built, make_cell, make_experiment, make_values
 
 BASE, OTHER, THIRD = "cpython-3.13", "cpython-3.14t", "cpython-2.7"
@@ -62,7 +62,7 @@ def make_extract(
 def write_experiment(folder: Path, ratios: Mapping[str, float], number: int = 0, **changes: Any) -> Path:
     """The files of such an experiment."""
     experiment = make_record(ratios, number, **changes)
-    store.write_json(folder / store.EXPERIMENT_FILE, experiment)
+    store.write_json(folder / EXPERIMENT_FILE, experiment)
     for label, ratio in {BASE: 1.0, label_of(BASE, "twin"): 1.0, **ratios}.items():
         path = folder / experiment.host["folder"] / label / "locks.json"
         path.parent.mkdir(parents=True, exist_ok=True)

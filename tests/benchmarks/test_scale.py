@@ -25,7 +25,7 @@ from interlock.catalog.workloads import Workload
 from interlock.report import comparisons
 from interlock.report import experiment as report
 from interlock.results import store
-from interlock.results.experiments import BLOCK, ESTIMATOR, Experiment
+from interlock.results.experiments import BLOCK, ESTIMATOR, EXPERIMENT_FILE, Experiment
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
 
 HOSTS, KINDS, VARIANTS, WORKLOADS = 200, 4, 20, 20
@@ -47,7 +47,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write_experiment(folder: Path, number: int, rng: np.random.Generator) -> None:
     experiment = described(number)
-    store.write_json(folder / store.EXPERIMENT_FILE, experiment)
+    store.write_json(folder / EXPERIMENT_FILE, experiment)
     for cell in experiment.cells:
         path = store.cell_path(folder, "box", cell.variant, cell.mode, cell.workload)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from interlock.cli.settings import require_no_contradiction, resumed_place, sett
 from interlock.engine.machine import facts
 from interlock.errors import UsageError
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment, Times
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment, Times
 from tests.builders import ROOT, make_experiment
 from tests.cli.conftest import Run
 
@@ -88,7 +88,7 @@ def test_an_experiment_goes_on_as_it_began_and_an_option_that_contradicts_is_nam
 
 def test_an_experiment_that_does_not_exist_or_is_complete_cannot_be_resumed(run: Run, tmp_path: Path) -> None:
     began = ended_experiment()
-    store.write_json(tmp_path / "r" / began.name / store.EXPERIMENT_FILE, began.model_copy(update={"unfinished": []}))
+    store.write_json(tmp_path / "r" / began.name / EXPERIMENT_FILE, began.model_copy(update={"unfinished": []}))
     for name, said_of_it in (("2026-11-21-x", f"'{began.name}'"), (began.name, "is complete")):
         code, said = run("matrix", "--resume", name, "--results", str(tmp_path / "r"))
         assert code == 2
@@ -102,7 +102,7 @@ def test_a_resumed_experiment_has_its_own_name(run: Run) -> None:
 
 
 def test_an_experiment_to_go_on_with_is_named_by_its_name_or_its_folder(tmp_path: Path) -> None:
-    store.write_json(tmp_path / "e4" / store.EXPERIMENT_FILE, ended_experiment())
+    store.write_json(tmp_path / "e4" / EXPERIMENT_FILE, ended_experiment())
     assert resumed_place("e4", None) == ("e4", None)
     assert resumed_place(str(tmp_path / "e4"), None) == ("e4", tmp_path.resolve())
     assert resumed_place(None, tmp_path) == (None, tmp_path)

@@ -16,7 +16,7 @@ import pytest
 from interlock.errors import FleetError, StoreError, UsageError
 from interlock.fleet.record import FleetRecord, HostRecord, take_in_results, unpack
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
 from interlock.results.settings import Where
 from interlock.results.sums import read_sums, write_sums
 from tests.builders import make_cell, make_experiment, make_settings, make_workload
@@ -59,7 +59,7 @@ def archive(folder: Path, sent: Experiment | None = None, text: str = "") -> Pat
     values = there / "box/cpython-3.13/locks.json"
     values.parent.mkdir(parents=True, exist_ok=True)
     values.write_text(text or suite_text())
-    store.write_json(there / store.EXPERIMENT_FILE, sent or measured())
+    store.write_json(there / EXPERIMENT_FILE, sent or measured())
     for name in ("report.html", "report.md", ".journal"):
         (there / name).write_text("not for others")
     return pack(folder)

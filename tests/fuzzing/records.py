@@ -16,7 +16,8 @@ from interlock.report import experiment as report
 from interlock.report.opening import opening_of
 from interlock.results import journal, store
 from interlock.results.answers import RecordedFigures
-from interlock.results.experiments import BuildRecord, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, BuildRecord, Experiment
+from interlock.results.journal import JOURNAL_FILE
 from tests.builders import ROOT, make_claim, make_experiment, make_workload
 from tests.fleet.test_record import RECORD
 from tests.fuzzing.damage import Form, Target, each
@@ -32,7 +33,7 @@ def _put(path: Path, text: str) -> Path:
 
 
 def _experiment(text: str, folder: Path) -> object:
-    return store.read_json(_put(folder / store.EXPERIMENT_FILE, text), Experiment)
+    return store.read_json(_put(folder / EXPERIMENT_FILE, text), Experiment)
 
 
 def _values(text: str, folder: Path) -> object:
@@ -51,10 +52,10 @@ def _journal(text: str, folder: Path) -> object:
     there = folder / "killed"
     shutil.rmtree(there, ignore_errors=True)
     there.mkdir()
-    store.write_json(there / store.EXPERIMENT_FILE, begun())
-    _put(there / store.JOURNAL_FILE, text)
+    store.write_json(there / EXPERIMENT_FILE, begun())
+    _put(there / JOURNAL_FILE, text)
     found = store.read_experiment(there)
-    assert not (there / store.JOURNAL_FILE).exists()
+    assert not (there / JOURNAL_FILE).exists()
     store.read_cells(there, found)
     assert store.read_experiment(there) == found
     assert {path.name for path in folder.iterdir()} <= {"killed"}
@@ -66,7 +67,7 @@ def _report(text: str, folder: Path) -> object:
     there = folder / "changed"
     shutil.rmtree(there, ignore_errors=True)
     there.mkdir()
-    _put(there / store.EXPERIMENT_FILE, text)
+    _put(there / EXPERIMENT_FILE, text)
     for label in (*VARIANTS, f"{VARIANTS[0]}+twin"):
         runs = [run_of(block, "a").run for block in range(1, 4)]
         store.write_runs(there / "box" / label / "locks.json", {"uncontended": runs})
@@ -98,8 +99,8 @@ def _sum_of_begun() -> str:
     import tempfile  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as there:
-        store.write_json(Path(there) / store.EXPERIMENT_FILE, begun())
-        return untrusted.sha256_of(Path(there) / store.EXPERIMENT_FILE)
+        store.write_json(Path(there) / EXPERIMENT_FILE, begun())
+        return untrusted.sha256_of(Path(there) / EXPERIMENT_FILE)
 
 
 def _small(text: str, folder: Path) -> None:

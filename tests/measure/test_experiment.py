@@ -266,7 +266,7 @@ def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_buil
     settings = given.settings.model_copy(update={"variants": ["cpython-3.13", "cpython-3.14"]})
     given = dataclasses.replace(given, built=[*given.built, unbuilt], settings=settings)
     engine = DyingEngine(0)
-    folder = experiment.record_builds(cast(Engine, engine), given, observers(ending))
+    folder = experiment.execute(cast(Engine, engine), given, observers(ending))
     found = store.read_experiment(folder)
     assert found.ended_by == "SIGTERM"
     assert engine.starts == 0
@@ -275,7 +275,7 @@ def test_what_a_signal_ends_before_anything_is_measured_has_a_record_of_its_buil
     # An experiment that has values keeps them.
     whole = experiment.execute(cast(Engine, DyingEngine(99)), small_assignment(tmp_path), observers(Ending()))
     before = store.read_experiment(whole).model_copy(update={"name": whole.name, "unfinished": ["second"]})
-    experiment.record_builds(cast(Engine, engine), small_assignment(tmp_path, before), observers(ending))
+    experiment.execute(cast(Engine, engine), small_assignment(tmp_path, before), observers(ending))
     after = store.read_experiment(whole)
     assert (after.cells, after.times) == (before.cells, before.times)
     assert (after.ended_by, after.unfinished) == ("SIGTERM", ["second"])

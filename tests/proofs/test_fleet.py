@@ -20,29 +20,17 @@ from interlock.engine.ownership import OWNER_LABEL
 from interlock.fleet import ansible
 from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.results import store
-from interlock.results.experiments import EngineName, State
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, State
 from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.resources import clean
-from tests.integration.toys import BARE, copy_project, toy_tarball, toy_variant
+from tests.integration.toys import BARE, add_workload, copy_project, toy_tarball, toy_variant
 from tests.proofs import hosts as machines
 from tests.proofs.hosts import Host, Key
 
 VARIANTS = ["cpython-2.7", "cpython-2.7-nothreads"]
 NAMES = ["ash", "birch", "cedar"]
 WORKLOADS = ["one", "two"]
-WORKLOAD = """\
-summary = "a test's own"
-program = "{name}.py"
-unit = "unit"
-deadline_s = 60
-quick = {{ warmups = 0, values = 1 }}
-full = {{ warmups = 0, values = 1 }}
-[[benchmarks]]
-name = "only"
-metric = {{ label = "ms", scale = 1e3 }}
-profile_metric = {{ label = "futex", scale = 1 }}
-"""
 # Long enough to be killed in the middle of it.
 PROGRAM = """\
 import time
@@ -79,8 +67,9 @@ def small(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = copy_project(root, tmp_path_factory.mktemp("fleet") / "project", VARIANTS, [])
     machines.copy_code(root, project)
     for name in WORKLOADS:
-        (project / "workloads" / f"{name}.toml").write_text(WORKLOAD.format(name=name))
-        (project / "workloads" / f"{name}.py").write_text(PROGRAM)
+        add_workload(project, name, PROGRAM)
+        with (project / f"workloads/{name}.toml").open("a") as file:
+            file.write('profile_metric = { label = "futex", scale = 1 }\n')
     return project
 
 
@@ -182,7 +171,7 @@ def test_the_killed_one_goes_on_once_it_is_back_and_nothing_is_left_on_any(
     for name in ("ash", "cedar"):
         assert on_host(fleet[name].container) == ["0"]
     assert all(".birch-" in owner for owner in of_fleet(client, record))
-    before = {name: (folder / name / store.EXPERIMENT_FILE).read_bytes() for name in ("ash", "cedar")}
+    before = {name: (folder / name / EXPERIMENT_FILE).read_bytes() for name in ("ash", "cedar")}
     back = fleet["birch"].container
     back.start()
     addresses = {**fleet, "birch": Host("birch", back, machines.answer(back, key))}
@@ -192,7 +181,7 @@ def test_the_killed_one_goes_on_once_it_is_back_and_nothing_is_left_on_any(
     assert on_host(back) == ["0"]
     check_whole(folder, "birch")
     assert not any(host.problem for host in read_record(folder).hosts.values())
-    assert before == {name: (folder / name / store.EXPERIMENT_FILE).read_bytes() for name in before}
+    assert before == {name: (folder / name / EXPERIMENT_FILE).read_bytes() for name in before}
 
 
 def test_host_yml_changes_nothing_the_second_time_nor_in_check_mode(

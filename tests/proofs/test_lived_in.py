@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from interlock.results import store
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import EXPERIMENT_FILE, Built, State
+from interlock.results.journal import JOURNAL_FILE
 from tests.builders import ROOT
 from tests.integration.images import QUICK
 
@@ -43,11 +44,11 @@ def clone(tmp_path: Path) -> Path:
     clone.mkdir()
     subprocess.run(["sh", "-c", f"git ls-files -z | xargs -0 cp --parents -t {clone}"], cwd=ROOT, check=True)
     shutil.copy(ROOT / "src/interlock/_version.py", clone / "src/interlock")
-    described = (REFERENCE / store.EXPERIMENT_FILE).read_text(encoding="utf-8")
+    described = (REFERENCE / EXPERIMENT_FILE).read_text(encoding="utf-8")
     newer = json.dumps({**json.loads(described), "schema_version": 1000})
     for name, text in {"finished": described, "broken": described[: len(described) // 2], "newer": newer}.items():
         folder = shutil.copytree(REFERENCE, clone / "results" / f"2026-11-27-{name}")
-        (folder / store.EXPERIMENT_FILE).write_text(text, encoding="utf-8")
+        (folder / EXPERIMENT_FILE).write_text(text, encoding="utf-8")
     return clone
 
 
@@ -62,7 +63,7 @@ def measured_by_a_user(clone: Path, environment: dict[str, str]) -> Iterator[Non
     ):
         try:
             limit = time.monotonic() + STARTS_S
-            while not list((clone / "results").glob(f"*/{store.JOURNAL_FILE}")):
+            while not list((clone / "results").glob(f"*/{JOURNAL_FILE}")):
                 assert process.poll() is None, said.read_text()
                 assert time.monotonic() < limit, said.read_text()
                 time.sleep(0.2)

@@ -17,7 +17,7 @@ from interlock.errors import StoreError
 from interlock.report import export
 from interlock.report.export import BENCHMARK_KEY, TABLES, Column, Record, experiment_rows, rows_of_experiments
 from interlock.results import store
-from interlock.results.experiments import Outcome, State
+from interlock.results.experiments import EXPERIMENT_FILE, Outcome, State
 from interlock.results.profiles import FutexCounts
 from tests.builders import (
     OK,
@@ -275,7 +275,7 @@ def test_an_experiment_that_was_named_twice_is_exported_once() -> None:
 def test_two_experiments_of_one_name_and_host_are_refused(tmp_path: Path) -> None:
     described = store.read_experiment(REFERENCES[0])
     other = described.model_copy(update={"started": "2026-12-01T00:00:00+00:00"})
-    store.write_json(tmp_path / "other" / store.EXPERIMENT_FILE, other)
+    store.write_json(tmp_path / "other" / EXPERIMENT_FILE, other)
     with pytest.raises(StoreError, match="'2026-11-21-a / vm'"):
         list(rows_of_experiments([REFERENCES[0], tmp_path / "other"]))
 

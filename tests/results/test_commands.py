@@ -16,7 +16,7 @@ from interlock.cli.options import MatrixOptions
 from interlock.cli.settings import engine_of, require_no_contradiction, resumed_place, settings_from
 from interlock.results import store
 from interlock.results.commands import command_line, option_words, resuming, runnable
-from interlock.results.experiments import EngineName, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
 from interlock.results.settings import Where
 from tests.builders import ROOT, make_experiment, make_settings
 
@@ -106,7 +106,7 @@ def test_what_repeats_or_continues_an_experiment_finds_its_folder_and_its_engine
         monkeypatch.setenv("DOCKER_HOST", docker_host)
     began = begun(used, asked, as_root, Path(results) if results else None)
     folder = (tmp_path / results if results else tmp_path / "results") / began.name
-    store.write_json(folder / store.EXPERIMENT_FILE, began)
+    store.write_json(folder / EXPERIMENT_FILE, began)
     # Whatever the environment says by then, unless DOCKER_HOST leads to the engine.
     monkeypatch.setenv("INTERLOCK_ENGINE", "" if docker_host and not asked else "podman")
     again, on = parsed(began.command), parsed(began.resume_command)

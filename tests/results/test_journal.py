@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from interlock.errors import StoreError
 from interlock.measure import resumable
 from interlock.results import store
-from interlock.results.experiments import State, Times
-from interlock.results.journal import KILLED, Journal
+from interlock.results.experiments import EXPERIMENT_FILE, State, Times
+from interlock.results.journal import JOURNAL_FILE, KILLED, Journal
 from interlock.results.store import read_runs
 from tests.builders import ROOT, make_profile, make_workload
 from tests.results.writer import LABELS, begun, can_mount, entry_of, run_of, value_of
@@ -27,7 +27,7 @@ from tests.results.writer import LABELS, begun, can_mount, entry_of, run_of, val
 
 def make_folder(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    store.write_json(folder / store.EXPERIMENT_FILE, begun())
+    store.write_json(folder / EXPERIMENT_FILE, begun())
     return folder
 
 
@@ -86,7 +86,7 @@ def test_a_journal_that_was_cut_anywhere_has_the_blocks_that_were_complete(
 ) -> None:
     folder = make_folder(tmp_path / "x")
     write_blocks(folder, 4)
-    path = folder / store.JOURNAL_FILE
+    path = folder / JOURNAL_FILE
     whole = path.read_bytes()
     kept = whole[: int(share * len(whole))]
     path.write_bytes(kept + torn.replace(b"\n", b""))
@@ -100,14 +100,14 @@ def test_a_journal_that_was_cut_anywhere_has_the_blocks_that_were_complete(
 def test_a_recovery_that_was_itself_cut_is_done_once(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "x")
     write_blocks(folder, 3)
-    left = (folder / store.JOURNAL_FILE).read_bytes()
+    left = (folder / JOURNAL_FILE).read_bytes()
     first = store.read_experiment(folder)
     # Cut after everything but the removal of the journal.
-    (folder / store.JOURNAL_FILE).write_bytes(left)
+    (folder / JOURNAL_FILE).write_bytes(left)
     assert store.read_experiment(folder) == first
     # Cut after cells' files, before experiment.json.
-    store.write_json(folder / store.EXPERIMENT_FILE, begun())
-    (folder / store.JOURNAL_FILE).write_bytes(left)
+    store.write_json(folder / EXPERIMENT_FILE, begun())
+    (folder / JOURNAL_FILE).write_bytes(left)
     assert store.read_experiment(folder) == first
     assert measured(folder) == expected(3)
 
@@ -228,7 +228,7 @@ def kill_once(folder: Path, after_s: float) -> int:
 
 def edit_last(folder: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     """Change the last line of a journal, and return its path."""
-    path = folder / store.JOURNAL_FILE
+    path = folder / JOURNAL_FILE
     *lines, last, end = path.read_text().split("\n")
     change(entry := json.loads(last))
     path.write_text("\n".join([*lines, json.dumps(entry), end]))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import StoreError
-from interlock.results import packed, store
+from interlock.results import packed
+from interlock.results.experiments import EXPERIMENT_FILE
 
 NAME = "box/cpython-3.13/startup.json"
 
@@ -18,7 +19,7 @@ NAME = "box/cpython-3.13/startup.json"
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "2026-11-21-a"
     made.mkdir()
-    (made / store.EXPERIMENT_FILE).write_text("{}")
+    (made / EXPERIMENT_FILE).write_text("{}")
     return made
 
 
@@ -52,7 +53,7 @@ def test_packed_values_are_unpacked_into_the_cache(folder: Path, tmp_path: Path)
         copy = packed.with_values(folder, cache)
         assert copy.name == folder.name
         found = {str(path.relative_to(copy)): path.read_text() for path in copy.rglob("*") if path.is_file()}
-        assert found == {store.EXPERIMENT_FILE: "{}", NAME: "values"}
+        assert found == {EXPERIMENT_FILE: "{}", NAME: "values"}
     assert len(list(copy.parent.iterdir())) == 1
 
 

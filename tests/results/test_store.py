@@ -18,7 +18,7 @@ from interlock.catalog.workloads import Repetition
 from interlock.errors import StoreError, UsageError
 from interlock.measure import pyperf_runs
 from interlock.results import store
-from interlock.results.experiments import BuildRecord, Estimator, ProgramOutput
+from interlock.results.experiments import EXPERIMENT_FILE, BuildRecord, Estimator, ProgramOutput
 from interlock.results.files import remove_folder, write_atomically
 from interlock.results.profiles import CellProfile
 from interlock.results.runs import suite_of
@@ -405,7 +405,7 @@ def test_a_damaged_experiment_stops_nobody_who_wants_those_that_can_be_read(tmp_
         ("c", make_experiment().model_dump_json()),
     ):
         (tmp_path / name).mkdir()
-        (tmp_path / name / store.EXPERIMENT_FILE).write_text(text)
+        (tmp_path / name / EXPERIMENT_FILE).write_text(text)
     assert len(store.readable_experiments(store.experiments_below(tmp_path))) == 2
 
 
@@ -430,6 +430,6 @@ def test_a_cell_whose_benchmarks_have_no_name_cannot_be_gone_on_with(tmp_path: P
     ],
 )
 def test_a_record_that_no_reader_can_use_is_refused_where_it_is_read(tmp_path: Path, changes: dict[str, Any]) -> None:
-    store.write_json(tmp_path / store.EXPERIMENT_FILE, make_experiment(**changes))
+    store.write_json(tmp_path / EXPERIMENT_FILE, make_experiment(**changes))
     with pytest.raises(StoreError, match=r"experiment\.json"):
         store.read_experiment(tmp_path)

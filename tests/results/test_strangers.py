@@ -15,8 +15,8 @@ from interlock import untrusted
 from interlock.errors import StoreError
 from interlock.fleet.record import FleetRecord, HostRecord
 from interlock.results import packed, store
-from interlock.results.experiments import CellResult, Experiment
-from interlock.results.journal import JournalEntry, JournalHeader
+from interlock.results.experiments import EXPERIMENT_FILE, CellResult, Experiment
+from interlock.results.journal import JOURNAL_FILE, JournalEntry, JournalHeader
 from interlock.results.trials import Trial
 from tests.builders import make_cell, make_experiment, make_profile, make_workload
 from tests.fleet.test_record import RECORD
@@ -42,12 +42,12 @@ def folder(tmp_path: Path) -> Path:
 
 def write_journal(folder: Path, entries: list[dict[str, Any]]) -> None:
     """An experiment that was killed, with a journal that says anything."""
-    store.write_json(folder / store.EXPERIMENT_FILE, begun())
+    store.write_json(folder / EXPERIMENT_FILE, begun())
     first = JournalHeader(
-        experiment=untrusted.sha256_of(folder / store.EXPERIMENT_FILE), workload=make_workload("locks")
+        experiment=untrusted.sha256_of(folder / EXPERIMENT_FILE), workload=make_workload("locks")
     ).model_dump_json()
     lines = [first, *map(json.dumps, entries), ""]
-    (folder / store.JOURNAL_FILE).write_text("\n".join(lines))
+    (folder / JOURNAL_FILE).write_text("\n".join(lines))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,7 +59,7 @@ def test_a_label_of_a_journal_names_no_file_elsewhere(name: str, key: str, folde
     before = outside(tmp_path)
     assert store.read_experiment(folder) == begun()  # the line is none
     assert outside(tmp_path) == before
-    assert [path.name for path in folder.rglob("*")] == [store.EXPERIMENT_FILE]
+    assert [path.name for path in folder.rglob("*")] == [EXPERIMENT_FILE]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -112,7 +112,7 @@ def test_a_folder_that_is_a_link_out_of_the_experiment_is_neither_read_nor_writt
     with pytest.raises(StoreError, match="link") as caught:
         store.read_experiment(folder)
     assert caught.value.file == str(folder)
-    (folder / store.JOURNAL_FILE).unlink()
+    (folder / JOURNAL_FILE).unlink()
     with pytest.raises(StoreError, match="link"):
         store.read_cells(folder, store.read_experiment(folder))
     assert outside(tmp_path) == before
@@ -161,13 +161,13 @@ def test_a_raw_file_that_is_no_regular_file_is_refused_and_nothing_waits(
 
 def test_a_journal_that_is_a_fifo_does_not_make_a_reader_wait(folder: Path, deadline: None) -> None:
     with_cells(folder)
-    os.mkfifo(folder / store.JOURNAL_FILE)
+    os.mkfifo(folder / JOURNAL_FILE)
     assert store.read_experiment(folder)
 
 
 def test_a_journal_of_a_gigabyte_is_refused_before_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_journal(folder, [])
-    path = folder / store.JOURNAL_FILE
+    path = folder / JOURNAL_FILE
     os.truncate(path, 2**30)  # with a hole: it takes no space
     monkeypatch.setattr(os, "dup", lambda _: pytest.fail("it is read"))
     with pytest.raises(StoreError, match="MiB") as caught:

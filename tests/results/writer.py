@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from interlock.results import store
-from interlock.results.experiments import Experiment, Outcome, State, Times
+from interlock.results.experiments import EXPERIMENT_FILE, Experiment, Outcome, State, Times
 from interlock.results.journal import KILLED, Journal, JournalEntry, RunData
 from interlock.results.store import read_runs
 from tests.builders import OK, make_cell, make_experiment, make_settings, make_workload
@@ -57,8 +57,8 @@ def entry_of(first: int, block: int) -> JournalEntry:
 
 
 def write(folder: Path, first: int) -> None:
-    if not (folder / store.EXPERIMENT_FILE).is_file():
-        store.write_json(folder / store.EXPERIMENT_FILE, begun())
+    if not (folder / EXPERIMENT_FILE).is_file():
+        store.write_json(folder / EXPERIMENT_FILE, begun())
     journal = Journal(folder)
     journal.begin(make_workload("locks"), {})
     block = first

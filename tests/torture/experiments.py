@@ -12,6 +12,8 @@ from pathlib import Path
 import docker
 
 from interlock.results import store
+from interlock.results.experiments import EXPERIMENT_FILE
+from interlock.results.journal import JOURNAL_FILE
 from tests.apart import command
 from tests.builders import ROOT
 from tests.integration.images import QUICK
@@ -85,12 +87,12 @@ def usual_duration_s(results: Path, **environment: str) -> float:
 
 def complete_blocks(folder: Path) -> int:
     """How many blocks the journal has that a killed process has left."""
-    path = folder / store.JOURNAL_FILE
+    path = folder / JOURNAL_FILE
     return max(path.read_bytes().count(b"\n") - 1, 0) if path.is_file() else 0
 
 
 def values_of(folder: Path) -> set[float]:
-    if not (folder / store.EXPERIMENT_FILE).is_file():
+    if not (folder / EXPERIMENT_FILE).is_file():
         return set()
     found = store.read_cell_values(folder, store.read_experiment(folder))
     return {value for cell in found.values() for one in cell.values() for some in one.processes for value in some}
@@ -98,7 +100,7 @@ def values_of(folder: Path) -> set[float]:
 
 def kept_and_resumed(folder: Path, name: str) -> str:
     """What is wrong with an experiment after its end; empty if nothing is."""
-    if not (folder / store.EXPERIMENT_FILE).is_file():
+    if not (folder / EXPERIMENT_FILE).is_file():
         # Nothing was measured: the name is free.
         done = interlock(*MATRIX, "--name", name, "--results", str(folder.parent))
         return "" if done.returncode == 0 else f"begun again: {done.stderr}"

@@ -23,6 +23,7 @@ import pytest
 from interlock.engine.ownership import PID, PREFIX
 from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.results import store
+from interlock.results.experiments import EXPERIMENT_FILE
 from tests import simulated
 from tests.builders import ROOT
 from tests.integration.images import QUICK
@@ -141,7 +142,7 @@ def test_a_matrix_with_profiles(tmp_path: Path, record_property: Record) -> None
     for turn, which, after_s in moments(tried.usual_s()):
         tried.ended(turn, which, after_s)
         folder = results / f"tried-{turn}"
-        if (folder / store.EXPERIMENT_FILE).is_file():
+        if (folder / EXPERIMENT_FILE).is_file():
             before, described = values_of(folder), store.read_experiment(folder)
             if described.ended_by:
                 tried.works([*INTERLOCK, "matrix", "--resume", folder.name, "--results", str(results)])
@@ -177,7 +178,7 @@ def test_a_trial(project: Path, tmp_path: Path, own_image: None, record_property
     for turn, which, after_s in moments(tried.usual_s(), times=max(1, TIMES // 2)):
         tried.ended(turn, which, after_s)
         folder = tmp_path / f"trial-{turn}"
-        if (folder / store.EXPERIMENT_FILE).is_file():
+        if (folder / EXPERIMENT_FILE).is_file():
             store.read_cells(folder, store.read_experiment(folder))
         else:
             tried.works(tried.words(turn))
@@ -204,7 +205,7 @@ def test_a_fleet(tmp_path: Path, record_property: Record) -> None:
         measured = {path: path.read_bytes() for name in complete for path in folder.glob(f"*/{name}/*.json")}
         tried.works(tried.words(turn))
         tried.wrong += [f"{path} has changed" for path, data in measured.items() if path.read_bytes() != data]
-        found = len(list(folder.glob(f"*/*/{store.EXPERIMENT_FILE}")))
+        found = len(list(folder.glob(f"*/*/{EXPERIMENT_FILE}")))
         tried.wrong += [] if found == 2 else [f"{found} of 2 hosts were measured"]
         tried.wrong += [f"{path} is left" for path in (*folder.glob("*/*.tar.gz"), *folder.glob("*/.incoming"))]
     count(record_property, PROMISE.format("fleet"), max(1, TIMES // 2), tried.wrong)

@@ -31,7 +31,7 @@ def test_a_load_decides_before_the_start_and_both_before_the_tests(
     (one,) = found.benchmarks
     assert (found.name, one.name, found.unit) == ("trial-my-service", name, unit)
     assert (one.profile_metric is not None) is profiled
-    assert found.is_users_service is (checks.address is not None)
+    assert kind_of(found).needs_load is (checks.address is not None)
     assert isinstance(kind_of(found, one), Command) is (checks.address is None)
     assert Workload.model_validate_json(found.model_dump_json()) == found
 

@@ -452,11 +452,6 @@ class Workload(WorkloadFile):
         """Return where it is declared, which errors name."""
         return f"workloads/{self.name}.toml"
 
-    @property
-    def is_users_service(self) -> bool:
-        """Return whether it is a service of a user's own image."""
-        return self.user is not None and self.user.address is not None
-
     def for_experiment(self, quick: bool) -> Workload:
         """Return what an experiment measures: a quick one leaves out what is full_only, and limits of nothing else."""
         kept = [benchmark for benchmark in self.benchmarks if not (quick and benchmark.full_only)]

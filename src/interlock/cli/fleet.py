@@ -22,7 +22,7 @@ from interlock.fleet.ansible import read_inventory
 from interlock.fleet.record import FLEET_FILE, FleetRecord
 from interlock.fleet.running import FleetRun, begun, builds_of, images_of
 from interlock.results import store
-from interlock.results.experiments import Built, EngineName
+from interlock.results.experiments import EXPERIMENT_FILE, Built, EngineName
 from interlock.results.settings import Settings
 
 
@@ -85,7 +85,7 @@ def _builds(
 
 def _report(folder: Path, record: FleetRecord) -> None:
     """Print what the hosts of each kind say together and how it ended on each; FleetError if all is not well."""
-    if any((folder / name / store.EXPERIMENT_FILE).is_file() for name in record.hosts):
+    if any((folder / name / EXPERIMENT_FILE).is_file() for name in record.hosts):
         show_hosts(folder, markdown=False)
     for name, host in record.hosts.items():
         words = ": ".join(filter(None, ["measured" if host.complete else "not complete", host.problem]))

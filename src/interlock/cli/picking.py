@@ -48,6 +48,7 @@ from interlock.report import pick
 from interlock.results import store
 from interlock.results.answers import Decision, Pick, RecordedFigures, VariantAudit
 from interlock.results.commands import runnable
+from interlock.results.experiments import EXPERIMENT_FILE
 from interlock.results.sums import read_sums
 
 
@@ -159,7 +160,7 @@ def _others(evidence: Evidence, shipped: list[RecordedExperiment]) -> list[Evide
 
 
 def _folders(results: Path) -> list[Path]:
-    return [path.parent for path in results.glob(f"*/{store.EXPERIMENT_FILE}")]
+    return [path.parent for path in results.glob(f"*/{EXPERIMENT_FILE}")]
 
 
 def _read(folder: Path, shipped: Path) -> RecordedExperiment:
@@ -172,7 +173,7 @@ def _read(folder: Path, shipped: Path) -> RecordedExperiment:
 def _named(name: str, folders: list[Path], shipped: Path) -> RecordedExperiment:
     """Read the experiment with this folder or name; UsageError if there is none."""
     for folder in (Path(name), *(one / name for one in folders)):
-        if (folder / store.EXPERIMENT_FILE).is_file():
+        if (folder / EXPERIMENT_FILE).is_file():
             return _read(folder, shipped)
     known = [folder.name for one in folders for folder in _folders(one)]
     raise UsageError(key="--experiment", found=f"there is no experiment '{name}'", todo=nearest(name, known))

@@ -19,7 +19,7 @@ from interlock.errors import UsageError, nearest
 from interlock.measure import resumable
 from interlock.measure.assignment import planned_rounds
 from interlock.results import store
-from interlock.results.experiments import EngineName, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
 from interlock.results.settings import Settings, Where
 
 # README's first command, the core set with --quick, is to end in half an hour, builds included.
@@ -114,7 +114,7 @@ def engine_of(experiment: Experiment) -> EngineName:
 
 
 def resumed_place(
-    named: str | None, results: Path | None, record: str = store.EXPERIMENT_FILE, *, name: str | None = None
+    named: str | None, results: Path | None, record: str = EXPERIMENT_FILE, *, name: str | None = None
 ) -> tuple[str | None, Path | None]:
     """Return the name of the experiment to go on with and the folder of results, from its name or its folder.
 
@@ -135,7 +135,7 @@ def unfinished(results: Path, name: str, *, is_trial: bool) -> Experiment:
 
     UsageError if it is not there, at work, complete, of another command, or of another machine.
     """
-    if not (results / name / store.EXPERIMENT_FILE).is_file():
+    if not (results / name / EXPERIMENT_FILE).is_file():
         todo = nearest(name, [one.name for one in store.experiments_below(results)])
         raise UsageError(key="--resume", found=f"there is no experiment '{name}' in {results}", todo=todo)
     if not store.recover(results / name):

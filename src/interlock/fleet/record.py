@@ -22,7 +22,7 @@ from interlock.errors import FleetError, StoreError, UsageError
 from interlock.report.comparisons import read_extract
 from interlock.results import store
 from interlock.results.commands import resuming
-from interlock.results.experiments import EngineName, Experiment
+from interlock.results.experiments import EXPERIMENT_FILE, EngineName, Experiment
 from interlock.results.files import remove_folder
 from interlock.results.settings import Settings
 from interlock.results.sums import write_sums
@@ -101,7 +101,7 @@ def take_in_results(archive: Path, fleet: Path, host: str, record: FleetRecord) 
         settings = experiment.settings.model_copy(update={"where": record.settings.where})
         said = {"name": record.name, "command": record.command, "settings": settings}
         experiment = experiment.model_copy(update={**said, "host": {**experiment.host, "name": host}})
-        store.write_json(new / store.EXPERIMENT_FILE, experiment)
+        store.write_json(new / EXPERIMENT_FILE, experiment)
         write_sums(new)
         read_extract(new)  # one that cannot be compared would be in the way of all others' report
         remove_folder(fleet / host)

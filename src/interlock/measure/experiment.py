@@ -21,6 +21,7 @@ from interlock.measure import disturbances, lock
 from interlock.measure.assignment import Assignment
 from interlock.measure.cells import Interpreters, Resources
 from interlock.measure.ending import part_of_budget
+from interlock.measure.kinds.choosing import kind_of
 from interlock.measure.packages import install_required
 from interlock.measure.profiling import best_probe
 from interlock.measure.resumable import EarlierMeasurements, joined, silent_in
@@ -28,7 +29,7 @@ from interlock.measure.watching import Observers
 from interlock.measure.workload import WorkloadResult, measure_workload
 from interlock.results import store
 from interlock.results.commands import resuming
-from interlock.results.experiments import Experiment, Outcome, State
+from interlock.results.experiments import EXPERIMENT_FILE, Experiment, Outcome, State
 from interlock.results.files import remove_folder
 from interlock.results.journal import KILLED, Journal
 from interlock.results.profiles import Probe
@@ -49,16 +50,8 @@ def run(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
             watching.ending.pause()
 
 
-def record_builds(engine: Engine, assignment: Assignment, watching: Observers) -> Path:
-    """Write the record of an experiment that was ended before anything was measured; return its folder.
-
-    Of one that goes on, the record that it has, with what ended it.
-    """
-    return execute(engine, assignment, watching)
-
-
 def execute(engine: Engine, assignment: Assignment, watching: Observers, waited_s: float = 0.0) -> Path:
-    """Measure workload by workload, and return the experiment's folder.
+    """Measure workload by workload, and return the experiment's folder; if it has been ended, write what is known.
 
     What was measured before something ended it is kept, and the rest recorded as not measured. Containers, networks and
     volumes are removed in any case; if an error comes before anything is measured, so is the folder.
@@ -226,7 +219,7 @@ class Execution:
     def _write_record(self, ended_by: str = KILLED) -> None:
         """Write experiment.json. Until the end is known it says what is true if nothing more can be said."""
         described, before = self._described(ended_by), self.assignment.resumes
-        store.write_json(self.folder / store.EXPERIMENT_FILE, joined(before, described) if before else described)
+        store.write_json(self.folder / EXPERIMENT_FILE, joined(before, described) if before else described)
 
     def _described(self, ended_by: str) -> Experiment:
         """Return the record, which is complete: a report needs no catalog."""
@@ -268,8 +261,8 @@ class Execution:
 def helpers_of(workloads: Iterable[Workload]) -> list[str]:
     """Return what the engine has to start besides the cells of these workloads."""
     chosen = list(workloads)
-    helpers = [name for name in ("server", "limits", "load") if any(getattr(workload, name) for workload in chosen)]
-    return [*helpers, "load"] if any(workload.is_users_service for workload in chosen) else helpers
+    helpers = [name for name in ("server", "limits") if any(getattr(workload, name) for workload in chosen)]
+    return [*helpers, "load"] if any(kind_of(workload).needs_load for workload in chosen) else helpers
 
 
 def programs_of(folder: Path) -> dict[str, bytes]:

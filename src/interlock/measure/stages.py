@@ -106,7 +106,7 @@ class StagedRun:
         assignment = replace(
             self.assignment, built=images, settings=settings, command=command, first_look_alone=first_look_alone
         )
-        measure = experiment.record_builds if self.ending.signals else experiment.run
+        measure = experiment.execute if self.ending.signals else experiment.run
         with self.watch(assignment) as watching:
             return measure(self.engine, assignment, watching)
 

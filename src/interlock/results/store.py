@@ -18,10 +18,16 @@ from interlock import untrusted
 from interlock.catalog.types import first_refusal, label_of, split_label
 from interlock.errors import LazyModule, StoreError, UsageError
 from interlock.results import files
-from interlock.results.experiments import EXPERIMENT_FILE as EXPERIMENT_FILE  # noqa: PLC0414  others take it from here
-from interlock.results.experiments import BenchmarkValues, BuildRecord, CellKey, Experiment, Profiles, Values
-from interlock.results.journal import JOURNAL_FILE as JOURNAL_FILE  # noqa: PLC0414
-from interlock.results.journal import JournalEntry, JournalHeader, with_entries
+from interlock.results.experiments import (
+    EXPERIMENT_FILE,
+    BenchmarkValues,
+    BuildRecord,
+    CellKey,
+    Experiment,
+    Profiles,
+    Values,
+)
+from interlock.results.journal import JOURNAL_FILE, JournalEntry, JournalHeader, with_entries
 from interlock.results.profiles import BenchmarkProfile, CellProfile
 from interlock.results.runs import added, parse_pyperf, suite_of
 from interlock.results.sums import NO_SUMS, Sums, forget_sums, read_sums

@@ -76,7 +76,7 @@ def _proved(engine: DockerEngine, request: TrialRequest, builds: Builds, watchin
     watching.on_step(", ".join([INSTRUMENTS, *helpers]))
     needs = Needs(request.assignment.root, [], {}, helpers, base, surroundings)
     workspace = engine.set_up(builds.shop.owner, needs)
-    with workspace.network(None, load=workload.is_users_service) as network:
+    with workspace.network(None, load="load" in helpers) as network:
         proofs = Proofs(network, workload, checks, watching.on_progress, engine.require_answer)
         proofs.prove([own])
         rows = [own, *(builds.row(candidate) for candidate in request.candidates)]
