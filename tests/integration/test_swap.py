@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker.errors import APIError, ImageNotFound
+from docker.errors import ImageNotFound
 
-from interlock.engine.build.image import run_build
+from interlock.engine.build.image import read_context, run_build
 from interlock.engine.ownership import OWNER_LABEL, PID
 from interlock.engine.registry import registry_digest
+from interlock.engine.run import leftovers
+from interlock.engine.run.user_images import MADE
 from interlock.results.experiments import Built
 from tests.builders import Entry
 from tests.cosign import Cosign
@@ -93,23 +95,15 @@ def run(root: Path, monkeypatch: pytest.MonkeyPatch, entry: Entry) -> Entry:
     return call
 
 
-def output_of(client: Any, folder: Path, *bases: str) -> str:
-    """What the container of a built folder prints; no image of it stays, nor of its stages, which have these bases."""
-    before = {image["Id"] for image in client.api.images(all=True)}
+def output_of(client: Any, folder: Path) -> str:
+    """What the container of a built folder prints; what the build made is gone afterwards, and nothing else is."""
+    log: list[str] = []
     try:
-        image, _ = client.images.build(path=str(folder), rm=True, forcerm=True, network_mode="none")
-        return str(client.containers.run(image.id, remove=True, network_mode="none").decode().strip())
+        image_id = run_build(client, read_context(folder), log, lambda _: None, network_mode="none")
+        assert image_id, "".join(log)
+        return str(client.containers.run(image_id, remove=True, network_mode="none").decode().strip())
     finally:
-        for image_id in {image["Id"] for image in client.api.images(filters={"dangling": True})} - before:
-            with suppress(APIError):  # of one that another worker has removed meanwhile
-                if any(is_made_from(client, client.images.get(image_id), base) for base in bases or (OLD,)):
-                    client.images.remove(image_id)
-
-
-def is_made_from(client: Any, image: Any, name: str) -> bool:
-    """Whether the layers of an image start with those of another one."""
-    layers, parent = (one.attrs["RootFS"]["Layers"] for one in (image, client.images.get(name)))
-    return bool(layers[: len(parent)] == parent)
+        leftovers.remove_images(client, list(reversed(MADE.findall("".join(log)))))
 
 
 @pytest.mark.slow

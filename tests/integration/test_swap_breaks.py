@@ -63,11 +63,11 @@ def test_what_is_compiled_for_one_python_does_not_load_in_another(
     assert "python3.13" in warned(err, line)
     assert f"--stage {both}" in warned(err, line)
     with pytest.raises(Exception, match=r"cannot import name .*_lsprof"):
-        output_of(client, tmp_path, image.tag, *STAYING)
+        output_of(client, tmp_path)
     code, _, err = run(file, "--to", FREE_THREADED, "--stage", both, "--write", "--local")
     assert code == 0
     assert not [said for said in err.splitlines() if said.startswith("breaks")]
-    assert "/app/fast/_lsprof.cpython-313t" in output_of(client, tmp_path, image.tag, *STAYING)
+    assert "/app/fast/_lsprof.cpython-313t" in output_of(client, tmp_path)
     assert run(file, "--revert", "--write")[0] == 0
     assert file.read_text() == before
 
@@ -82,11 +82,11 @@ def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
     _, _, err = run(file, "--to", QUICK, "--write", "--local")
     assert "use cpython-3.13" in warned(err, 2)
     with pytest.raises(Exception, match=r"No module named .*mod"):
-        output_of(client, tmp_path, built[QUICK].tag)
+        output_of(client, tmp_path)
     # The variant that is named is compiled for tests/proofs alone; this one has the same layout under its own version.
     _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
     assert "breaks" not in err
-    assert output_of(client, tmp_path, built[FREE_THREADED].tag) == (
+    assert output_of(client, tmp_path) == (
         "42 /usr/local/lib/python3.13t/site-packages/mod.py"
     )
 
@@ -103,4 +103,4 @@ def test_an_interpreter_in_one_binary_has_no_library_to_copy(
     _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
     assert "needs libpython" in warned(err, 5)
     with pytest.raises(Exception, match=r"libpython3\.13t\.so\.1\.0"):
-        output_of(client, tmp_path, image.tag)
+        output_of(client, tmp_path)

@@ -125,10 +125,10 @@ def test_gunicorn_needs_threads(run: Entry, client: Any, built: Images, tmp_path
     assert "needs threads" in warned(err, 6)
     assert "use cpython-2.7" in warned(err, 6)
     with pytest.raises(Exception, match="ImportError"):
-        output_of(client, tmp_path, built[NO_THREADS].tag)
+        output_of(client, tmp_path)
     _, _, err = run(file, "--to", PTH, "--write", "--local")
     assert "needs threads" not in err
-    assert output_of(client, tmp_path, built[PTH].tag) == ""
+    assert output_of(client, tmp_path) == ""
 
 
 @pytest.mark.parametrize("pairs", [1, 8])
