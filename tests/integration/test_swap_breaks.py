@@ -56,7 +56,8 @@ def test_what_is_compiled_for_one_python_does_not_load_in_another(
     both: str,
 ) -> None:
     """In either direction; what is said to do is to swap the other stage too."""
-    image, file = built[FREE_THREADED], placed(tmp_path, name)
+    assert built[FREE_THREADED]
+    file = placed(tmp_path, name)
     before = file.read_text()
     code, _, err = run(file, "--to", FREE_THREADED, "--write", "--local")
     assert code == 0
@@ -78,6 +79,8 @@ def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
     built: Images,
     tmp_path: Path,
 ) -> None:
+    assert built[QUICK]
+    assert built[FREE_THREADED]
     file = placed(tmp_path, "packages-in-the-image")
     _, _, err = run(file, "--to", QUICK, "--write", "--local")
     assert "use cpython-3.13" in warned(err, 2)
@@ -86,9 +89,7 @@ def test_debians_interpreter_does_not_find_packages_where_the_official_one_does(
     # The variant that is named is compiled for tests/proofs alone; this one has the same layout under its own version.
     _, _, err = run(file, "--to", FREE_THREADED, "--paths", "--write", "--local")
     assert "breaks" not in err
-    assert output_of(client, tmp_path) == (
-        "42 /usr/local/lib/python3.13t/site-packages/mod.py"
-    )
+    assert output_of(client, tmp_path) == ("42 /usr/local/lib/python3.13t/site-packages/mod.py")
 
 
 def test_an_interpreter_in_one_binary_has_no_library_to_copy(

@@ -119,6 +119,8 @@ def test_gunicorn_needs_threads(run: Entry, client: Any, built: Images, tmp_path
     download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--python-version", "2.7"]
     wheels = ["--only-binary", ":all:", "-d", str(tmp_path / "wheels"), "gunicorn==19.10.0", "setuptools==44.1.1"]
     subprocess.run([*download, *wheels], check=True)
+    assert built[NO_THREADS]
+    assert built[PTH]
     file = placed(tmp_path, "gunicorn")
     (tmp_path / "app.py").write_text("def app(environ, start_response):\n    return []\n")
     _, _, err = run(file, "--to", NO_THREADS, "--write", "--local")
