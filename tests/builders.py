@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from interlock.catalog.claims import Claim
+from interlock.catalog.sources import Download
 from interlock.catalog.variants import (
     PRODUCTION,
-    Download,
     Gil,
     Proof,
     Source,

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from interlock.catalog import project as catalogs
+from interlock.catalog import reading
 from interlock.cli import main
 from interlock.engine.finding import find_containers
 from interlock.measure import lock
@@ -186,7 +186,7 @@ def on_disk() -> Iterator[Path]:
 def each_file_of_the_catalog_is_parsed_once() -> Iterator[None]:
     """Hundreds of tests read the same files: to parse TOML is half of what that takes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalogs, "tomllib", SimpleNamespace(loads=lru_cache(500)(tomllib.loads)))
+        patch.setattr(reading, "tomllib", SimpleNamespace(loads=lru_cache(500)(tomllib.loads)))
         yield
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.pick import criteria
-from interlock.catalog import project, rendering
+from interlock.catalog import project, reading, rendering
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, Variant, VariantFile
@@ -80,7 +80,7 @@ def _variant(text: str, folder: Path) -> object:
     """A variant among those of the project: read, held against all others, and rendered."""
     _written(folder, "variants/cpython-3.13.toml", text)
     catalog, texts = _project()
-    found = project._load_files(folder, "variants", Variant, VariantFile)["cpython-3.13"]
+    found = reading.load_files(folder, "variants", Variant, VariantFile)["cpython-3.13"]
     tag = found.image_tag("standard")
     others = {name: one for name, one in catalog.variants.items() if one.image_tag("standard") != tag}
     every = project._fill_in({**others, found.name: found}, catalog.differences.values())
@@ -93,7 +93,7 @@ def _variant(text: str, folder: Path) -> object:
 
 def _workload(text: str, folder: Path) -> object:
     _written(folder, "workloads/startup.toml", text)
-    found = project._load_files(folder, "workloads", Workload, WorkloadFile)["startup"]
+    found = reading.load_files(folder, "workloads", Workload, WorkloadFile)["startup"]
     catalog, _ = _project()
     project.check_consistency(catalog.model_copy(update={"workloads": {**catalog.workloads, found.name: found}}))
     return found
@@ -102,7 +102,7 @@ def _workload(text: str, folder: Path) -> object:
 def _table(kind: Any) -> Callable[[str, Path], object]:
     def parse(text: str, folder: Path) -> object:
         _written(folder, "variants/table.toml", text)
-        return project._load_table(folder, "variants/table.toml", kind)
+        return reading.load_table(folder, "variants/table.toml", kind)
 
     return parse
 

@@ -6,21 +6,18 @@ Every file is validated and every reference resolved; an error names file and ke
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from interlock import untrusted
 from interlock.catalog.claims import Claim, ClaimsFile
-from interlock.catalog.overlay import OWN, TABLES, OwnFile, lay, own_files, own_folder
+from interlock.catalog.overlay import OwnFile, lay, own_files, own_folder
+from interlock.catalog.reading import load_files, load_table, parse, read_tables, read_toml
 from interlock.catalog.types import LIMIT, TWIN, Data, Right, split_label
 from interlock.catalog.variants import FOLDERS, Base, Condition, Difference, Family, Profile, Variant, VariantFile
 from interlock.catalog.workloads import Workload, WorkloadFile
-from interlock.errors import CatalogError, UsageError, did_you_mean, nearest
+from interlock.errors import CatalogError, UsageError, nearest
 
 
 class FileTexts(Data):
@@ -148,7 +145,6 @@ def _check_sums(catalog: Catalog) -> None:
                 )
 
 
-Item = TypeVar("Item", bound=BaseModel)
 CLAIMS = "workloads/claims.toml"
 # Stands for all names.
 EVERYTHING = "all"
@@ -161,16 +157,16 @@ def load(root: Path) -> Catalog:
 
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
-    differences = _load_table(root, "variants/differences.toml", Difference)
-    variants = _load_files(root, "variants", Variant, VariantFile)
+    differences = load_table(root, "variants/differences.toml", Difference)
+    variants = load_files(root, "variants", Variant, VariantFile)
     catalog = Catalog(
-        bases=_load_table(root, "variants/bases.toml", Base),
-        profiles=_load_table(root, "variants/profiles.toml", Profile),
-        families=_load_table(root, "variants/families.toml", Family),
+        bases=load_table(root, "variants/bases.toml", Base),
+        profiles=load_table(root, "variants/profiles.toml", Profile),
+        families=load_table(root, "variants/families.toml", Family),
         differences=differences,
         variants=_fill_in(variants, differences.values()),
-        workloads=_load_files(root, "workloads", Workload, WorkloadFile),
-        conditions=_load_table(root, "workloads/conditions.toml", Condition),
+        workloads=load_files(root, "workloads", Workload, WorkloadFile),
+        conditions=load_table(root, "workloads/conditions.toml", Condition),
     )
     check_consistency(catalog)
     _check_files(root, catalog)
@@ -183,8 +179,8 @@ def load_claims(root: Path, file: Path | None = None) -> list[Claim]:
     Raises CatalogError for the first thing that is wrong, with its file and key.
     """
     path = file or root / CLAIMS
-    data = _read_toml(root, path) if file else _read_tables(root, CLAIMS)
-    return list(_parse(root, path, ClaimsFile, data).claims.values())
+    data = read_toml(root, path) if file else read_tables(root, CLAIMS)
+    return list(parse(root, path, ClaimsFile, data).claims.values())
 
 
 def read_texts(root: Path) -> FileTexts:
@@ -259,100 +255,6 @@ def by_profile(known: Catalog, names: Sequence[str], wanted: str | None) -> list
 def word_for(chosen: list[str], every: list[str], core: list[str]) -> str:
     """Return the word that stands for these names; empty if none does."""
     return EVERYTHING if chosen == every else CORE if chosen == core else ""
-
-
-def _name(root: Path, path: Path) -> str:
-    """Return how errors name a file: below `root`, or as it was given if it is elsewhere."""
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)
-
-
-def _read_toml(root: Path, path: Path) -> dict[str, Any]:
-    name = _name(root, path)
-    try:
-        return tomllib.loads(untrusted.read_text(path))
-    except FileNotFoundError:
-        raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
-    except OSError as error:
-        raise CatalogError(
-            file=name, found=f"cannot be read: {error.strerror}", todo="Name a file, or shorten it."
-        ) from None
-    except (ValueError, RecursionError) as error:  # other bytes, a number of 5,000 digits
-        raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
-
-
-def _read_tables(root: Path, file: str) -> dict[str, Any]:
-    """Return the tables of a file, with those of the user's own file of this name where there is one."""
-    own = root / OWN / file
-    return _read_toml(root, root / file) | (_read_toml(root, own) if own.is_file() else {})
-
-
-def _load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:
-    """Return the items of a file that has one table for each."""
-    path, items = root / file, {}
-    for name, value in _read_tables(root, file).items():
-        if not isinstance(value, dict):
-            raise CatalogError(
-                file=file, key=name, found=f"{value!r} is outside of any table", todo="Move it below a [table] line."
-            )
-        named = {"name": name} if "name" in item.model_fields else {}
-        items[name] = _parse(root, path, item, {**value, **named}, prefix=f"{name}.")
-    return items
-
-
-def _load_files(root: Path, folder: str, item: type[Item], shape: type[BaseModel]) -> dict[str, Item]:
-    """Return the items of a folder that has one file for each, which must fit `shape`: the name is the file's own."""
-    items = {}
-    for path in sorted((root / folder).glob("*.toml"), key=lambda path: path.stem):
-        if f"{folder}/{path.name}" not in TABLES:
-            data = _read_toml(root, path)
-            if not data.keys() <= shape.model_fields.keys():
-                _parse(root, path, shape, data)  # refuses the first of the others
-            items[path.stem] = _parse(root, path, item, {**data, "name": path.stem})
-    return items
-
-
-def _parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefix: str = "") -> Item:
-    try:
-        return item.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = prefix + ".".join(str(part) for part in first["loc"])
-        found, todo = _explain(item.model_json_schema(), first["type"], first["msg"], first["loc"], first.get("input"))
-        raise CatalogError(file=_name(root, path), key=key.strip("."), found=found, todo=todo) from None
-
-
-def _explain(
-    schema: dict[str, Any], kind: str, message: str, location: tuple[int | str, ...], value: Any
-) -> tuple[str, str]:
-    """Return pydantic's error as what was found and what to do."""
-    if kind == "value_error":
-        return message.removeprefix("Value error, "), "Correct the file."
-    if kind == "extra_forbidden":
-        known = _schema_of(schema, location[:-1]).get("properties", {})
-        return f"unknown key (its value is {value!r})", did_you_mean(str(location[-1]), known) or "Remove it."
-    meaning = _schema_of(schema, location).get("description", "")
-    if kind == "missing":
-        return "the key is missing", f"Add it: {meaning}" if meaning else "Add it."
-    return f"found {value!r}", f"{message}. {meaning}".rstrip()
-
-
-def _schema_of(schema: dict[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
-    """Return the part of a JSON Schema that is about a key; empty if it has none."""
-    part_of_it = schema
-    for part in location:
-        free = [*part_of_it.get("patternProperties", {}).values(), part_of_it.get("additionalProperties")]
-        keys = part_of_it.get("properties", {})
-        inner = part_of_it.get("items") if isinstance(part, int) else keys.get(part, free[0])
-        part_of_it = _resolved(schema, inner or {})
-    return part_of_it
-
-
-def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Return the part without a reference, and of a choice the first one; the description is the key's own."""
-    inner = part.get("anyOf", [part])[0]
-    if "$ref" in inner:
-        inner = schema["$defs"][inner["$ref"].rpartition("/")[2]]
-    return {**inner, **part}
 
 
 def _fill_in(variants: dict[str, Variant], differences: Iterable[Difference]) -> dict[str, Variant]:

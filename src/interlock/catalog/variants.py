@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from interlock.catalog.sources import Download
 from interlock.catalog.types import (
     AbsolutePath,
     Data,
@@ -19,9 +20,7 @@ from interlock.catalog.types import (
     PackageName,
     PinnedReference,
     Right,
-    Sha256,
     ShellWord,
-    SourceLocation,
     Text,
     Version,
     first_twice,
@@ -31,35 +30,11 @@ from interlock.catalog.types import (
 # A line of text that can stand in a Dockerfile's label, between double quotes.
 Line = Annotated[str, StringConstraints(pattern=r'^[^"\n$\\]+$')]
 Licence = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.+ -]+$")]
-Locations = Annotated[list[SourceLocation], Field(min_length=1)]
 
 # The folder of variants/ that has the files which a key names.
 FOLDERS = {"patches": "patches", "prepare": "steps", "signature.key": "keys", "finish.steps": "steps"}
 # A name that no registry answers to: an engine that does not have the image finds nobody else's by it.
 LOCAL_NAME = "localhost/interlock/python"
-
-
-class Signature(Data):
-    """An OpenPGP signature of a source."""
-
-    places: Locations = Field(description="Locations of the signature's file, tried in this order.")
-    key: FileName = Field(description="File in variants/keys/ with the key that must have made the signature.")
-
-
-class Download(Data):
-    """A file that a build fetches: one SHA-256 and the places to try."""
-
-    file: FileName = Field(description="Name under which the file is stored.")
-    sha256: Sha256 = Field(description="SHA-256 of the file; a file with another one is refused.")
-    sum_from: Text | None = Field(default=None, description="Who published the SHA-256.")
-    places: Locations = Field(
-        description="Locations of the file, tried in this order: an https URL, a path below pool/ of apt's mirror, "
-        "or pip/NAME==VERSION."
-    )
-    signature: Signature | None = Field(default=None, description="Signature to check in addition to the SHA-256.")
-    unsigned: Text | None = Field(
-        default=None, description="Why no signature is checked: who made one and what is missing, or that none is made."
-    )
 
 
 class Source(Download):

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from interlock.catalog.project import Catalog
+from interlock.catalog.sources import Download
 from interlock.catalog.types import label_of
-from interlock.catalog.variants import Download, Family, Mode, SourceKind, SupportPhase, Variant
+from interlock.catalog.variants import Family, Mode, SourceKind, SupportPhase, Variant
 from interlock.report.tables import markdown_table
 from interlock.results.experiments import BuildRecord, Built, State, bases_line, engine_line, host_line
 

@@ -24,7 +24,8 @@ from docker.models.containers import Container
 from packageurl import PackageURL
 
 from interlock import __version__
-from interlock.catalog.variants import Download, SourceKind, Variant
+from interlock.catalog.sources import Download
+from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine.names import known_digest
 from interlock.engine.ownership import labels_of
 from interlock.engine.run.archives import ContentError, NothingThereError, archive

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from interlock.catalog.variants import Download, Prefix, Variant
+from interlock.catalog.sources import Download
+from interlock.catalog.variants import Prefix, Variant
 from interlock.engine.ended import run_here
 from interlock.errors import EngineError, RequirementsError, SourceUnavailableError
 

@@ -9,7 +9,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from interlock.catalog.variants import Download, Prefix, Variant
+from interlock.catalog.sources import Download
+from interlock.catalog.variants import Prefix, Variant
 from interlock.engine.build.sources import SYSTEM, folders_of, mirror_folder, mirror_url
 from interlock.engine.ended import run_here
 from interlock.engine.host.account import Account

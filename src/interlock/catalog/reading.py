@@ -1,0 +1,112 @@
+"""Reading the project's TOML files into models; what is wrong is one error with file, key and what to do."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from interlock import untrusted
+from interlock.catalog.overlay import OWN, TABLES
+from interlock.errors import CatalogError, did_you_mean
+
+Item = TypeVar("Item", bound=BaseModel)
+
+
+def name_of(root: Path, path: Path) -> str:
+    """Return how errors name a file: below `root`, or as it was given if it is elsewhere."""
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+
+def read_toml(root: Path, path: Path) -> dict[str, Any]:
+    """Return what a file says; CatalogError if it cannot be read or is not TOML."""
+    name = name_of(root, path)
+    try:
+        return tomllib.loads(untrusted.read_text(path))
+    except FileNotFoundError:
+        raise CatalogError(file=name, found="the file is missing", todo=f"Restore it: git checkout -- {name}") from None
+    except OSError as error:
+        raise CatalogError(
+            file=name, found=f"cannot be read: {error.strerror}", todo="Name a file, or shorten it."
+        ) from None
+    except (ValueError, RecursionError) as error:  # other bytes, a number of 5,000 digits
+        raise CatalogError(file=name, found=f"not valid TOML: {error}", todo="Correct the syntax there.") from None
+
+
+def read_tables(root: Path, file: str) -> dict[str, Any]:
+    """Return the tables of a file, with those of the user's own file of this name where there is one."""
+    own = root / OWN / file
+    return read_toml(root, root / file) | (read_toml(root, own) if own.is_file() else {})
+
+
+def load_table(root: Path, file: str, item: type[Item]) -> dict[str, Item]:
+    """Return the items of a file that has one table for each."""
+    path, items = root / file, {}
+    for name, value in read_tables(root, file).items():
+        if not isinstance(value, dict):
+            raise CatalogError(
+                file=file, key=name, found=f"{value!r} is outside of any table", todo="Move it below a [table] line."
+            )
+        named = {"name": name} if "name" in item.model_fields else {}
+        items[name] = parse(root, path, item, {**value, **named}, prefix=f"{name}.")
+    return items
+
+
+def load_files(root: Path, folder: str, item: type[Item], shape: type[BaseModel]) -> dict[str, Item]:
+    """Return the items of a folder that has one file for each, which must fit `shape`: the name is the file's own."""
+    items = {}
+    for path in sorted((root / folder).glob("*.toml"), key=lambda path: path.stem):
+        if f"{folder}/{path.name}" not in TABLES:
+            data = read_toml(root, path)
+            if not data.keys() <= shape.model_fields.keys():
+                parse(root, path, shape, data)  # refuses the first of the others
+            items[path.stem] = parse(root, path, item, {**data, "name": path.stem})
+    return items
+
+
+def parse(root: Path, path: Path, item: type[Item], data: dict[str, Any], prefix: str = "") -> Item:
+    """Return the item that the data of a file make; CatalogError names the first key that is wrong."""
+    try:
+        return item.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = prefix + ".".join(str(part) for part in first["loc"])
+        found, todo = _explain(item.model_json_schema(), first["type"], first["msg"], first["loc"], first.get("input"))
+        raise CatalogError(file=name_of(root, path), key=key.strip("."), found=found, todo=todo) from None
+
+
+def _explain(
+    schema: dict[str, Any], kind: str, message: str, location: tuple[int | str, ...], value: Any
+) -> tuple[str, str]:
+    """Return pydantic's error as what was found and what to do."""
+    if kind == "value_error":
+        return message.removeprefix("Value error, "), "Correct the file."
+    if kind == "extra_forbidden":
+        known = _schema_of(schema, location[:-1]).get("properties", {})
+        return f"unknown key (its value is {value!r})", did_you_mean(str(location[-1]), known) or "Remove it."
+    meaning = _schema_of(schema, location).get("description", "")
+    if kind == "missing":
+        return "the key is missing", f"Add it: {meaning}" if meaning else "Add it."
+    return f"found {value!r}", f"{message}. {meaning}".rstrip()
+
+
+def _schema_of(schema: dict[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
+    """Return the part of a JSON Schema that is about a key; empty if it has none."""
+    part_of_it = schema
+    for part in location:
+        free = [*part_of_it.get("patternProperties", {}).values(), part_of_it.get("additionalProperties")]
+        keys = part_of_it.get("properties", {})
+        inner = part_of_it.get("items") if isinstance(part, int) else keys.get(part, free[0])
+        part_of_it = _resolved(schema, inner or {})
+    return part_of_it
+
+
+def _resolved(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Return the part without a reference, and of a choice the first one; the description is the key's own."""
+    inner = part.get("anyOf", [part])[0]
+    if "$ref" in inner:
+        inner = schema["$defs"][inner["$ref"].rpartition("/")[2]]
+    return {**inner, **part}
