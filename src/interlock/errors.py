@@ -191,6 +191,12 @@ class StoreError(InterlockError):
     exit_code = 7
 
 
+class UpstreamError(InterlockError):
+    """Nobody who publishes sources answers, or what came is not signed by whom it should be."""
+
+    exit_code = 8
+
+
 class ClaimError(InterlockError):
     """An experiment contradicts a required claim."""
 
@@ -241,6 +247,7 @@ EXTRAS = {
     "report": ("numpy", "scipy"),
     "export": ("numpy", "scipy", "pyarrow"),
     "sbom": ("cyclonedx",),
+    "update": ("sigstore",),
     "fleet": ("numpy", "scipy", "ansible"),
 }
 

@@ -64,13 +64,7 @@ def render(
 
     They come from variants/*.toml, dockerfiles/*.j2 and the commands.
     """
-    paths, known = open_project()
-    if not paths.is_clone:
-        raise UsageError(
-            file=str(Path.cwd()),
-            found="is not in a clone, and only a clone has generated files",
-            todo="Run it in a clone of the project.",
-        )
+    paths, known = open_clone()
     texts = {**generated_texts(paths, known), REFERENCE: reference_page(), **schema_texts(), **_pictures(paths)}
     stale = store.stale_figures(paths.reference)
     if not check:
@@ -84,6 +78,18 @@ def render(
         console.print(Text(f"differs: {path}"))
     if drifted:
         raise DriftError(file=drifted[0], found="is not what it is generated from", todo="Run `interlock render`.")
+
+
+def open_clone() -> tuple[ProjectPaths, Catalog]:
+    """Return the paths of the clone around the current folder, and what it declares; UsageError outside of one."""
+    paths, known = open_project()
+    if not paths.is_clone:
+        raise UsageError(
+            file=str(Path.cwd()),
+            found="is not in a clone, and only a clone has generated files",
+            todo="Run it in a clone of the project.",
+        )
+    return paths, known
 
 
 def _write_figures(folder: Path, made_of: str) -> None:
