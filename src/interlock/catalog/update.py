@@ -118,7 +118,7 @@ def _vouched(draft: Release, debian: DebianSum | None, upstream: Upstream) -> di
     """
     fetched = upstream.fetch(draft.places)
     if fetched is None:
-        return debian and vars(debian)
+        return dict(vars(debian)) if debian else None
     sha256 = hashlib.sha256(fetched[0]).hexdigest()
     if debian and debian.sha256 != sha256:
         found = f"has the SHA-256 {sha256}, and {debian.sum_from} says {debian.sha256}"

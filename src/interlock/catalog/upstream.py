@@ -12,26 +12,25 @@ import lzma
 import re
 import subprocess
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interlock import untrusted
-from interlock.catalog.sources import Release
+from interlock.catalog.sources import Release, Sigstore
 from interlock.errors import LazyModule, UpstreamError, UsageError
+from interlock.untrusted import MIB, MOST_TEXT, read_text
 
 LISTING = "https://www.python.org/ftp/python/"  # a folder for each release, as docker-library/python reads it
 LISTED = re.compile(rb'href="([23]\.\d{1,2}\.\d{1,3})/"')
 SUITES = ("sid", "testing", "stable")
 SOURCES = "main/source/Sources.xz"
 ARCHIVE = re.compile(rb"^ ([0-9a-f]{64}) \d+ python\d\.\d+_(\d+\.\d+\.\d+)\.orig\.tar\.xz$", re.MULTILINE)
-MOST_FILE = 128 * untrusted.MIB
+MOST_FILE = 128 * MIB
 KEY = re.compile(r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:.+\n)*\n([^-=]+=*)")
-sigstore: Any = LazyModule("sigstore.verify", "update")
+verify: Any = LazyModule("sigstore.verify", "update")
 models: Any = LazyModule("sigstore.models", "update")
 failures: Any = LazyModule("sigstore.errors", "update")
 
@@ -55,13 +54,12 @@ class Upstream:
     mirror: str
     keyring: Path
     keys: Path
-    cache: Path
     say: Callable[[str], None]
-    patience_s: float = 20  # for each part of an answer; all of it may take thirty times as long
+    patience_s: float = 20
 
     def listed(self) -> dict[str, None]:
         """Return the versions that upstream lists, which says nothing of their sums; NoAnswerError if it lists none."""
-        found = LISTED.findall(self.get(LISTING, untrusted.MOST_TEXT))
+        found = LISTED.findall(self.get(LISTING, MOST_TEXT))
         if not found:
             raise NoAnswerError(f"{LISTING} lists no release")
         return dict.fromkeys(version.decode() for version in found)
@@ -87,20 +85,14 @@ class Upstream:
 
     def _index(self, folder: str) -> bytes:
         """Return what an index of sources says, whose sum is in the file that Debian signs."""
-        signed = _signed_text(self.get(f"{folder}/InRelease", untrusted.MOST_TEXT), self.keyring)
+        signed = _signed_text(self.get(f"{folder}/InRelease", MOST_TEXT), self.keyring)
         sums = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {SOURCES}$".encode(), signed, re.MULTILINE)
         if sums is None:
             raise _refused(f"{folder}/InRelease", f"is not signed by a key of {self.keyring}, or names no {SOURCES}")
-        kept = self.cache / "downloads" / sums[1].decode()
-        if not kept.is_file():
-            data = self.get(f"{folder}/{SOURCES}", MOST_FILE, tells=True)
-            if hashlib.sha256(data).hexdigest() != kept.name:
-                raise _refused(f"{folder}/{SOURCES}", "is not the file whose sum InRelease names")
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as stream:
-                stream.write(data)
-            Path(stream.name).replace(kept)
-        return lzma.decompress(kept.read_bytes())
+        data = self.get(f"{folder}/{SOURCES}", MOST_FILE, tells=True)
+        if hashlib.sha256(data).hexdigest().encode() != sums[1]:
+            raise _refused(f"{folder}/{SOURCES}", "is not the file whose sum InRelease names")
+        return lzma.decompress(data)
 
     def fetch(self, places: Sequence[str]) -> tuple[bytes, str] | None:
         """Return a file and its URL, from the first place that answers; None if none does."""
@@ -123,14 +115,13 @@ class Upstream:
         return [url for url in urls if "://" in url]
 
     def get(self, url: str, most: int, *, tells: bool = False) -> bytes:
-        """Return what a URL has, if it is at most so long; NoAnswerError if it is not, or does not come in time."""
-        end = time.monotonic() + 30 * self.patience_s
+        """Return what a URL has, if it is at most so long; NoAnswerError if it is not, or nobody answers."""
         try:
             with urllib.request.urlopen(url, timeout=self.patience_s) as answer:  # noqa: S310
                 size = int(answer.headers.get("Content-Length") or 0)
                 if tells and size <= most:
                     self.say(f"fetch   {url}, {f'{size / 1e6:.1f}' if size else f'at most {most / 1e6:.0f}'} MB")
-                data = b"" if size > most else untrusted.joined(_parts(answer, end), most + 1)
+                data = b"" if size > most else answer.read(most + 1)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise NoAnswerError(f"{url}: {getattr(error, 'reason', error)}") from None
         if max(size, len(data)) > most or len(data) < size:
@@ -144,46 +135,34 @@ class Upstream:
         """
         if release.sigstore is not None:
             found = self.fetch([f"{url}.sigstore"])
-            check = self._sigstore_signer
-        else:
-            found = self.fetch(release.signature.places) if release.signature else None
-            check = self._openpgp_signer
-        return check(release, data, *found) if found else ""
+            return self._sigstore_signer(release.sigstore, data, *found) if found else ""
+        found = self.fetch(release.signature.places) if release.signature else None
+        return self._openpgp_signer(release.signature.key, data, *found) if release.signature and found else ""
 
-    def _sigstore_signer(self, release: Release, data: bytes, bundle: bytes, url: str) -> str:
+    def _sigstore_signer(self, expected: Sigstore, data: bytes, bundle: bytes, url: str) -> str:
         """Return the identity that a bundle proves: one that the log of sigstore has, of this file."""
-        assert release.sigstore is not None  # noqa: S101  `signer` chose
-        expected = sigstore.policy.Identity(identity=release.sigstore.identity, issuer=release.sigstore.issuer)
+        policy = verify.policy.Identity(identity=expected.identity, issuer=expected.issuer)
         try:
-            sigstore.Verifier.production().verify_artifact(data, models.Bundle.from_json(bundle), expected)
+            verify.Verifier.production().verify_artifact(data, models.Bundle.from_json(bundle), policy)
         except failures.TUFError as error:
-            self.say(f"silent  sigstore's own keys: {error}")
+            self.say(f"silent  sigstore, which says what its keys are: {error}")
             return ""
         except failures.Error as error:
-            raise _refused(url, f"is no signature of this file by {release.sigstore.identity} ({error})") from None
-        return release.sigstore.identity
+            raise _refused(url, f"is no signature of this file by {expected.identity} ({error})") from None
+        return expected.identity
 
-    def _openpgp_signer(self, release: Release, data: bytes, signature: bytes, url: str) -> str:
+    def _openpgp_signer(self, key: str, data: bytes, signature: bytes, url: str) -> str:
         """Return the fingerprint of the key that made a signature; empty if its copy here had ended by then."""
-        assert release.signature is not None  # noqa: S101
-        key = self.keys / release.signature.key
-        keyring = b"".join(map(base64.b64decode, KEY.findall(untrusted.read_text(key))))
+        keyring = b"".join(map(base64.b64decode, KEY.findall(read_text(self.keys / key))))
         said, _ = _gpgv({"keyring": keyring, "signature": signature, "file": data}, "keyring", "signature", "file")
         valid = re.search(r" VALIDSIG (\w+) \S+ (\d+)", said)
         if valid is None or re.search(r" (BADSIG|ERRSIG|EXPSIG|REVKEYSIG) ", said):
-            raise _refused(url, f"is no signature of this file by variants/keys/{key.name}")
+            raise _refused(url, f"is no signature of this file by variants/keys/{key}")
         ended = re.search(r" KEYEXPIRED (\d+)", said)
         if ended and int(valid[2]) >= int(ended[1]):
-            self.say(f"ended   variants/keys/{key.name}: refresh it, it had ended when {url} was made")
+            self.say(f"ended   variants/keys/{key}: it had ended when {url} was made; a newer copy can tell")
             return ""
         return valid[1]
-
-
-def _parts(answer: Any, end: float) -> Iterator[bytes]:
-    while part := answer.read1(2**16):
-        if time.monotonic() > end:
-            raise TimeoutError("too slow")
-        yield part
 
 
 def _signed_text(data: bytes, keyring: Path) -> bytes:

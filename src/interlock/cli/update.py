@@ -45,7 +45,7 @@ def update_command(
     """
     paths, known = open_clone()
     channels, variants = _wanted(known, names or [])
-    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", paths.cache, _say)
+    upstream = Upstream(debian_mirrors()[0], debian_keyring(), paths.root / "variants/keys", _say)
     updates = update.Updates(paths.root)
     news = update.ask(upstream)
     update.update_sources(updates, channels, _pinned(known), news, upstream)
@@ -86,20 +86,18 @@ def _pinned(known: Catalog) -> set[str]:
 
 
 def _registries() -> update.DigestOf:
-    """Return what asks the engine for a name's digest; after one registry was silent no other one is asked."""
+    """Return what asks the engine for the digest that a registry has for a name."""
     try:
         client = connect().client
     except NoEngineError as error:
         _say(f"silent  registries, which an engine asks: {error.found}")
         return lambda _: None
-    silent: list[RegistryError] = []
 
     def digest_of(name: str) -> str | None:
         try:
-            return None if silent else registry_digest(client, name)
+            return registry_digest(client, name)
         except RegistryError as error:
-            _say(f"silent  {error.found}")
-            silent.append(error)
+            _say(f"silent  {name}: {error.found}")
             return None
 
     return digest_of
