@@ -82,7 +82,7 @@ def playing(keyring: Keyring) -> Iterator[Playing]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         world = Playing(f"http://127.0.0.1:{server.server_port}", keyring)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield world
         server.shutdown()
 

@@ -16,6 +16,7 @@ from interlock.cli.main import load_command
 from tests.builders import ROOT, edit
 
 CI = ROOT / "examples/ci"
+WORKFLOWS = [CI / "github-workflow.yml", *(ROOT / ".github/workflows").glob("*.yml")]
 SCHEMAS = {"github-workflow.yml": "vendor.github-workflows", "gitlab-ci.yml": "vendor.gitlab-ci"}
 
 
@@ -51,10 +52,23 @@ def test_an_example_calls_commands_and_options_that_there_are(name: str) -> None
         assert {word for word in words if word.startswith("--")} <= known, call
 
 
-def test_every_action_is_pinned_to_a_commit() -> None:
-    used = re.findall(r"uses: (\S+)", (CI / "github-workflow.yml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: str(file.name))
+def test_every_action_is_pinned_to_a_commit(file: Path) -> None:
+    used = re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8"))
     assert used
     assert [one for one in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one)] == []
+
+
+def test_the_project_s_own_workflows_are_valid_and_install_by_hash_what_there_is() -> None:
+    own = [str(file) for file in WORKFLOWS[1:]]
+    assert own
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *own]
+    assert subprocess.run(command, check=False).returncode == 0
+    text = (ROOT / ".github/workflows/update.yml").read_text(encoding="utf-8")
+    assert "run: interlock update |" in text
+    files = re.findall(r"-r (\S+)", text)
+    assert files
+    assert all((ROOT / file).is_file() for file in files)
 
 
 def test_the_hook_for_pre_commit_calls_what_there_is_on_the_files_that_a_swap_reads() -> None:
