@@ -20,6 +20,7 @@ from interlock.catalog.update import Updates
 from interlock.catalog.upstream import Upstream
 from interlock.catalog.variants import Base, Variant
 from interlock.errors import CatalogError, UpstreamError
+from interlock.untrusted import MOST_TEXT
 from tests.builders import FROM_IMAGE, make_variant
 from tests.keyring import Keyring, open_keyring
 from tests.playing_upstream import SUITES, Playing, make_keys, playing
@@ -299,12 +300,12 @@ def test_a_list_of_thousands_of_releases_that_are_not_there_asks_for_a_few(world
 @pytest.mark.usefixtures("deadline")
 def test_what_is_longer_than_it_may_be_is_no_answer(world: Playing, run: Runs, told: int) -> None:
     world.list("3.13.18")
-    world.served["/ftp/"] += b" " * upstream.MOST_TEXT
+    world.served["/ftp/"] += b" " * MOST_TEXT
     world.lengths["/ftp/"] = told
     world.debian("sid", {"3.13.19": "a" * 64})
     taken = run()
     assert taken.data["channels"]["3.13"][0] == "3.13.19"
-    assert any(line.startswith("silent") and str(upstream.MOST_TEXT) in line for line in taken.said)
+    assert any(line.startswith("silent") and str(MOST_TEXT) in line for line in taken.said)
 
 
 def test_a_file_that_ends_too_early_is_not_there(world: Playing, run: Runs) -> None:
@@ -394,13 +395,10 @@ def test_a_file_that_is_written_in_another_way_is_refused_and_not_guessed_at(wor
 @pytest.fixture
 def own_sigstore(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> OwnSigstore:
     """A sigstore in the place of the public one, whose keys no test can have; what checks is sigstore's own."""
-    from sigstore.models import TrustedRoot  # noqa: PLC0415  an extra, for these tests alone
-    from sigstore.verify import Verifier  # noqa: PLC0415
-
     own = OwnSigstore()
-    root = TrustedRoot.from_file(str(own.trusted_root(tmp_path / "root.json")))
-    verifier = Verifier(trusted_root=root)
-    monkeypatch.setattr(Verifier, "production", lambda: verifier)
+    root = upstream.models.TrustedRoot.from_file(str(own.trusted_root(tmp_path / "root.json")))
+    verifier = upstream.verify.Verifier(trusted_root=root)
+    monkeypatch.setattr(upstream.verify.Verifier, "production", lambda: verifier)
     return own
 
 
@@ -505,7 +503,7 @@ def test_an_image_whose_version_nobody_tells_stays(project: Path, digests: dict[
     assert updates.texts == {}
 
 
-ARCHIVES = {
+ARCHIVES: dict[str, dict[str, Any]] = {
     machine: {
         "file": f"cpython-3.13.5-20260101-{machine}-install_only.tar.gz",
         "sha256": digit * 64,

@@ -30,7 +30,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playing]:
 
 @pytest.fixture
 def command(
-    monkeypatch: pytest.MonkeyPatch, entry: Entry, project: Path, tmp_path_factory: pytest.TempPathFactory, world: Playing
+    monkeypatch: pytest.MonkeyPatch,
+    entry: Entry,
+    project: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    world: Playing,
 ) -> Command:
     """Runs it: its exit code, and what it printed."""
     sources = project / FILE
