@@ -516,7 +516,7 @@ ARCHIVES: dict[str, dict[str, Any]] = {
 
 def archive_sums(version: str, date: str, *machines: str) -> str:
     return "".join(
-        f"{machine[0] * 64}  cpython-{version}+{date}-{machine}-install_only.tar.gz\n" for machine in machines
+        f"{machine[-1] * 64}  cpython-{version}+{date}-{machine}-install_only.tar.gz\n" for machine in machines
     )
 
 
