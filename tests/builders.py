@@ -135,6 +135,10 @@ def make_source(file: str = "Python-3.13.1.tgz", **changes: Any) -> Source:
     return Source.model_validate(data | changes)
 
 
+def make_library(file: str = "pth.tgz", **changes: Any) -> dict[str, Any]:
+    return {"name": "pth", "source": "pth", **make_source(file, **changes).model_dump()}
+
+
 def make_download(file: str = "wheel-1.0-cp39-cp39-linux_x86_64.whl", **changes: Any) -> Download:
     data: dict[str, Any] = {"file": file, "sha256": "b" * 64, "places": [f"https://example.org/{file}"]}
     return Download.model_validate(data | changes)

@@ -15,13 +15,13 @@ from tests.builders import (
     FROM_PREFIX,
     ROOT,
     make_download,
-    make_source,
+    make_library,
     make_variant,
 )
 
 KINDS: dict[str, dict[str, Any]] = {"image": FROM_IMAGE, "prefix": FROM_PREFIX, "packages": FROM_PACKAGES}
 FINISH = {"steps": ["zip-stdlib.sh"]}
-LIBRARY = {"name": "pth", **make_source("pth.tgz").model_dump()}
+LIBRARY = make_library()
 SHARED: dict[str, Any] = {"build_of": "cpython-3.14", "interpreter": None}
 
 
@@ -156,17 +156,6 @@ def test_what_is_built_here_cannot_say_how_others_built_it() -> None:
         make_variant(optimised_by=["PGO"])
 
 
-def test_every_source_names_its_signature_or_says_why_none_is_checked_the_same_wherever_it_is_used() -> None:
-    said: dict[str, set[tuple[str | None, str | None]]] = {}
-    for variant in catalogs.load(ROOT).variants.values():
-        for part in variant.downloads:
-            said.setdefault(part.file, set()).add((part.signature.key if part.signature else None, part.unsigned))
-    assert len(said) > 10
-    assert {file: found for file, found in said.items() if len(found) > 1} == {}
-    assert [file for file, ((key, reason),) in said.items() if (key is None) == (reason is None)] == []
-
-
 def test_every_key_is_one_that_a_signature_names() -> None:
-    parts = [part for variant in catalogs.load(ROOT).variants.values() for part in variant.downloads]
-    named = {part.signature.key for part in parts if part.signature}
+    named = {one.signature.key for one in catalogs.load(ROOT).sources.sources.values() if one.signature}
     assert {path.name for path in (ROOT / "variants/keys").iterdir()} == named

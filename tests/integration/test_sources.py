@@ -31,12 +31,12 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.integration.test_base import registry  # noqa: F401  a fixture
-from tests.integration.toys import ANSWERS, TOYS, add_toy_bases, copy_project, make_toy_base, toy_tarball
+from tests.integration.toys import ANSWERS, TOYS, add_source, add_toy_bases, copy_project, make_toy_base, toy_tarball
 from tests.keyring import open_keyring
 
 TOY = """
 summary = "a toy"
-version = "9.9.1"
+{origin}
 base = "trixie"
 tag = "{name}"
 family = "already-there"
@@ -60,18 +60,14 @@ def project(root: Path, tmp_path: Path, client: Any) -> Iterator[Path]:
             client.images.remove(image.id, force=True)
 
 
-def add(project: Path, name: str, text: str, **proof: str) -> None:
+def add(project: Path, name: str, text: str, origin: str = 'version = "9.9.1"', **proof: str) -> None:
     """A toy variant; what is in `proof` replaces what a toy declares."""
     add_toy_bases(project)
-    toml = TOY.format(name=name)
+    toml = TOY.format(name=name, origin=origin)
     for key, value in proof.items():
         toml, count = re.subn(rf'^{key} = ".*"$', f'{key} = "{value}"', toml, flags=re.MULTILINE)
         toml += "" if count else f'{key} = "{value}"\n'
     (project / f"variants/{name}.toml").write_text(toml + text, encoding="utf-8")
-
-
-def source(file: str, sha256: str) -> str:
-    return f'[interpreter]\nfile = "{file}"\nsha256 = "{sha256}"\nplaces = ["https://sources.invalid/{file}"]\n'
 
 
 def build(client: Any, project: Path, *names: str) -> list[Built]:
@@ -162,7 +158,8 @@ def test_an_interpreter_that_is_not_installed_is_unavailable_and_does_not_stop_a
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
     add(project, "toy-absent", '[prefix]\nplaces = ["$NOWHERE/x", "~/no/such/folder"]\n')
-    add(project, "toy-present", source("toy.tgz", toy(tmp_path / "mirror")), base=TOYS)
+    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror"))
+    add(project, "toy-present", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     absent, present = build(client, project, "toy-absent", "toy-present")
     assert absent.outcome.state is State.UNAVAILABLE
     assert absent.outcome.reason.endswith(": $NOWHERE/x, ~/no/such/folder")
@@ -255,6 +252,7 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
         for variant in catalog.variants.values()
         if variant.kind is SourceKind.SOURCE
         and variant.parts == [variant.interpreter]
+        and not variant.fallbacks
         and not (variant.shared_build or variant.build_packages or variant.finish or variant.parts[0].prepare)
         and not (variant.parts[0].patches or variant.parts[0].signature)
         and not [place for place in variant.parts[0].places if place.startswith("pool/")]
@@ -270,8 +268,10 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
         optimisation=proof.optimisation,
         loaded_libraries=str(proof.thread_library),
     )
+    listed = project / "variants/sources.toml"
+    listed.write_text(listed.read_text(encoding="utf-8").replace(part.sha256, found), encoding="utf-8")
     text = (root / f"variants/{row.name}.toml").read_text(encoding="utf-8")
-    text = re.sub(r"^control = .*\n", "", text.replace(part.sha256, found), flags=re.MULTILINE)
+    text = re.sub(r"^control = .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^tag = .*$", 'tag = "toy-row"', text, flags=re.MULTILINE)
     text = re.sub(r"^base = .*$", f'base = "{TOYS}"', text, flags=re.MULTILINE)
     add_toy_bases(project)
@@ -289,16 +289,15 @@ def test_a_shared_build_is_taken_from_the_engines_cache_and_then_finished(
     client: Any, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLOCK_SOURCE_MIRROR", str(tmp_path / "mirror"))
-    add(project, "toy-owner", source("toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4()))), base=TOYS)
+    source = add_source(project, "toy.tgz", toy(tmp_path / "mirror", mark=str(uuid.uuid4())))
+    add(project, "toy-owner", "[interpreter]\n", f'source = "{source}"', base=TOYS)
     (project / "variants/steps/toy-finish.sh").write_text(
         'set -eu\ncp "$BUILD_DIR"/*.whl "$PREFIX/lib/"\necho finished > "$PREFIX/lib/finished"\n', encoding="utf-8"
     )
     wheel = make_wheel(tmp_path / "mirror", WHEEL)
     finish = '[finish]\nsteps = ["toy-finish.sh"]\n[[finish.downloads]]\n'
     download = f'file = "{WHEEL}"\nsha256 = "{wheel}"\nplaces = ["pip/toy==1.0"]\n'
-    add(project, "toy-borrower", finish + download, base=TOYS)
-    text = (project / "variants/toy-borrower.toml").read_text(encoding="utf-8")
-    (project / "variants/toy-borrower.toml").write_text(f'build_of = "toy-owner"{text}', encoding="utf-8")
+    add(project, "toy-borrower", finish + download, 'build_of = "toy-owner"', base=TOYS)
     # The order of the names is not the order of the builds.
     borrower, owner = build(client, project, "toy-borrower", "toy-owner")
     assert owner.outcome.state is State.OK, owner.outcome.reason

@@ -45,7 +45,7 @@ from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.errors import BuildError, DriftError, InterlockError, TagError, UsageError
 from interlock.report import variants_page
 from interlock.results import generated, store
-from interlock.results.experiments import Built, State
+from interlock.results.experiments import Built, PassedOver, State, fallback_lines
 from interlock.results.files import write_atomically
 from interlock.results.json_documents import schema_texts
 
@@ -54,7 +54,7 @@ RegistryOption = Annotated[
 ]
 # A row of the table: the image, its state, and a note.
 Row = tuple[Built, str, str]
-Item = TypeVar("Item", Built, ImagePlan)
+Item = TypeVar("Item", Built, list[ImagePlan])
 
 
 def render(
@@ -135,13 +135,12 @@ def build(
     built = build_variants(builder, known, names, options)
     if record is not None:
         console.print(Text(f"record  {write_record(builder, record, built, run)}"))
-    table = RichTable("variant", "image", "MB", "s", "state", box=None, pad_edge=False)
+    table = RichTable("variant", "version", "image", "MB", "s", "state", box=None, pad_edge=False)
     for image in built:
         state = _build_state(image)
         seconds, size = f"{image.duration_s:.0f}", f"{image.size_bytes / 1e6:.0f}"
-        table.add_row(
-            image.variant, image.tag or image.image_id, size, seconds, Text(f"{state} {image.outcome.reason}")
-        )
+        name = image.tag or image.image_id
+        table.add_row(image.variant, image.version, name, size, seconds, Text(f"{state} {image.outcome.reason}"))
     console.print(table)
     fail_on_failed_builds(built, lead_to(builder.name, engine, as_root=as_root).words)
     if not release and any(known.variants[name].release for name in names):
@@ -168,7 +167,7 @@ def check(variants: Variants = None, release: Release = False, installers: Insta
     for image in containers.look_up(known, names, build_options(paths, release)):
         if image.outcome.state is State.OK:
             console.print(Text(f"check   {image.variant}"))
-            asked = (containers.client, known.variants[image.variant], image.image_id)
+            asked = (containers.client, known.variants[image.variant].at(image.version), image.image_id)
             results[image.variant] = examine(*asked) + (ask_installers(*asked) if installers else [])
         else:
             missing.append(image)
@@ -202,7 +201,7 @@ def sbom_command(
     (image,) = containers.look_up(known, [variant], build_options(paths, release))
     if image.outcome.state is not State.OK:
         raise BuildError(key=variant, found=image.outcome.reason, todo=f"Run `{build_line(image)}`.")
-    text = sbom.document(known.variants[variant], sbom.read_contents(containers.client, image.tag))
+    text = sbom.document(known.variants[variant].at(image.version), sbom.read_contents(containers.client, image.tag))
     if output is None:
         sys.stdout.write(text)
     else:
@@ -263,6 +262,8 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
     with progress.Display(console) as display:
         on_step = progress.BuildProgress(display, len(names), usual_s)
         built = engine.build(known, names, options, on_step)
+    for line in fallback_lines(built):
+        console.print(Text(line), soft_wrap=True)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, options.profile, {**known_s, **fresh})
     return built
@@ -335,13 +336,13 @@ def pull_command(
     write_generated(paths, known)
     with progress.Display(console) as display:
         transfers = progress.TransferProgress(display, "pull", len(names))
-        plans: list[ImagePlan] = []
+        plans: list[list[ImagePlan]] = []
         for one, mine in by_profile(known, names, profile):
             options = build_options(paths, one == "release", registry=team, pulls_only=True)
             plans += _plans(containers, known, mine, options, transfers, named=bool(variants))
 
-        def move(plan: ImagePlan) -> Row | None:
-            return _pull(containers, plan, team, transfers, named=bool(variants))
+        def move(versions: list[ImagePlan]) -> Row | None:
+            return _pull(containers, versions, team, transfers, named=bool(variants))
 
         rows, failed = _move_each(plans, move, transfers)
     _tell_skipped(team, len(plans) - len(rows) - len(failed), len(names))
@@ -356,22 +357,28 @@ def pull_command(
 
 def _plans(
     containers: DockerEngine, known: Catalog, names: list[str], options: BuildOptions, on_step: OnStep, *, named: bool
-) -> list[ImagePlan]:
-    """Return what identifies the images; BuildError for a named variant that cannot be identified here."""
+) -> list[list[ImagePlan]]:
+    """Return what identifies the images of each variant's versions; BuildError for a named one that has none here."""
     found = containers.plans(known, names, options, on_step)
     _report_missing([one for one in found if isinstance(one, Built)], named)
-    return [one for one in found if isinstance(one, ImagePlan)]
+    return [one for one in found if not isinstance(one, Built)]
 
 
-def _pull(containers: DockerEngine, plan: ImagePlan, team: Registry, on_step: OnStep, *, named: bool) -> Row | None:
-    """Pull an image; None if the registry does not have it and it was not named.
+def _pull(
+    containers: DockerEngine, versions: Sequence[ImagePlan], team: Registry, on_step: OnStep, *, named: bool
+) -> Row | None:
+    """Pull the newest version of an image that there is; None if the registry has none and it was not named.
 
     TagError if it was named.
     """
+    plan = versions[0]
     before = id_of_tag(containers.client, plan.tag)
-    pulled = registries.pull(containers.client, plan, team, on_step)
-    if pulled is not None:
-        return pulled, "unchanged" if pulled.image_id == before else "pulled", ""
+    passed: list[PassedOver] = []
+    for one in versions:
+        pulled = registries.pull(containers.client, replace(one, passed_over=passed), team, on_step)
+        if pulled is not None:
+            return pulled, "unchanged" if pulled.image_id == before else "pulled", pulled.fallback_words
+        passed.append(PassedOver(version=one.variant.version, reason=f"{team.name} has no image of it"))
     other = registries.why_missing(containers.client, plan, team)
     if other is not None:
         raise other
@@ -395,7 +402,7 @@ def _move_each(
     rows: list[Row] = []
     failed: list[InterlockError] = []
     for item in items:
-        name = item.variant if isinstance(item, Built) else item.variant.name
+        name = item.variant if isinstance(item, Built) else item[0].variant.name
         transfers(name, "asking the registry")
         try:
             row = move(item)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound
@@ -23,6 +22,7 @@ from docker.models.images import Image
 from interlock import __version__, untrusted
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import symbols
+from interlock.engine.build.places import host_of
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
 from interlock.engine.build.steps import in_few_steps, remaining
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space, put_tag, require_answer
@@ -31,7 +31,7 @@ from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.run import one_shot
 from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
-from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
+from interlock.results.experiments import BaseImage, Built, Facts, Outcome, PassedOver, State, Subject
 from interlock.untrusted import printable
 
 # Seconds where builds fill every core; it takes less than one.
@@ -44,7 +44,6 @@ STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
 # In moby's words.
 STEP_REMOVED = re.compile("failed to set parent|unknown parent image ID")
-POOL = "/pool/"
 EXIT_CODE = "interlock: exit code {}"
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
@@ -61,6 +60,7 @@ class BuildPlan:
     profile: str
     files: Mapping[str, bytes]
     content_hash: str
+    passed_over: Sequence[PassedOver] = ()  # newer versions of the variant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +222,7 @@ def read_context(folder: Path) -> dict[str, bytes]:
 def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
     """Return the error of a variant's failed build; `path` is where its log is kept."""
     file = variant.file
-    places = dict.fromkeys(f"{_host_of(url)}: {said}" for url, said in TRIED.findall(log))
+    places = dict.fromkeys(f"{host_of(url)}: {said}" for url, said in TRIED.findall(log))
     tried = "; ".join(places) or "no location could be tried"
     if no_space(log):
         return engine_failure(log, variant.name, path)
@@ -245,11 +245,6 @@ def build_failure(log: str, variant: Variant, path: str) -> InterlockError:
             todo="Do not use the source before you know who signed it; then correct the key or sha256.",
         )
     return engine_failure(log, variant.name, path)
-
-
-def _host_of(url: str) -> str:
-    """Return the host of a URL, or the text itself if it has none; Debian's mirror is called apt's."""
-    return "apt's mirror" if POOL in url else urlsplit(url).netloc or url
 
 
 def engine_failure(log: str, what: str, path: str) -> InterlockError:
@@ -337,6 +332,8 @@ def describe_image(
         reused=reused,
         pulled_from=pulled_from,
         optimisations=plan.variant.optimisations(plan.profile),
+        version=plan.variant.version,
+        passed_over=list(plan.passed_over),
     )
 
 
