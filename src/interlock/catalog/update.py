@@ -24,7 +24,7 @@ MOST_TRIED = 5
 # What ends a table's text and is about the next one.
 TAIL = re.compile(r"(\n[ \t]*(#.*)?)*\Z")
 # An archive of python-build-standalone, in its URL and in the list of sums that each of its releases has.
-NAMED = r"cpython-(?P<version>[0-9a-z.]+)\+(?P<date>\d{8})-(?P<build>[\w.-]+)"
+NAMED = r"cpython-(?P<version>\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?)\+(?P<date>\d{8})-(?P<build>[\w.-]+)"
 PREBUILT = re.compile(rf"/{NAMED}$")
 PREBUILT_SUM = re.compile(rf"^(?P<sha256>[0-9a-f]{{64}}) [ *]{NAMED}$", re.MULTILINE)
 PREBUILT_SUMS = "https://github.com/astral-sh/python-build-standalone/releases/latest/download/SHA256SUMS"

@@ -56,9 +56,9 @@ def update_command(
             update.update_image(updates, variant, news, digest_of)
     update.update_archives(updates, [one for one in variants if one.prefix and one.prefix.archives], upstream)
     for line in updates.lines or ["nothing newer"]:
-        _say(f"{'stale' if check and updates.lines else 'update'}  {line}")
+        _say(f"{'stale ' if check and updates.lines else 'update'}  {line}")
     if check and updates.lines:
-        found = f"{len(updates.lines)} of what it names is out of date"
+        found = f"newer releases are out: {len(updates.lines)}"
         raise DriftError(file=next(iter(updates.texts)), found=found, todo="Run `interlock update`.")
     if updates.lines:
         _write(paths, updates.texts)
