@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +50,7 @@ def update_command(
     updates = update.Updates(paths.root)
     news = update.ask(upstream)
     update.update_sources(updates, channels, _pinned(known), news, upstream)
-    digest_of = _registries()
+    digest_of = ask_registries(_say)
     update.update_bases(updates, {one.base: known.bases[one.base] for one in variants}, digest_of)
     for variant in variants:
         if variant.image is not None:
@@ -85,19 +86,19 @@ def _pinned(known: Catalog) -> set[str]:
     return {*libraries, *(variant.source for variant in known.variants.values() if variant.source)}
 
 
-def _registries() -> update.DigestOf:
+def ask_registries(say: Callable[[str], None]) -> update.DigestOf:
     """Return what asks the engine for the digest that a registry has for a name."""
     try:
         client = connect().client
     except NoEngineError as error:
-        _say(f"silent  registries, which an engine asks: {error.found}")
+        say(f"silent  registries, which an engine asks: {error.found}")
         return lambda _: None
 
     def digest_of(name: str) -> str | None:
         try:
             return registry_digest(client, name)
         except RegistryError as error:
-            _say(f"silent  {name}: {error.found}")
+            say(f"silent  {name}: {error.found}")
             return None
 
     return digest_of
