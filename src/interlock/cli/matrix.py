@@ -90,6 +90,8 @@ def matrix(
         paths, known, settings.profiled, agreed=yes, engine=engine, as_root=options.as_root, rest=rest
     ) as machine:
         write_generated(paths, known)
+        if began:  # ratios of two builds do not compare: it goes on with the versions that it began with
+            known = known.at(began.versions)
         where, left_out = lead_to(machine.name, engine, as_root=options.as_root), list[Built]()
         if began is None:
             placed = where.model_copy(update={"results": asked.where.results})

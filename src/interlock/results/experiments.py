@@ -121,7 +121,7 @@ def fallback_lines(images: Iterable[Built]) -> list[str]:
     for image in images:
         if image.fallback_words:
             found.setdefault(image.fallback_words, []).append(image.variant)
-    return [f"version {', '.join(names)}: {words}" for words, names in found.items()]
+    return [f"{', '.join(names)}: {words}" for words, names in found.items()]
 
 
 def require_built(variants: Iterable[Built]) -> list[Built]:
@@ -310,6 +310,11 @@ class Experiment(Recorded):
     def resume_command(self) -> str:
         """Return the command that goes on with it."""
         return resuming(self.command, self.name, self.settings.where.words)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Return the version that each variant was built from, as far as it is recorded."""
+        return {image.variant: image.version for image in self.images if image.version}
 
     def rounds_end(self, workload: str) -> RoundsEnd:
         """Return why a workload's rounds ended."""

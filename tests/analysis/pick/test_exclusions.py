@@ -305,6 +305,14 @@ def test_a_file_that_makes_another_version_than_the_measured_one_is_a_risk() -> 
     assert risks(experiment={"facts": {"x": make_facts(version="3.13.1")}}, audits=audited()) == []
 
 
+def test_a_variant_with_fallbacks_says_each_version_that_it_may_be_built_from() -> None:
+    older = {**make_source("Python-3.13.0.tgz").model_dump(include={*Download.model_fields}), "version": "3.13.0"}
+    older |= {"sum_from": "a test", "unsigned": "a test"}
+    facts = {"facts": {"x": make_facts(version="3.12.9")}}
+    (risk,) = risks({"fallbacks": [older]}, experiment=facts, audits=audited())
+    assert re.findall(r"[\d.]+\d", risk) == ["3.12.9", "3.13.1", "3.13.0"]
+
+
 def test_another_implementation_than_cpython_is_a_risk() -> None:
     proof = {"thread_flavour": "pthread", "gil": "on", "thread_library": "libc.so.6", "implementation": "pypy"}
     (risk,) = risks({"proof": proof}, audits=audited())

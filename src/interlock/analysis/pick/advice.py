@@ -312,7 +312,7 @@ def _recommendation(
         gain=speed_of(_announced(evidence, rows, row)),
         measured_gain=speed_of(row.ratio),
         costs=_costs(evidence, row.label),
-        risks=list(risks_of(evidence, row.label, local)),
+        risks=list(risks_of(evidence, row.label, local, built.version)),
     )
 
 
