@@ -97,11 +97,9 @@ class Built(Data):
     @property
     def fallback_words(self) -> str:
         """Return which version it is in place of the newest, and why; empty if it is the newest."""
-        if not self.passed_over:
-            return ""
-        why = "; ".join(dict.fromkeys(one.reason for one in self.passed_over))
         newer = " and ".join(one.version for one in self.passed_over)
-        return f"{self.version}, because {newer} can be had nowhere ({why})"
+        why = "; ".join(dict.fromkeys(one.reason for one in self.passed_over))
+        return f"{self.version}, because {newer} can be had nowhere ({why})" if newer else ""
 
     @property
     def reference(self) -> str:

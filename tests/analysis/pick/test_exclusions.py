@@ -20,7 +20,7 @@ from interlock.analysis.pick.exclusions import (
 from interlock.catalog.variants import SupportPhase
 from interlock.results.answers import ModuleImport, Origin, PackageAudit, VariantAudit
 from interlock.results.experiments import Built, Outcome, State
-from tests.builders import OK, make_built, make_cell, make_facts, make_variant
+from tests.builders import OK, make_built, make_cell, make_facts, make_release, make_variant
 from tests.picks import SIX, make_evidence
 
 FREE = {"proof": {"thread_flavour": "free-threaded", "gil": "off", "thread_library": "libc.so.6"}}
@@ -306,10 +306,8 @@ def test_a_file_that_makes_another_version_than_the_measured_one_is_a_risk() -> 
 
 
 def test_a_variant_with_fallbacks_says_each_version_that_it_may_be_built_from() -> None:
-    older = {**make_source("Python-3.13.0.tgz").model_dump(include={*Download.model_fields}), "version": "3.13.0"}
-    older |= {"sum_from": "a test", "unsigned": "a test"}
     facts = {"facts": {"x": make_facts(version="3.12.9")}}
-    (risk,) = risks({"fallbacks": [older]}, experiment=facts, audits=audited())
+    (risk,) = risks({"fallbacks": [make_release("3.13.0")]}, experiment=facts, audits=audited())
     assert re.findall(r"[\d.]+\d", risk) == ["3.12.9", "3.13.1", "3.13.0"]
 
 
