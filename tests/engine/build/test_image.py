@@ -24,7 +24,7 @@ from interlock import __version__
 from interlock.catalog import project as catalogs
 from interlock.catalog import rendering
 from interlock.catalog.variants import Gil, SourceKind, ThreadFlavour
-from interlock.engine.build import image
+from interlock.engine.build import image, one_build
 from interlock.engine.build.image import (
     BASE_ARGUMENT,
     QUESTION,
@@ -228,15 +228,15 @@ def test_an_engine_that_fails_within_a_build_is_not_a_variant_that_cannot_be_bui
     answer: Answer, goes_on: bool
 ) -> None:
     with building(answer, goes_on) as client, pytest.raises(EngineError) as caught:
-        image.run_build(client, FILES, [], lambda _: None)
+        one_build.run_build(client, FILES, [], lambda _: None)
     assert caught.value.todo
 
 
 def test_a_step_that_fails_while_the_engine_is_well_is_a_failed_build() -> None:
     log: list[str] = []
     with building(chunks(STREAM, ENDED, b""), True) as client:
-        assert image.run_build(client, FILES, log, lambda _: None) is None
-    assert image.EXIT_CODE.format(137) in "".join(log)
+        assert one_build.run_build(client, FILES, log, lambda _: None) is None
+    assert one_build.EXIT_CODE.format(137) in "".join(log)
 
 
 @pytest.mark.parametrize("problem", ["failed to set parent sha256:b4f0", "unknown parent image ID sha256:b4f0"])
@@ -244,8 +244,8 @@ def test_a_step_that_somebody_removed_meanwhile_is_built_again(problem: str) -> 
     failed = chunks(b'{"error": "failed to export image: %s"}' % problem.encode(), b"")
     log: list[str] = []
     with building(failed, True, chunks(b'{"aux": {"ID": "sha256:1234"}}', b"")) as client:
-        assert image.run_build(client, {}, log, print) == "sha256:1234"
-    assert not image.STEP_REMOVED.search("".join(log))
+        assert one_build.run_build(client, {}, log, print) == "sha256:1234"
+    assert not one_build.STEP_REMOVED.search("".join(log))
 
 
 @contextmanager
@@ -266,7 +266,7 @@ def building(answer: Answer, goes_on: bool, *later: Answer) -> Iterator[DockerCl
 
 def test_steps_are_told_from_the_rest_of_the_log() -> None:
     text = "interlock: step fetching a.tgz\nmake: interlock: step no\ninterlock: step compiling the interpreter\n"
-    assert image.STEP.findall(text) == ["fetching a.tgz", "compiling the interpreter"]
+    assert one_build.STEP.findall(text) == ["fetching a.tgz", "compiling the interpreter"]
 
 
 DIGEST = f"sha256:{'a' * 64}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -17,21 +16,20 @@ from typing import IO, Any
 from docker import DockerClient
 from docker.utils.build import tar as tar_context
 
-from interlock.engine.build.image import build_with_steps_kept, keep_log
-from interlock.engine.client import Address, disk_full, environment_for, no_space
-from interlock.engine.ended import NOT_FOUND, run_here
+from interlock.engine.build.image import keep_log
+from interlock.engine.build.one_build import DOCKER, build_with_steps_kept, buildx, docker_environment, follow_docker
+from interlock.engine.client import Address, disk_full, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 
-DOCKER, DOCKERFILE = "docker", "Dockerfile"
+DOCKERFILE = "Dockerfile"
 IGNORE = ".dockerignore"
 CLASSIC = "the engine's classic builder"
 # What either builder prints when a step begins that takes time.
 STEP = re.compile(
     r"^(?:Step [0-9]+/[0-9]+ : |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$", re.IGNORECASE
 )
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A step taken from the cache is of another build, which may be building on it right now.
 MADE = re.compile(r"(?<! ---> Using cache\n)^ ---> ([0-9a-f]{12})$", re.MULTILINE)
 # BuildKit repeats what the failed step said between two rules.
@@ -40,7 +38,6 @@ TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
 CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
 NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
 LAST_LINES, SEARCHED_LINES = 4, 40
-KILLED_S = 10
 
 
 @dataclass(frozen=True)
@@ -83,15 +80,12 @@ class BuildSetup:
 
 def find_builder() -> str:
     """Return what `docker build` builds with; EngineError if the command is missing."""
-    said = run_here([DOCKER, "buildx", "version"])
-    if said.exit_code == NOT_FOUND:
+    if shutil.which(DOCKER) is None:
         raise EngineError(
             found="the command `docker`, which builds your Dockerfile, is not installed",
             todo="Install it: apt-get install docker-cli (docker.io before Debian 13).",
         )
-    if not said.ok or os.environ.get("DOCKER_BUILDKIT") == "0":
-        return CLASSIC
-    return f"BuildKit by {' '.join(said.stdout.split()[:2])}"
+    return f"BuildKit by {version}" if (version := buildx()) else CLASSIC
 
 
 def build_user_image(
@@ -120,9 +114,16 @@ def _build(
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
     words = [DOCKER, "build", *labels, "--iidfile", str(answer), "--force-rm"]
     done = False
+
+    def read(line: str) -> str:
+        if step := STEP.match(line.rstrip()):
+            on_step(step[1])
+        return line
+
     try:
         with _context(workshop, recipe) as (context, stdin):
-            code = _run(workshop.address, [*words, *recipe.options, *context], stdin, log, on_step)
+            environment = docker_environment(workshop.address)
+            code = follow_docker(environment, [*words, *recipe.options, *context], stdin, log, read)
         done = code == 0 and answer.is_file()
     finally:
         left = _left("".join(log), before)
@@ -177,39 +178,6 @@ def _context(workshop: BuildSetup, recipe: Recipe) -> Iterator[tuple[list[str], 
     packed = tar_context(str(recipe.context), exclude=rules, dockerfile=(name, text), gzip=True)
     with packed:
         yield ["--file", name, "-"], packed
-
-
-def _run(
-    address: Address, words: Sequence[str], stdin: IO[bytes] | None, log: list[str], on_step: Callable[[str], None]
-) -> int:
-    """Run a command to its end and return its exit code; its output is appended to the log. An interrupt ends it."""
-    process = subprocess.Popen(
-        words,
-        stdin=stdin or subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_environment(address),
-    )
-    try:
-        for line in process.stdout or ():
-            text = COLOUR.sub("", line.decode("utf-8", "replace"))
-            log.append(text)
-            step = STEP.match(text.rstrip())
-            if step:
-                on_step(step[1])
-        return process.wait()
-    except BaseException:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(KILLED_S)
-        process.kill()
-        raise
-
-
-def _environment(address: Address) -> dict[str, str]:
-    """Return the user's environment with the trial's engine and its own builder, which has the variants' images."""
-    kept = {name: value for name, value in environment_for(address).items() if name != "BUILDX_BUILDER"}
-    return {**kept, "BUILDKIT_PROGRESS": "plain"}
 
 
 def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
