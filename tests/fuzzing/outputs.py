@@ -204,7 +204,7 @@ def _logs(text: str) -> None:
     one_build.ENDED_WITH.findall(text)
     image.TRIED.findall(text)
     image.no_answer(text, "/x")
-    user_images.last_words(text)
+    one_build.last_words(text)
     user_images.MADE.findall(text)
     for line in text.splitlines():
         user_images.STEP.match(one_build.COLOUR.sub("", line).rstrip())

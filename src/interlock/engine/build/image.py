@@ -23,7 +23,7 @@ from docker.models.images import Image
 from interlock import __version__
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import symbols
-from interlock.engine.build.one_build import EXIT_CODE, run_build, written_for
+from interlock.engine.build.one_build import EXIT_CODE, last_words, run_build, written_for
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
 from interlock.engine.client import HASH_LABEL, disk_full, no_space, put_tag
 from interlock.engine.ended import run_here
@@ -192,10 +192,7 @@ def engine_failure(log: str, what: str, path: str) -> InterlockError:
     """Return the error of any failed build: a full disk, or the last lines of its log."""
     if no_space(log):
         return disk_full(f"building {what}")
-    last = [line for line in log.splitlines() if line.strip() and not line.startswith("interlock: exit")][-4:]
-    return BuildError(
-        file=path, found=f"building {what} failed: {' / '.join(last)}", todo=f"Read the whole log: {path}"
-    )
+    return BuildError(file=path, found=f"building {what} failed: {last_words(log)}", todo=f"Read the whole log: {path}")
 
 
 def keep_log(cache: Path, name: str, log: Iterable[str]) -> Path:

@@ -11,7 +11,7 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -40,7 +40,13 @@ STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 STEP_REMOVED = re.compile("failed to set parent|unknown parent image ID")
 # What BuildKit puts before each line that a step prints: the step's number and its seconds.
 FROM_STEP = re.compile(r"^#[0-9]+ [0-9.]+ ")
-ENDED_WITH = re.compile(r"did not complete successfully: exit code: ([0-9]+)$", re.MULTILINE)
+ENDED_WITH = re.compile(r"^(?:#[0-9]+ )?ERROR: .*exit code: ([0-9]+)", re.MULTILINE)
+# BuildKit repeats what the failed step said between two rules.
+FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
+TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
+CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
+NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
+LAST_LINES, SEARCHED_LINES = 4, 40
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What docker's SDK calls an option, and its command.
 OPTIONS = {"target": "--target", "tag": "--tag", "network_mode": "--network"}
@@ -240,3 +246,26 @@ def docker_environment(address: Address) -> dict[str, str]:
     """
     kept = {name: value for name, value in environment_for(address).items() if name != "BUILDX_BUILDER"}
     return {**kept, "BUILDKIT_PROGRESS": "plain", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+
+
+def _failed_steps(log: str) -> Iterator[str]:
+    """Yield what failed steps said; each part of the log is looked at once."""
+    at = 0
+    while start := FAILED_STEP.search(log, at):
+        said = log.find(NAMED, start.end()) + len(NAMED)
+        end = RULE.search(log, said) if said >= len(NAMED) else None
+        if end is None:
+            return
+        yield log[said : end.start()]
+        at = end.end()
+
+
+def last_words(log: str) -> str:
+    """Return why a build failed in its own words: the last lines that name a cause, and the very last line."""
+    log = "".join(line for line in log.splitlines(keepends=True) if not line.startswith(EXIT_CODE.format("")))
+    step = list(_failed_steps(log))
+    lines = [TIME.sub("", line) for line in (step[-1] if step else log).splitlines()[-SEARCHED_LINES:]]
+    said = [line.strip() for line in lines if line.strip() and not line.startswith(NOISE)]
+    very_last = log.strip().splitlines()[-1:] if step else said[-1:]
+    causes = [line for line in said if CAUSE.search(line)] or said
+    return " / ".join(dict.fromkeys([*causes[-LAST_LINES:], *very_last])) or "its log is empty"

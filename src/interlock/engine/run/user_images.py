@@ -17,7 +17,14 @@ from docker import DockerClient
 from docker.utils.build import tar as tar_context
 
 from interlock.engine.build.image import keep_log
-from interlock.engine.build.one_build import DOCKER, build_with_steps_kept, buildx, docker_environment, follow_docker
+from interlock.engine.build.one_build import (
+    DOCKER,
+    build_with_steps_kept,
+    buildx,
+    docker_environment,
+    follow_docker,
+    last_words,
+)
 from interlock.engine.client import Address, disk_full, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
@@ -32,12 +39,6 @@ STEP = re.compile(
 )
 # A step taken from the cache is of another build, which may be building on it right now.
 MADE = re.compile(r"(?<! ---> Using cache\n)^ ---> ([0-9a-f]{12})$", re.MULTILINE)
-# BuildKit repeats what the failed step said between two rules.
-FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
-TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
-CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
-NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
-LAST_LINES, SEARCHED_LINES = 4, 40
 
 
 @dataclass(frozen=True)
@@ -184,28 +185,6 @@ def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
     if no_space(log):
         return disk_full(f"building {recipe.dockerfile}")
     return BuildError(found=f"it does not build: {last_words(log)}", todo=f"{path} has the rest.")
-
-
-def _failed_steps(log: str) -> Iterator[str]:
-    """Yield what failed steps said; each part of the log is looked at once."""
-    at = 0
-    while start := FAILED_STEP.search(log, at):
-        said = log.find(NAMED, start.end()) + len(NAMED)
-        end = RULE.search(log, said) if said >= len(NAMED) else None
-        if end is None:
-            return
-        yield log[said : end.start()]
-        at = end.end()
-
-
-def last_words(log: str) -> str:
-    """Return why a build failed in its own words: the last lines that name a cause, and the very last line."""
-    step = list(_failed_steps(log))
-    lines = [TIME.sub("", line) for line in (step[-1] if step else log).splitlines()[-SEARCHED_LINES:]]
-    said = [line.strip() for line in lines if line.strip() and not line.startswith(NOISE)]
-    very_last = log.strip().splitlines()[-1:] if step else said[-1:]
-    causes = [line for line in said if CAUSE.search(line)] or said
-    return " / ".join(dict.fromkeys([*causes[-LAST_LINES:], *very_last])) or "its log is empty"
 
 
 def _image_ids(client: DockerClient) -> set[str]:
