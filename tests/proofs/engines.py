@@ -91,9 +91,8 @@ def steps_of(one: Machine, engine: str, log: Path, limit_s: float) -> dict[str, 
     command = "podman" if engine.startswith("podman") else "docker"
     ended = {}
     for name, asked in {"": READY, **STEPS}.items():
-        script = f"export PATH=$PWD/.nox/matrix/bin:$PATH INTERLOCK_ENGINE={command}\n{line}".replace(
-            "ENGINE ", f"{command} "
-        )
+        line = asked.replace("ENGINE ", f"{command} ")
+        script = f"export PATH=$PWD/.nox/matrix/bin:$PATH INTERLOCK_ENGINE={command}\n{line}"
         one.ask(f"cat > /var/tmp/step.sh <<'STEP'\n{script}\nSTEP")
         code, seconds = one.run("sh -e /var/tmp/step.sh" if name else "sh /var/tmp/step.sh", limit_s, log)
         if name:
