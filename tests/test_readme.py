@@ -22,7 +22,10 @@ from tests.builders import PROMISED
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+INTERVAL = re.compile(r"[0-9.]+x\s\[[0-9.]+, [0-9.]+\]")
 REFERENCES = sorted(path.parent for path in (ROOT / "results/reference").glob("*/experiment.json"))
+
+NAMES = [folder.name for folder in REFERENCES]
 
 
 @pytest.mark.parametrize("folder", REFERENCES, ids=lambda folder: folder.name)
@@ -67,19 +70,38 @@ ANSWERS = {"faster": "yes", "slower": "no", "same": "same within 5 %", "undecide
 def test_the_short_answers_are_what_the_experiment_says_that_the_readme_names() -> None:
     _, tables, _ = load_experiment(ROOT / "results/reference" / overview.EXPERIMENT)
     found = {
-        (one.workload.name, one.benchmark.name): {row.label: row.to_baseline for row in one.rows} for one in tables
+        (one.workload.name, one.benchmark.name): (rows["cpython-3.14"].to_baseline, rows["cpython-3.14t"].to_control)
+        for one in tables
+        for rows in [{row.label: row for row in one.rows}]
     }
     said = re.findall(r"^\| .+ \| (.+): (\S+ \[.+\])(?: of the time)? \| (.+): (\S+ \[.+\]) \|$", README, re.M)
     expected = [
-        tuple(
-            part
-            for label in ("cpython-3.14", "cpython-3.14t")
-            if (one := found[key][label])
-            for part in (ANSWERS[one.verdict.value], ratio_text(one.ratio))
-        )
+        tuple(part for one in found[key] if one for part in (ANSWERS[one.verdict.value], ratio_text(one.ratio)))
         for key in ANSWERED
     ]
     assert said == expected
+
+
+PARAGRAPHS = [
+    pytest.param(text, names, id=f"{file.name}:{number}")
+    for file in (ROOT / "README.md", ROOT / "docs/findings.md")
+    for number, text in enumerate(file.read_text(encoding="utf-8").split("\n\n"))
+    if INTERVAL.search(text) and (names := sorted({name for name in NAMES if name in text}))
+]
+
+
+@pytest.mark.parametrize(("text", "names"), PARAGRAPHS)
+def test_a_ratio_in_a_paragraph_is_one_of_the_experiments_that_it_names(text: str, names: list[str]) -> None:
+    said = {" ".join(one.split()) for one in INTERVAL.findall(text)}
+    known = {
+        ratio_text(one.ratio)
+        for name in names
+        for table in load_experiment(ROOT / "results/reference" / name)[1]
+        for row in table.rows
+        for one in (row.to_baseline, row.to_control)
+        if one
+    }
+    assert said - known == set()
 
 
 def test_the_pick_of_the_readme_answers_what_it_shows() -> None:
