@@ -258,6 +258,21 @@ def test_a_variant_that_finishes_in_a_way_of_its_own_cannot_lend_its_build(proje
     assert "'cpython-3.13'" in error.found
 
 
+def test_a_catalog_at_versions_has_those_that_a_variant_may_be_built_from() -> None:
+    known = catalogs.load(ROOT)
+    older = known.variants["cpython-3.13"].versions[-1]
+    pinned = known.at({"cpython-3.13": older, "cpython-3.14": "9.9.9", "gone": "1.0.0"})
+    assert pinned.variants["cpython-3.13"].versions == [older]
+    assert pinned.variants["cpython-3.14"] == known.variants["cpython-3.14"]
+
+
+def test_a_control_is_built_from_the_channel_of_its_variant() -> None:
+    """Places are asked once: both are of the same release, whichever that is. The fork has a source of its own."""
+    variants = catalogs.load(ROOT).variants
+    pairs = [(one, variants[one.control]) for one in variants.values() if one.control and one.interpreter]
+    assert {one.name for one, control in pairs if one.source != control.source} == {"nogil-3.9"}
+
+
 def test_an_image_without_a_digest_is_refused(project: Path) -> None:
     text = (project / "variants/official-3.13.toml").read_text(encoding="utf-8")
     pinned = text[text.index("@sha256:") :].split('"')[0]

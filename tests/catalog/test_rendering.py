@@ -29,6 +29,7 @@ from tests.builders import (
     ROOT,
     make_download,
     make_library,
+    make_release,
     make_source,
     make_variant,
 )
@@ -141,6 +142,29 @@ def test_no_template_branches_on_a_version() -> None:
     tags = re.findall(r"{%-?\s*(?:el)?if\b.*?%}", "".join(known_texts().templates.values()))
     assert tags
     assert not [tag for tag in tags if re.search(r"version|major|name", tag)]
+
+
+def test_a_variant_with_fallbacks_is_built_from_the_source_that_is_named_and_labelled_as_that() -> None:
+    older = make_release("3.13.0", sha256="c" * 64, signature={"key": "a.asc", "places": ["pool/a.asc"]}, unsigned=None)
+    variant = make_variant(fallbacks=[older])
+    files = rendered(variant, keys={"a.asc": "KEY\n"})
+    arguments = re.findall(r"^ARG SOURCE.*$", files["Dockerfile"], re.MULTILINE)
+    assert arguments == ["ARG SOURCE=3.13.1", "ARG SOURCE"]
+    stages = re.findall(
+        r"^FROM runtime AS python-(\S+)\nENV PYTHON_VERSION=(\S+) PYTHON_SHA256=(\S+)$", files["Dockerfile"], re.M
+    )
+    assert stages == [("3.13.1", "3.13.1", "a" * 64), ("3.13.0", "3.13.0", "c" * 64)]
+    assert "\nFROM python-${SOURCE}\nCOPY --from=build" in files["Dockerfile"]
+    assert "keys/a.asc" in files
+
+
+@pytest.mark.parametrize("version", ["3.13.1", "3.13.0"])
+def test_a_version_alone_is_rendered_as_if_there_were_no_other(version: str) -> None:
+    """An image of an older version is known by its files: they do not change when a newer one is added."""
+    both, older = make_variant(fallbacks=[make_release("3.13.0")]), make_release("3.13.0")
+    source = make_source(**{key: getattr(older, key) for key in ("file", "sum_from", "unsigned")})
+    alone = {"3.13.1": make_variant(), "3.13.0": make_variant(version="3.13.0", interpreter=source)}
+    assert rendered(both.at(version)) == rendered(alone[version])
 
 
 def test_rendering_twice_gives_the_same_bytes() -> None:

@@ -16,6 +16,8 @@ from tests.builders import (
     ROOT,
     make_download,
     make_library,
+    make_release,
+    make_source,
     make_variant,
 )
 
@@ -68,6 +70,17 @@ def test_a_variant_that_shares_a_build_says_what_it_does_otherwise() -> None:
     with pytest.raises(ValidationError, match=r"build_of needs \[finish\]"):
         make_variant(**SHARED)
     assert make_variant(**SHARED, finish=FINISH).kind is SourceKind.SOURCE
+
+
+def test_a_variant_at_one_of_its_versions_has_that_source_and_no_fallback() -> None:
+    source = make_source(configure=["--with-lto"], patches=["a.patch"])
+    variant = make_variant(interpreter=source, fallbacks=[make_release("3.13.0", sha256="c" * 64)])
+    assert variant.versions == ["3.13.1", "3.13.0"]
+    older = variant.at("3.13.0")
+    assert older.interpreter is not None
+    assert (older.version, older.versions, older.interpreter.sha256) == ("3.13.0", ["3.13.0"], "c" * 64)
+    assert (older.interpreter.configure, older.interpreter.patches) == (["--with-lto"], ["a.patch"])
+    assert variant.at("3.13.1") == variant.at("") == variant.model_copy(update={"fallbacks": []})
 
 
 def test_libraries_are_fetched_first_and_what_the_finish_needs_last() -> None:

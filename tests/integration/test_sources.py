@@ -31,7 +31,17 @@ from interlock.engine.protocol import BuildOptions
 from interlock.results.experiments import Built, State
 from tests.builders import make_wheel
 from tests.integration.test_base import registry  # noqa: F401  a fixture
-from tests.integration.toys import ANSWERS, TOYS, add_source, add_toy_bases, copy_project, make_toy_base, toy_tarball
+from tests.integration.toys import (
+    ANSWERS,
+    TOYS,
+    add_channel,
+    add_source,
+    add_toy_bases,
+    copy_project,
+    make_toy_base,
+    toy_of_channel,
+    toy_tarball,
+)
 from tests.keyring import open_keyring
 
 TOY = """
@@ -282,6 +292,53 @@ def test_a_committed_row_whose_source_only_upstream_has_builds_from_the_users_mi
     assert image.outcome.state is State.OK, image.outcome.reason
     assert f"interlock: source {part.file} from {url}{part.file}\n" in log_of(project, "toy-row")
     assert f"version={row.version}" in run(client, image.image_id, "python")
+
+
+def test_the_newest_release_that_can_be_had_is_built_labelled_and_recorded(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    with served(client, folder) as url:
+        add_channel(project, tmp_path / "mirror", url.rstrip("/"))
+        toy_of_channel(project, "toy-channel")
+        shutil.copy(tmp_path / "mirror/toy-9.9.1.tgz", folder)
+        (older,) = build(client, project, "toy-channel")
+        assert older.outcome.state is State.OK, older.outcome.reason
+        assert (older.version, [one.version for one in older.passed_over]) == ("9.9.1", ["9.9.2"])
+        assert versions_of(client, older.image_id) == ("9.9.1", "9.9.1")
+
+        (folder / "toy-9.9.1.tgz").unlink()
+        (again,) = build(client, project, "toy-channel")
+        assert (again.reused, again.image_id) == (True, older.image_id)
+        assert [one.version for one in again.passed_over] == ["9.9.2"]
+
+        shutil.copy(tmp_path / "mirror/toy-9.9.2.tgz", folder)
+        (newest,) = build(client, project, "toy-channel")
+        assert (newest.version, newest.passed_over) == ("9.9.2", [])
+        assert versions_of(client, newest.image_id) == ("9.9.2", "9.9.2")
+
+
+def versions_of(client: Any, image_id: str) -> tuple[str, str]:
+    """What an image's label and its interpreter say."""
+    label = client.images.get(image_id).labels["org.opencontainers.image.version"]
+    return label, parse_facts(run(client, image_id, "python", "-c", "")).version
+
+
+def test_a_dockerfile_alone_builds_the_newest_or_the_release_that_is_named(
+    client: Any, project: Path, tmp_path: Path
+) -> None:
+    with served(client, tmp_path / "mirror") as url:
+        add_channel(project, tmp_path / "mirror", url.rstrip("/"))
+        toy_of_channel(project, "toy-channel")
+        known = catalogs.load(project)
+        context = rendering.context(known.variants["toy-channel"], known, catalogs.read_texts(project))
+        for source, expected in (({}, "9.9.2"), ({"SOURCE": "9.9.1"}, "9.9.1")):
+            arguments = {"BASE": make_toy_base(client).reference, **source}
+            image_id = build_aside(client, context, "toy", "Dockerfile", buildargs=arguments)
+            assert versions_of(client, image_id) == (expected, expected)
+            assert f"PYTHON_VERSION={expected}" in client.images.get(image_id).attrs["Config"]["Env"]
+            client.images.remove(image_id)
 
 
 @pytest.mark.slow

@@ -53,10 +53,18 @@ class Catalog(Data):
     profiles: dict[str, Profile]
     families: dict[str, Family]
     differences: dict[str, Difference]  # of all images of a kind
-    sources: Sources = Sources()
     variants: dict[str, Variant]
     workloads: dict[str, Workload]
     conditions: dict[str, Condition]
+    sources: Sources = Sources()
+
+    def at(self, versions: Mapping[str, str]) -> Catalog:
+        """Return the catalog with these variants at these versions, of what they may be built from."""
+        variants = {
+            name: one.at(versions[name]) if versions.get(name) in one.versions else one
+            for name, one in self.variants.items()
+        }
+        return self.model_copy(update={"variants": variants})
 
 
 def check_consistency(catalog: Catalog) -> None:

@@ -263,7 +263,7 @@ def build_variants(engine: protocol.Engine, known: Catalog, names: list[str], op
         on_step = progress.BuildProgress(display, len(names), usual_s)
         built = engine.build(known, names, options, on_step)
     for line in fallback_lines(built):
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(f"version {line}"), soft_wrap=True)
     fresh = {image.variant: image.duration_s for image in built if not image.reused and image.image_id}
     store.write_durations(options.cache, options.profile, {**known_s, **fresh})
     return built

@@ -97,11 +97,9 @@ class Built(Data):
     @property
     def fallback_words(self) -> str:
         """Return which version it is in place of the newest, and why; empty if it is the newest."""
-        if not self.passed_over:
-            return ""
-        why = "; ".join(dict.fromkeys(one.reason for one in self.passed_over))
         newer = " and ".join(one.version for one in self.passed_over)
-        return f"{self.version}, because {newer} can be had nowhere ({why})"
+        why = "; ".join(dict.fromkeys(one.reason for one in self.passed_over))
+        return f"{self.version}, because {newer} can be had nowhere ({why})" if newer else ""
 
     @property
     def reference(self) -> str:
@@ -121,7 +119,7 @@ def fallback_lines(images: Iterable[Built]) -> list[str]:
     for image in images:
         if image.fallback_words:
             found.setdefault(image.fallback_words, []).append(image.variant)
-    return [f"version {', '.join(names)}: {words}" for words, names in found.items()]
+    return [f"{', '.join(names)}: {words}" for words, names in found.items()]
 
 
 def require_built(variants: Iterable[Built]) -> list[Built]:
@@ -310,6 +308,11 @@ class Experiment(Recorded):
     def resume_command(self) -> str:
         """Return the command that goes on with it."""
         return resuming(self.command, self.name, self.settings.where.words)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Return the version that each variant was built from, as far as it is recorded."""
+        return {image.variant: image.version for image in self.images if image.version}
 
     def rounds_end(self, workload: str) -> RoundsEnd:
         """Return why a workload's rounds ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import http.client
 import os
 import threading
@@ -21,7 +22,8 @@ from interlock.engine.ended import run_here
 # What a machine without a network waits for all places together.
 ANSWER_S = 4.0
 POOL, IN_POOL = "pool/", "/pool/"
-NO_MIRROR = "apt is configured with no mirror"
+# Of a server that only sends whole files.
+CANNOT_SAY = (http.HTTPStatus.METHOD_NOT_ALLOWED, http.HTTPStatus.NOT_IMPLEMENTED)
 
 
 def urls_of(download: Download) -> Iterator[str]:
@@ -49,7 +51,7 @@ def host_of(url: str) -> str:
     return "apt's mirror" if IN_POOL in url else urlsplit(url).netloc or url
 
 
-@dataclass
+@dataclass(eq=False)
 class Answers:
     """What places say of sources: each is asked once in a run, and all side by side."""
 
@@ -88,7 +90,7 @@ def why_not(url: str) -> str:
         with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=ANSWER_S):  # noqa: S310
             return ""
     except urllib.error.HTTPError as error:
-        return f"{error.code} {error.reason}"
+        return "" if error.code in CANNOT_SAY else f"{error.code} {error.reason}"
     except urllib.error.URLError as error:
         return str(getattr(error.reason, "strerror", None) or error.reason)
     except (OSError, ValueError, http.client.HTTPException) as error:
