@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.analysis.pick import criteria
-from interlock.catalog import project, reading, rendering
+from interlock.catalog import project, reading, rendering, sources
 from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.types import MOUNT, slug, split_label
 from interlock.catalog.variants import Base, Condition, Difference, Family, Profile, VariantFile
@@ -112,6 +112,12 @@ def _table(kind: Any) -> Callable[[str, Path], object]:
     return parse
 
 
+def _sources(text: str, folder: Path) -> object:
+    _written(folder, sources.FILE, text)
+    known = sources.load(folder)
+    return [known.releases(name) for name in known.channels]
+
+
 def _claims(text: str, folder: Path) -> object:
     return project.load_claims(folder, _written(folder, "workloads/claims.toml", text))
 
@@ -126,12 +132,12 @@ def _tomls(*patterns: str) -> Callable[[], Sequence[str]]:
 
 
 TABLES = ("bases", "profiles", "families", "differences")
-SHARED = tuple(f"{name}.toml" for name in TABLES)
+SHARED = (*(f"{name}.toml" for name in TABLES), "sources.toml")
 
 
 @cache
 def _tables() -> list[str]:
-    names = (*(f"variants/{name}" for name in TABLES), "workloads/conditions", "workloads/claims")
+    names = (*(f"variants/{name}" for name in (*TABLES, "sources")), "workloads/conditions", "workloads/claims")
     return [(ROOT / f"{name}.toml").read_text(encoding="utf-8") for name in names]
 
 
@@ -230,6 +236,7 @@ FILES = {
         each(
             _workload,
             _claims,
+            _sources,
             *_kinds(Base, Profile, Family, Difference, Condition),
         ),
         lambda: [*_tomls("workloads/*.toml")(), *_tables()],

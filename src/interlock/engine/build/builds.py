@@ -109,8 +109,10 @@ def build(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
     found = decide(builder, names, partial(_find_or_fetch, builder))
     results = {one.variant: one for one in found if isinstance(one, Built)}
     todo = [one for one in found if not isinstance(one, Built)]
-    for one in found:
-        _say_what_is_decided(builder, one)
+    for one in todo:
+        if one.passed_over:
+            newest = one.passed_over[0].version
+            builder.on_step(one.variant.name, f"{one.variant.version}, because {newest} cannot be had")
     # What shares another's build comes after it: the engine then has that build in its cache.
     for borrows in (False, True):
         wave = [plan for plan in todo if (plan.variant.shared_build is not None) == borrows]
@@ -171,19 +173,16 @@ def _found_or_plan(
     try:
         return find(plan) or plan
     except BuildError as error:
+        builder.on_step(variant.name, State.FAILED.value)
         return ended(variant, builder.options.profile, State.FAILED, str(error))
 
 
 def _find_or_fetch(builder: Builder[Planned], plan: Planned) -> Built | None:
-    return None if builder.options.rebuild else builder.find(plan) or builder.fetch(plan)
-
-
-def _say_what_is_decided(builder: Builder[Planned], one: Planned | Built) -> None:
-    if isinstance(one, Built):
-        unbuilt = "pulled" if one.pulled_from else "unchanged"
-        builder.on_step(one.variant, unbuilt if one.outcome.state is State.OK else one.outcome.state.value)
-    elif one.passed_over:
-        builder.on_step(one.variant.name, f"{one.variant.version}, because {one.passed_over[0].version} cannot be had")
+    found = None if builder.options.rebuild else builder.find(plan) or builder.fetch(plan)
+    if found is not None:
+        unbuilt = "pulled" if found.pulled_from else "unchanged"
+        builder.on_step(found.variant, unbuilt if found.outcome.state is State.OK else found.outcome.state.value)
+    return found
 
 
 def look_up(builder: Builder[Planned], names: Sequence[str]) -> list[Built]:
@@ -210,6 +209,7 @@ def plan_or_end(builder: Builder[Planned], variant: Variant) -> Planned | Built:
     try:
         return builder.plan(variant)
     except SourceUnavailableError as error:
+        builder.on_step(variant.name, State.UNAVAILABLE.value)
         return ended(variant, profile, State.UNAVAILABLE, error.found)
 
 

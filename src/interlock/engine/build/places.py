@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -40,8 +41,11 @@ def urls_of(download: Download) -> Iterator[str]:
 def debian_mirrors() -> list[str]:
     """Return the mirrors that a build's apt will ask: the one that bases are made from, or those of this machine."""
     override = os.environ.get(DEBIAN_MIRROR)
-    if override:
-        return [override.rstrip("/")]
+    return [override.rstrip("/")] if override else _mirrors_of_apt()
+
+
+@cache
+def _mirrors_of_apt() -> list[str]:
     said = run_here(["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages"])
     return list(dict.fromkeys(line.rstrip("/") for line in said.stdout.split())) if said.ok else []
 
