@@ -19,7 +19,7 @@ from interlock.catalog.types import Data
 from interlock.catalog.update import Updates
 from interlock.catalog.upstream import Upstream
 from interlock.catalog.variants import Base, Variant
-from interlock.errors import CatalogError, UpstreamError
+from interlock.errors import CatalogError, UpstreamError, UsageError
 from interlock.untrusted import MOST_TEXT
 from tests.builders import FROM_IMAGE, make_variant
 from tests.keyring import Keyring, open_keyring
@@ -323,6 +323,14 @@ def test_where_nobody_answers_in_time_nothing_is_known(run: Runs, monkeypatch: p
         error = refusal(run, mirror=url)
     assert f"{url}/ftp/" in error.found
     assert f"{url}/dists/{SUITES[0]}" in error.found
+
+
+def test_without_gpgv_nothing_is_believed(world: Playing, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.debian("sid", {"3.13.18": "a" * 64})
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError) as caught:
+        run()
+    assert "gpgv" in caught.value.todo
 
 
 def test_comments_and_order_stay(world: Playing, run: Runs) -> None:
