@@ -122,6 +122,26 @@ def benchmarks(session: nox.Session) -> None:
 
 
 @nox.session
+def publish(session: nox.Session) -> None:
+    """Build, check, push and publish variants (docs/images.md): `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
+
+    Options of `interlock publish` stand in front; with --push-only its last step is left, for several platforms.
+    `--standard` publishes variants that have no release build.
+    """
+    options = [word for word in session.posargs if word.startswith("--")]
+    registry, folder, *variants = (word for word in session.posargs if word not in options)
+    release = [] if "--standard" in options else ["--release"]
+    install(session, "all")
+    session.run("interlock", "build", *variants, *release, "--cache-from", registry)
+    session.run("interlock", "check", *variants, *release)
+    profile = "standard" if "--standard" in options else "release"
+    session.run("interlock", "push", *variants, "--profile", profile, "--registry", registry, "--record", folder)
+    if "--push-only" not in options:
+        rest = [word for word in options if word != "--standard"]
+        session.run("interlock", "publish", folder, *rest)
+
+
+@nox.session
 def recording(session: nox.Session) -> None:
     """Record docs/recording.sh in a terminal: docs/recording.cast, and as a picture that moves docs/recording.svg."""
     install(session, "all")
