@@ -125,11 +125,13 @@ def benchmarks(session: nox.Session) -> None:
 def publish(session: nox.Session) -> None:
     """Build, check, push and publish variants (docs/images.md): `nox -s publish -- HOST/NAMESPACE FOLDER VARIANT ...`.
 
-    Options of `interlock publish` stand in front; with --push-only its last step is left, for several platforms.
-    `--standard` publishes variants that have no release build.
+    --standard takes standard builds, --push-only leaves out the last step; other options are that step's (--key=FILE).
     """
     options = [word for word in session.posargs if word.startswith("--")]
-    registry, folder, *variants = (word for word in session.posargs if word not in options)
+    words = [word for word in session.posargs if word not in options]
+    if len(words) < 3:
+        session.error("name a registry (HOST/NAMESPACE), a folder for what is to be known of the images, and variants")
+    registry, folder, *variants = words
     release = [] if "--standard" in options else ["--release"]
     install(session, "all")
     session.run("interlock", "build", *variants, *release, "--cache-from", registry)
