@@ -325,7 +325,7 @@ def push_command(
         console.print(Text(said), soft_wrap=True)
     if record is not None and not failed:
         publishing.record(containers.client, known, [built for built, *_ in rows], team, record)
-    _show_moved(rows, failed)
+    _show_moved(rows if record is None else [], failed)
 
 
 def pull_command(
