@@ -210,12 +210,19 @@ def install_locked(session: nox.Session, use: str) -> None:
     session.install("--require-hashes", "--only-binary", ":all:", "-r", f"requirements/{use}.txt")
 
 
+def may_install() -> bool:
+    """Return whether this user may install packages and is not asked for a password."""
+    asks = ["sudo", "-n", "true"]
+    return os.geteuid() == 0 or (shutil.which("sudo") is not None and not subprocess.run(asks, check=False).returncode)
+
+
 def run_pytest(session: nox.Session, *options: str) -> None:
     """Run the tests (tests/conftest.py says which worker has what); the slowest end the log."""
     if not any(map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))):
         # Where it cannot be had, as without the internet or as an ordinary user, pytest says what it leaves out.
         at_most = {"PLAYWRIGHT_DOWNLOAD_CONNECTION_TIMEOUT": "10000"}
-        session.run("playwright", "install", "--with-deps", "chromium", env=at_most, success_codes=range(256))
+        libraries = ["--with-deps"] if may_install() else []  # else playwright asks for root's password
+        session.run("playwright", "install", *libraries, "chromium", env=at_most, success_codes=range(256))
     FAILED.unlink(missing_ok=True)  # pytest keeps the names of earlier runs
     # Tests start hundreds of Pythons; without byte code each of them compiles Interlock anew.
     session.run(

@@ -134,6 +134,21 @@ def test_where_no_browser_can_be_had_the_tests_run(tmp_path: Path, monkeypatch: 
     assert [command[0] for command in session.commands] == ["playwright", "pytest"]
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_who_may_not_install_is_not_asked_for_a_password(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sudo = tmp_path / "bin/sudo"
+    sudo.parent.mkdir()
+    sudo.write_text(f'#!/bin/sh\n[ "$1" = -n ] && exit {code}\necho it asks; exit 9\n')
+    sudo.chmod(0o755)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", f"{sudo.parent}:{os.environ['PATH']}")
+    assert noxfile().may_install() == (code == 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not noxfile().may_install()
+
+
 def test_what_failed_in_an_earlier_run_is_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = tmp_path / noxfile().FAILED
     last.parent.mkdir(parents=True)

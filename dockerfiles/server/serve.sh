@@ -84,6 +84,7 @@ as_in_proc() {
 publish_when_it_listens() {
     own="$(as_in_proc "${ADDRESS:-0.0.0.0}")$LISTENING"
     until grep -q "$own" /proc/net/tcp; do
+        kill -0 $$ 2> /dev/null || exit  # of a server that did not start
         sleep 0.01
     done
     mv .manifest manifest

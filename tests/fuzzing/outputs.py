@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.catalog.workloads import Benchmark
-from interlock.engine.build import base, image
+from interlock.engine.build import base, image, one_build
 from interlock.engine.packages import audit, pip_output, pip_report
 from interlock.engine.protocol import Ended
 from interlock.engine.run import user_images
@@ -200,13 +200,14 @@ KERNEL = [
 
 def _logs(text: str) -> None:
     image.engine_failure(text, "cpython-3.13", "/x.log")
-    image.STEP.findall(text)
+    one_build.STEP.findall(text)
+    one_build.ENDED_WITH.findall(text)
     image.TRIED.findall(text)
     image.no_answer(text, "/x")
-    user_images.last_words(text)
+    one_build.last_words(text)
     user_images.MADE.findall(text)
     for line in text.splitlines():
-        user_images.STEP.match(user_images.COLOUR.sub("", line).rstrip())
+        user_images.STEP.match(one_build.COLOUR.sub("", line).rstrip())
     base._failed(text, "nothing can be pulled")
 
 

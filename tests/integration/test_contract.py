@@ -13,7 +13,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.variants import Variant
 from interlock.engine.build import contract
 from interlock.engine.build.contract import INSIDE, ContractFinding, ContractState, examine
-from interlock.engine.build.image import run_build
+from interlock.engine.build.one_build import run_build
 from interlock.errors import BuildError, EngineError
 from tests.integration.images import NO_THREADS, QUICK, Images
 from tests.integration.toys import copy_project, interlock, toy_tarball, toy_variant

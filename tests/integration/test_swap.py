@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from docker.errors import ImageNotFound
 
-from interlock.engine.build.image import read_context, run_build
+from interlock.engine.build.image import read_context
+from interlock.engine.build.one_build import run_build
 from interlock.engine.ownership import OWNER_LABEL, PID
 from interlock.engine.registry import registry_digest
 from interlock.engine.run import leftovers

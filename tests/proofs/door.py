@@ -116,7 +116,14 @@ ENGINES = {
 STARTS = "service docker start" if may_raise_limits() else "(setsid dockerd > /var/log/dockerd.log 2>&1 &)"
 LENT = Engine(
     ENGINES["docker"].options,
-    ("docker.io", "docker-cli", "iptables", "mmdebstrap", "uidmap"),  # the last two where no registry answers
+    (
+        "docker.io",
+        "docker-buildx",
+        "docker-cli",
+        "iptables",
+        "mmdebstrap",
+        "uidmap",
+    ),  # the last two where no registry answers
     f"{STARTS}; usermod -aG docker {ADA}; for _ in $(seq 60); do docker version && break; sleep 1; done",
 )
 

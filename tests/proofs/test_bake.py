@@ -27,11 +27,16 @@ BUILDX = "/usr/libexec/docker/cli-plugins/docker-buildx"
 PRINT = f"cd /tmp && cat > bake.json <<'END'\n{{text}}END\n{BUILDX} bake --print -f bake.json"
 
 
+def image_with_buildx(client: Any, catalog: Catalog, options: BuildOptions) -> str:
+    """The id of an image that has Debian's package of buildx."""
+    base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
+    return build_aside(client, {"Dockerfile": DOCKERFILE}, "buildx", "Dockerfile", buildargs={"BASE": base.reference})
+
+
 @pytest.fixture(scope="module")
 def baked(client: Any, catalog: Catalog, options: BuildOptions) -> Any:
     """Asks buildx, with these variables in its environment."""
-    base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
-    image = build_aside(client, {"Dockerfile": DOCKERFILE}, "buildx", "Dockerfile", buildargs={"BASE": base.reference})
+    image = image_with_buildx(client, catalog, options)
 
     def ask(**variables: str) -> dict[str, Any]:
         command = ["sh", "-c", PRINT.format(text=rendering.bake_file(catalog))]

@@ -13,7 +13,8 @@ from docker.errors import ContainerError
 
 from interlock.catalog.project import Catalog
 from interlock.engine.build.contract import ContractState
-from interlock.engine.build.image import read_context, run_build
+from interlock.engine.build.image import read_context
+from interlock.engine.build.one_build import run_build
 from interlock.engine.packages.uv_and_poetry import ask_installers
 from tests.integration.images import Images
 

@@ -116,8 +116,9 @@ def uninterrupted() -> Iterator[None]:
 
 
 class _Client(DockerClient):  # type: ignore[misc]
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, address: Address, **options: Any) -> None:
         self.api = _Api(**options)
+        self.address = address
 
 
 def silence_limit_s(method: str, url: str) -> int:
@@ -177,7 +178,7 @@ def _open(address: Address) -> tuple[DockerClient, Address]:
     # Certificates come from DOCKER_CERT_PATH or from the context.
     settings = ContextAPI.kwargs_from_context(address.context) if address.context else kwargs_from_env()
     try:
-        client = _Client(**{**settings, "base_url": address.host}, timeout=LONG_S)
+        client = _Client(address, **{**settings, "base_url": address.host}, timeout=LONG_S)
         if not client.ping():
             raise NoEngineError(file=address.host, found="what answers there is not a container engine", todo=START_ONE)
     except (DockerException, RequestException) as error:

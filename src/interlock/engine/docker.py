@@ -16,7 +16,7 @@ from interlock.catalog.project import Catalog
 from interlock.catalog.types import MOUNT
 from interlock.catalog.variants import Base
 from interlock.engine import client as connection
-from interlock.engine.build import builds
+from interlock.engine.build import builds, one_build
 from interlock.engine.build.base import debian_mirrors, ensure_base, find_base, require_mmdebstrap
 from interlock.engine.build.builds import ImageBuilder
 from interlock.engine.build.helper_images import ensure_helper, find_helper
@@ -68,6 +68,7 @@ class DockerEngine:
         try:
             built = builds.build(self._builder(known, options, on_step), names)
         except BaseException:
+            one_build.end_all()
             with suppress(DockerException, *connection.NETWORK):  # an engine that has gone has ended them
                 one_shot.end_all(self.client)
             raise

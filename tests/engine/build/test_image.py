@@ -9,13 +9,10 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from docker import DockerClient
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -43,10 +40,9 @@ from interlock.engine.build.sources import tar_of
 from interlock.errors import BuildError, EngineError, SourceUnavailableError
 from interlock.results.experiments import Facts, Subject
 from tests.builders import FROM_IMAGE, FROM_PACKAGES, FROM_PREFIX, ROOT, make_base, make_facts, make_variant
-from tests.fakes import Answer, Asked, as_json, serving
 
 if TYPE_CHECKING:
-    from docker import DockerClient
+    pass
 
 KINDS: dict[SourceKind, dict[str, Any]] = {
     SourceKind.SOURCE: {},
@@ -197,76 +193,8 @@ def test_any_other_failure_shows_the_end_of_the_log_and_where_the_rest_is() -> N
     error = failure("one\ntwo\n\nthree\nfour\nmake: *** [all] Error 2\ninterlock: exit code 2\n")
     assert isinstance(error, BuildError)
     assert error.file == LOG
-    assert error.found.endswith("two / three / four / make: *** [all] Error 2")
+    assert error.found.endswith("failed: make: *** [all] Error 2")
     assert LOG in error.todo
-
-
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n"
-STREAM = b'{"stream":"Step 1/2 : RUN make"}'
-ENDED = (
-    b'{"errorDetail":{"code":137,"message":"returned a non-zero code: 137"},"error":"returned a non-zero code: 137"}'
-)
-
-
-def chunks(*parts: bytes) -> Answer:
-    """An answer as engines send events; without an empty part at its end it is cut."""
-    return Answer(raw=CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts))
-
-
-# What an engine says of a build, and whether it answers afterwards.
-BROKEN = {
-    "it refuses": (as_json({"message": "database is locked"}, 500), True),
-    "it hangs up": (Answer(closes=True), True),
-    "it dies within a step": (chunks(STREAM), True),
-    "it ends without a word": (chunks(STREAM, b""), True),
-    "it ends the step because it is stopped": (chunks(STREAM, ENDED, b""), False),
-}
-
-
-@pytest.mark.parametrize(("answer", "goes_on"), BROKEN.values(), ids=BROKEN.keys())
-def test_an_engine_that_fails_within_a_build_is_not_a_variant_that_cannot_be_built(
-    answer: Answer, goes_on: bool
-) -> None:
-    with building(answer, goes_on) as client, pytest.raises(EngineError) as caught:
-        image.run_build(client, FILES, [], lambda _: None)
-    assert caught.value.todo
-
-
-def test_a_step_that_fails_while_the_engine_is_well_is_a_failed_build() -> None:
-    log: list[str] = []
-    with building(chunks(STREAM, ENDED, b""), True) as client:
-        assert image.run_build(client, FILES, log, lambda _: None) is None
-    assert image.EXIT_CODE.format(137) in "".join(log)
-
-
-@pytest.mark.parametrize("problem", ["failed to set parent sha256:b4f0", "unknown parent image ID sha256:b4f0"])
-def test_a_step_that_somebody_removed_meanwhile_is_built_again(problem: str) -> None:
-    failed = chunks(b'{"error": "failed to export image: %s"}' % problem.encode(), b"")
-    log: list[str] = []
-    with building(failed, True, chunks(b'{"aux": {"ID": "sha256:1234"}}', b"")) as client:
-        assert image.run_build(client, {}, log, print) == "sha256:1234"
-    assert not image.STEP_REMOVED.search("".join(log))
-
-
-@contextmanager
-def building(answer: Answer, goes_on: bool, *later: Answer) -> Iterator[DockerClient]:
-    """A client of an engine that answers so to builds, one after the other, and that is gone then unless it goes on."""
-    asked: list[Asked] = []
-    answers = [answer, *later]
-
-    def said(one: Asked) -> Answer:
-        if "/build" in one.path:
-            return answers.pop(0)
-        is_over = any("/build" in earlier.path for earlier in asked[:-1])
-        return Answer(closes=True) if is_over and not goes_on else Answer(200, b"OK")
-
-    with serving(said, asked) as port, closing(DockerClient(f"tcp://127.0.0.1:{port}", version="1.41")) as client:
-        yield client
-
-
-def test_steps_are_told_from_the_rest_of_the_log() -> None:
-    text = "interlock: step fetching a.tgz\nmake: interlock: step no\ninterlock: step compiling the interpreter\n"
-    assert image.STEP.findall(text) == ["fetching a.tgz", "compiling the interpreter"]
 
 
 DIGEST = f"sha256:{'a' * 64}"

@@ -6,9 +6,11 @@ import hashlib
 import os
 import shutil
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from interlock.engine.host import servers, toolchain
 from interlock.engine.host.account import MYSELF
 from interlock.engine.host.servers import ServerPlace
 from interlock.engine.run.containers import SERVER_PORT
-from interlock.errors import UnsupportedHereError
+from interlock.errors import UnsupportedHereError, WorkloadError
 from tests.builders import ROOT
 
 CONFIGURATION = (ROOT / "dockerfiles/server/nginx.conf").read_text(encoding="utf-8")
@@ -122,6 +124,31 @@ def test_two_servers_side_by_side_have_files_of_their_own_and_are_gone_afterward
         assert summed(one) != summed(other)
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{one}/manifest", timeout=30)  # noqa: S310  our own
+
+
+def test_nothing_of_a_server_that_does_not_start_stays(
+    tmp_path: Path, place: ServerPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nginx = tmp_path / "nginx"
+    nginx.write_text("#!/bin/sh\necho no such file >&2\nexit 1\n", encoding="utf-8")
+    nginx.chmod(0o755)
+    monkeypatch.setattr(servers, "choose", lambda _: servers.HostServer("nginx", "nginx"))
+    there = {**SIZES, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    with pytest.raises(WorkloadError, match="no such file"), servers.serving(place, there):
+        pass
+    limit = time.monotonic() + 10
+    while processes_of(place.memory) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert processes_of(place.memory) == []
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines of processes that a folder is named in."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_bytes().decode(errors="replace"))
+    return [line for line in found if str(folder) in line]
 
 
 def summed(url: str) -> str:

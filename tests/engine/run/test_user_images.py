@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.engine.build import one_build
 from interlock.engine.client import Address
 from interlock.engine.run import user_images
-from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, find_builder, last_words
+from interlock.engine.run.user_images import CLASSIC, BuildSetup, Recipe, find_builder
 from interlock.errors import BuildError, EngineError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ ERROR: failed to solve: executor failed running [/bin/sh -c echo]: exit code: 1
 
 
 def test_the_classic_builders_last_words_are_what_went_wrong_without_the_noise() -> None:
-    words = last_words(CLASSIC_LOG)
+    words = one_build.last_words(CLASSIC_LOG)
     assert words.startswith("RuntimeError: CFFI does not support the free-threaded build of CPython 3.13. / error: ")
     assert words.endswith("returned a non-zero code: 1")
     assert "note:" not in words
@@ -62,20 +63,20 @@ def test_the_classic_builders_last_words_are_what_went_wrong_without_the_noise()
 
 
 def test_buildkits_last_words_are_the_failed_steps() -> None:
-    assert last_words(BUILDKIT_LOG) == (
+    assert one_build.last_words(BUILDKIT_LOG) == (
         "gcc: fatal error: no input files / "
         "ERROR: failed to solve: executor failed running [/bin/sh -c echo]: exit code: 1"
     )
 
 
 def test_a_log_without_a_cause_is_said_by_its_last_lines() -> None:
-    assert last_words("one\ntwo\n") == "one / two"
-    assert last_words("")
+    assert one_build.last_words("one\ntwo\n") == "one / two"
+    assert one_build.last_words("")
 
 
 @given(st.text())
 def test_any_log_has_last_words(log: str) -> None:
-    assert last_words(log)
+    assert one_build.last_words(log)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_users_build_runs_in_the_engine_of_the_trial_whatever_the_environment_
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     monkeypatch.setenv("BUILDX_BUILDER", "another")
     log: list[str] = []
-    assert user_images._run(address, ["env"], None, log, print) == 0
+    assert one_build.follow_docker(one_build.docker_environment(address), ["env"], None, log, str) == 0
     seen = dict(line.rstrip("\n").partition("=")[::2] for line in log if line.startswith(("DOCKER_", "BUILDX_")))
     assert {name: seen[name] for name in seen if name in {"DOCKER_HOST", "DOCKER_CONTEXT", "BUILDX_BUILDER"}} == (
         address.environment
@@ -201,14 +202,14 @@ def test_a_step_from_the_cache_is_another_builds() -> None:
 )
 def test_the_last_words_of_a_log_take_no_longer_than_its_length(text: str) -> None:
     start_s = time.process_time()
-    assert user_images.last_words(text)
+    assert one_build.last_words(text)
     assert time.process_time() - start_s < 2
 
 
 def test_the_last_words_are_of_the_step_that_failed_last() -> None:
     steps = [f"------\n > [{number}/3] RUN x:\n0.312 ERROR: no {number}\n------\n" for number in (1, 2)]
     assert (
-        user_images.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"]))
+        one_build.last_words("".join(["#7 0.1 error: else\n", *steps, "Dockerfile:2\n"]))
         == "ERROR: no 2 / Dockerfile:2"
     )
 

@@ -42,6 +42,7 @@ from interlock.engine.build.image import (
     require_proof,
     take_tag,
 )
+from interlock.engine.build.one_build import has_buildkit
 from interlock.engine.build.sources import find_prefix, identity, packed_files
 from interlock.engine.client import engine_words
 from interlock.engine.ownership import labels_of
@@ -286,7 +287,8 @@ class ImageBuilder:
         """Build the stages that variants share, and return how many variants are then built side by side."""
         compiled = [plan for plan in plans if plan.variant.kind is SourceKind.SOURCE]
         begin_helpers(self.client, self.options.root, self.options.helpers, (compiled or plans)[0].base)
-        for stage, plan in shared_stages(compiled):
+        # BuildKit itself runs a step once that several builds have.
+        for stage, plan in () if has_buildkit(self.client) else shared_stages(compiled):
             self._build_shared_stage(plan, stage)
         return worker_count(len(plans))
 

@@ -17,8 +17,8 @@ from interlock.catalog.project import cache_folder
 from interlock.catalog.variants import Base
 from interlock.engine.build.base import find_base
 from interlock.engine.build.image import build_aside, content_hash, find_image, read_context
+from interlock.engine.build.one_build import written_for
 from interlock.engine.build.sources import MIRROR, mirror_url
-from interlock.engine.build.steps import in_few_steps, remaining
 from interlock.engine.client import HASH_LABEL
 from interlock.errors import InterlockError, StoreError
 from interlock.results.experiments import BaseImage
@@ -40,14 +40,14 @@ def ensure_helper(client: DockerClient, root: Path, name: str, base: BaseImage) 
         files = helper_context(root, name)
         arguments = {"BASE": base.reference, MIRROR: mirror_url()}
         labels = {HASH_LABEL: content_hash(files, base.chain_id, name)}
-        dockerfile = in_few_steps(files["Dockerfile"].decode(), arguments, labels)
+        dockerfile, given = written_for(client, files["Dockerfile"].decode(), arguments, labels)
         image_id = build_aside(
             client,
-            {**files, "Dockerfile": dockerfile.encode()},
+            {**files, "Dockerfile": dockerfile},
             name,
             f"dockerfiles/{name}/Dockerfile",
-            buildargs=remaining(arguments, dockerfile),
             tag=helper_tag(name),
+            **given,
         )
         known = [image_id, *_built_here()][:MOST_HELPERS]
         with suppress(StoreError):  # where nothing can be kept it is built each time, out of the engine's cache

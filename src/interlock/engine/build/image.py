@@ -8,29 +8,29 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.images import Image
 
-from interlock import __version__, untrusted
+from interlock import __version__
 from interlock.catalog.variants import SourceKind, Variant
 from interlock.engine import symbols
-from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files, tar_of
-from interlock.engine.build.steps import in_few_steps, remaining
-from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space, put_tag, require_answer
+from interlock.engine.build.one_build import EXIT_CODE, last_words, run_build, written_for
+from interlock.engine.build.sources import MIRROR, local_files, mirror_url, pack, packed_files
+from interlock.engine.client import HASH_LABEL, disk_full, no_space, put_tag
 from interlock.engine.ended import run_here
 from interlock.engine.names import image_by_tag, known_digest
 from interlock.engine.protocol import BuildOptions, OnStep
 from interlock.engine.run import one_shot
-from interlock.errors import BuildError, EngineError, InterlockError, SourceUnavailableError
+from interlock.errors import BuildError, InterlockError, SourceUnavailableError
 from interlock.results.experiments import BaseImage, Built, Facts, Outcome, State, Subject
 from interlock.untrusted import printable
 
@@ -40,17 +40,10 @@ PROOF_S = 120
 BASE_ARGUMENT = {kind: "IMAGE" if kind is SourceKind.IMAGE else "BASE" for kind in SourceKind}
 # Exit codes of fetch.sh: the source is nowhere; what came has another sum; its signature is by another key.
 UNAVAILABLE, WRONG_SUM, WRONG_SIGNATURE = 69, 65, 66
-STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
 TRIED = re.compile(r"^interlock: tried (\S+): (?:curl: \(\d+\) )?(.+)$", re.MULTILINE)
-# In moby's words.
-STEP_REMOVED = re.compile("failed to set parent|unknown parent image ID")
 POOL = "/pool/"
-EXIT_CODE = "interlock: exit code {}"
 # A file that every clone of the project has: a copy inside another repository has that one's commits, not ours.
 TRACKED_FILE = "variants/bases.toml"
-
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,79 +93,22 @@ def _build_stage(
     }
     packed = {"prefix.tar": pack(plan.prefix, packed_files(plan.prefix))} if plan.prefix else {}
     labels = {HASH_LABEL: plan.content_hash, **provenance_labels(options.root, plan.base)}
-    written = plan.files["Dockerfile"].decode()
-    dockerfile = in_few_steps(written, arguments, labels, is_shared=plan.is_shared)
+    dockerfile, given = written_for(
+        client, plan.files["Dockerfile"].decode(), arguments, labels, is_shared=plan.is_shared
+    )
+    given["labels"] |= stage.get("labels", {})
     name = plan.variant.name
     log: list[str] = []
     image_id = run_build(
         client,
-        {**plan.files, "Dockerfile": dockerfile.encode(), **local_files(plan.variant, options.cache), **packed},
+        {**plan.files, "Dockerfile": dockerfile, **local_files(plan.variant, options.cache), **packed},
         log,
         lambda step: on_step(name, step),
-        buildargs=remaining(arguments, dockerfile),
-        **stage,
+        **{**stage, **given},
     )
     path = keep_log(options.cache, "-".join([name, plan.profile, *([stage["target"]] if stage else [])]), log)
     if image_id is None:
         raise build_failure("".join(log), plan.variant, str(path))
-    return image_id
-
-
-def run_build(
-    client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
-) -> str | None:
-    """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`.
-
-    EngineError if it is the engine that fails, also one that is stopped and ends the step for that.
-    """
-    return build_with_steps_kept(lambda: _run_build(client, files, log, on_step, **options), log)
-
-
-def build_with_steps_kept(build: Callable[[], Made | None], log: list[str]) -> Made | None:
-    """Return what `build` makes, None if it fails; it appends its output to `log`.
-
-    Built once more if somebody removed the image of a step while it was built upon.
-    """
-    made = build()
-    if made is None and STEP_REMOVED.search("".join(log)):
-        log.clear()
-        made = build()
-    return made
-
-
-def _run_build(
-    client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
-) -> str | None:
-    with engine_errors("the container engine failed within a build"):
-        image_id = _follow(
-            client.api.build(fileobj=tar_of(files), custom_context=True, rm=True, forcerm=True, decode=True, **options),
-            log,
-            on_step,
-        )
-    if image_id is None:
-        require_answer(client)
-    if image_id == "":
-        raise EngineError(found="the container engine ended the build without a message", todo=SEE_LOG)
-    return image_id
-
-
-def _follow(stream: Iterable[Mapping[str, Any]], log: list[str], on_step: Callable[[str], None]) -> str | None:
-    """Return the id of the image that a build's events name, empty if none does; None after an event with an error."""
-    image_id, length = "", 0
-    for event in stream:
-        text = event.get("stream") or event.get("error", "")
-        log.append(text if text.endswith("\n") or "stream" in event else text + "\n")
-        length += len(text)
-        if length > untrusted.MOST_SAID:  # of a step that prints without end, the last part says why it failed
-            kept = "".join(log)[-untrusted.MOST_SAID // 2 :]
-            log[:], length = [kept], len(kept)
-        for step in STEP.findall(text):
-            on_step(step)
-        if "error" in event:
-            code = event.get("errorDetail", {}).get("code")
-            log.append(f"{EXIT_CODE.format(code)}\n" if code else "")
-            return None
-        image_id = event.get("aux", {}).get("ID", image_id)
     return image_id
 
 
@@ -256,10 +192,7 @@ def engine_failure(log: str, what: str, path: str) -> InterlockError:
     """Return the error of any failed build: a full disk, or the last lines of its log."""
     if no_space(log):
         return disk_full(f"building {what}")
-    last = [line for line in log.splitlines() if line.strip() and not line.startswith("interlock: exit")][-4:]
-    return BuildError(
-        file=path, found=f"building {what} failed: {' / '.join(last)}", todo=f"Read the whole log: {path}"
-    )
+    return BuildError(file=path, found=f"building {what} failed: {last_words(log)}", todo=f"Read the whole log: {path}")
 
 
 def keep_log(cache: Path, name: str, log: Iterable[str]) -> Path:

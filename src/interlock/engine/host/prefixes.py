@@ -17,9 +17,7 @@ from interlock.catalog.project import Catalog, FileTexts
 from interlock.catalog.variants import Prefix, SourceKind, Variant
 from interlock.engine.build.builds import ended
 from interlock.engine.build.image import (
-    EXIT_CODE,
     QUESTION,
-    STEP,
     BuildPlan,
     build_failure,
     content_hash,
@@ -28,6 +26,7 @@ from interlock.engine.build.image import (
     parse_facts,
     require_proof,
 )
+from interlock.engine.build.one_build import EXIT_CODE, STEP
 from interlock.engine.build.sources import MIRROR, local_files, mirror_url
 from interlock.engine.ended import run_here
 from interlock.engine.host import existing, toolchain

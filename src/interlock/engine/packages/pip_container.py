@@ -25,6 +25,7 @@ from interlock.catalog import project, rendering
 from interlock.catalog.project import Catalog
 from interlock.catalog.variants import SourceKind
 from interlock.engine.build.image import build_aside, content_hash, find_image, take_tag
+from interlock.engine.build.one_build import has_buildkit
 from interlock.engine.build.sources import tar_of_paths
 from interlock.engine.client import HASH_LABEL, SEE_LOG, disk_full, engine_errors, no_space
 from interlock.engine.ended import Ended, run_here
@@ -339,7 +340,9 @@ def ensure_builder(client: DockerClient, root: Path, image: Built, known: Catalo
     found = find_image(client, tag, known_by)
     if found is not None:
         return str(found.id)
-    arguments = {"VARIANT": image.image_id, **_toolchain(client, context, image)}
+    # BuildKit takes names alone in a FROM.
+    parent = image.tag if has_buildkit(client) else image.image_id
+    arguments = {"VARIANT": parent, **_toolchain(client, context, image)}
     image_id = build_aside(
         client,
         {"Dockerfile": dockerfile.encode()},
@@ -357,6 +360,6 @@ def _toolchain(client: DockerClient, context: dict[str, bytes], image: Built) ->
         return {}
     arguments = {"BASE": image.base.reference} if image.base else {}
     file = f"dockerfiles/{image.variant}/Dockerfile"
-    return {
-        "TOOLCHAIN": build_aside(client, context, "the toolchain stage", file, buildargs=arguments, target="toolchain")
-    }
+    tag = f"interlock/toolchain:{image.variant}"
+    build_aside(client, context, "the toolchain stage", file, buildargs=arguments, target="toolchain", tag=tag)
+    return {"TOOLCHAIN": tag}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import subprocess
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -17,30 +16,29 @@ from typing import IO, Any
 from docker import DockerClient
 from docker.utils.build import tar as tar_context
 
-from interlock.engine.build.image import build_with_steps_kept, keep_log
-from interlock.engine.client import Address, disk_full, environment_for, no_space
-from interlock.engine.ended import NOT_FOUND, run_here
+from interlock.engine.build.image import keep_log
+from interlock.engine.build.one_build import (
+    DOCKER,
+    build_with_steps_kept,
+    buildx,
+    docker_environment,
+    follow_docker,
+    last_words,
+)
+from interlock.engine.client import Address, disk_full, no_space
 from interlock.engine.ownership import labels_of
 from interlock.engine.run import leftovers
 from interlock.errors import BuildError, EngineError
 
-DOCKER, DOCKERFILE = "docker", "Dockerfile"
+DOCKERFILE = "Dockerfile"
 IGNORE = ".dockerignore"
 CLASSIC = "the engine's classic builder"
 # What either builder prints when a step begins that takes time.
 STEP = re.compile(
     r"^(?:Step [0-9]+/[0-9]+ : |#[0-9]+ \[[^\]]*[0-9]+/[0-9]+\] )((?:FROM|RUN|COPY|ADD)\b.*)$", re.IGNORECASE
 )
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A step taken from the cache is of another build, which may be building on it right now.
 MADE = re.compile(r"(?<! ---> Using cache\n)^ ---> ([0-9a-f]{12})$", re.MULTILINE)
-# BuildKit repeats what the failed step said between two rules.
-FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
-TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
-CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
-NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
-LAST_LINES, SEARCHED_LINES = 4, 40
-KILLED_S = 10
 
 
 @dataclass(frozen=True)
@@ -83,15 +81,12 @@ class BuildSetup:
 
 def find_builder() -> str:
     """Return what `docker build` builds with; EngineError if the command is missing."""
-    said = run_here([DOCKER, "buildx", "version"])
-    if said.exit_code == NOT_FOUND:
+    if shutil.which(DOCKER) is None:
         raise EngineError(
             found="the command `docker`, which builds your Dockerfile, is not installed",
             todo="Install it: apt-get install docker-cli (docker.io before Debian 13).",
         )
-    if not said.ok or os.environ.get("DOCKER_BUILDKIT") == "0":
-        return CLASSIC
-    return f"BuildKit by {' '.join(said.stdout.split()[:2])}"
+    return f"BuildKit by {version}" if (version := buildx()) else CLASSIC
 
 
 def build_user_image(
@@ -120,9 +115,16 @@ def _build(
     labels = [word for name, value in labels_of(workshop.owner).items() for word in ("--label", f"{name}={value}")]
     words = [DOCKER, "build", *labels, "--iidfile", str(answer), "--force-rm"]
     done = False
+
+    def read(line: str) -> str:
+        if step := STEP.match(line.rstrip()):
+            on_step(step[1])
+        return line
+
     try:
         with _context(workshop, recipe) as (context, stdin):
-            code = _run(workshop.address, [*words, *recipe.options, *context], stdin, log, on_step)
+            environment = docker_environment(workshop.address)
+            code = follow_docker(environment, [*words, *recipe.options, *context], stdin, log, read)
         done = code == 0 and answer.is_file()
     finally:
         left = _left("".join(log), before)
@@ -179,65 +181,10 @@ def _context(workshop: BuildSetup, recipe: Recipe) -> Iterator[tuple[list[str], 
         yield ["--file", name, "-"], packed
 
 
-def _run(
-    address: Address, words: Sequence[str], stdin: IO[bytes] | None, log: list[str], on_step: Callable[[str], None]
-) -> int:
-    """Run a command to its end and return its exit code; its output is appended to the log. An interrupt ends it."""
-    process = subprocess.Popen(
-        words,
-        stdin=stdin or subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_environment(address),
-    )
-    try:
-        for line in process.stdout or ():
-            text = COLOUR.sub("", line.decode("utf-8", "replace"))
-            log.append(text)
-            step = STEP.match(text.rstrip())
-            if step:
-                on_step(step[1])
-        return process.wait()
-    except BaseException:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(KILLED_S)
-        process.kill()
-        raise
-
-
-def _environment(address: Address) -> dict[str, str]:
-    """Return the user's environment with the trial's engine and its own builder, which has the variants' images."""
-    kept = {name: value for name, value in environment_for(address).items() if name != "BUILDX_BUILDER"}
-    return {**kept, "BUILDKIT_PROGRESS": "plain"}
-
-
 def _failure(log: str, recipe: Recipe, path: Path) -> BuildError | EngineError:
     if no_space(log):
         return disk_full(f"building {recipe.dockerfile}")
     return BuildError(found=f"it does not build: {last_words(log)}", todo=f"{path} has the rest.")
-
-
-def _failed_steps(log: str) -> Iterator[str]:
-    """Yield what failed steps said; each part of the log is looked at once."""
-    at = 0
-    while start := FAILED_STEP.search(log, at):
-        said = log.find(NAMED, start.end()) + len(NAMED)
-        end = RULE.search(log, said) if said >= len(NAMED) else None
-        if end is None:
-            return
-        yield log[said : end.start()]
-        at = end.end()
-
-
-def last_words(log: str) -> str:
-    """Return why a build failed in its own words: the last lines that name a cause, and the very last line."""
-    step = list(_failed_steps(log))
-    lines = [TIME.sub("", line) for line in (step[-1] if step else log).splitlines()[-SEARCHED_LINES:]]
-    said = [line.strip() for line in lines if line.strip() and not line.startswith(NOISE)]
-    very_last = log.strip().splitlines()[-1:] if step else said[-1:]
-    causes = [line for line in said if CAUSE.search(line)] or said
-    return " / ".join(dict.fromkeys([*causes[-LAST_LINES:], *very_last])) or "its log is empty"
 
 
 def _image_ids(client: DockerClient) -> set[str]:

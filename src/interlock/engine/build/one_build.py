@@ -1,0 +1,271 @@
+"""Runs one build of a Dockerfile to its end: by BuildKit where `docker` has it, else by the engine's own builder.
+
+Podman has its own, and Docker without the plugin buildx the classic one, which makes a container and a layer of each
+step (`engine/build/steps.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from docker import DockerClient
+
+from interlock import untrusted
+from interlock.engine.build.sources import tar_of
+from interlock.engine.build.steps import in_few_steps, remaining
+from interlock.engine.client import (
+    SEE_LOG,
+    Address,
+    engine_errors,
+    environment_for,
+    name_of,
+    require_answer,
+)
+from interlock.engine.ended import run_here
+from interlock.errors import EngineError
+from interlock.results.experiments import EngineName
+
+DOCKER = "docker"
+EXIT_CODE = "interlock: exit code {}"
+STEP = re.compile(r"^interlock: step (.+)$", re.MULTILINE)
+# In moby's words.
+STEP_REMOVED = re.compile("failed to set parent|unknown parent image ID")
+# What BuildKit puts before each line that a step prints: the step's number and its seconds.
+FROM_STEP = re.compile(r"^#[0-9]+ [0-9.]+ ")
+ENDED_WITH = re.compile(r"^(?:#[0-9]+ )?ERROR: .*exit code: ([0-9]+)", re.MULTILINE)
+# BuildKit repeats what the failed step said between two rules.
+FAILED_STEP, NAMED, RULE = re.compile(r"^------\n > ", re.MULTILINE), ":\n", re.compile(r"^------$", re.MULTILINE)
+TIME = re.compile(r"^#?[0-9. ]+ (?=\S)")
+CAUSE = re.compile(r"error|fatal|cannot|failed|not found|no such", re.IGNORECASE)
+NOISE = ("[notice]", " ---> ", "Removing intermediate", "note: This", "DEPRECATED: The legacy", " " * 12)
+LAST_LINES, SEARCHED_LINES = 4, 40
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# What docker's SDK calls an option, and its command.
+OPTIONS = {"target": "--target", "tag": "--tag", "network_mode": "--network"}
+KILLED_S = 10
+
+Made = TypeVar("Made")
+# Programs that build now: they go on where only this process is ended.
+_running: set[subprocess.Popen[bytes]] = set()
+_starting = threading.Lock()
+
+
+def buildx() -> str:
+    """Return the plugin buildx's name and version; empty where docker has none, or the user wants none."""
+    if os.environ.get("DOCKER_BUILDKIT") == "0":
+        return ""
+    said = run_here([DOCKER, "buildx", "version"])
+    return " ".join(said.stdout.split()[:2]) if said.ok else ""
+
+
+def has_buildkit(client: DockerClient) -> bool:
+    """Return whether builds for this engine are BuildKit's."""
+    # A client that is not from `open_client` does not say where docker's command finds its engine.
+    return hasattr(client, "address") and bool(buildx()) and name_of(client) is EngineName.DOCKER
+
+
+def run_build(
+    client: DockerClient,
+    files: Mapping[str, bytes],
+    log: list[str],
+    on_step: Callable[[str], None],
+    **options: Any,
+) -> str | None:
+    """Run one build to its end and return the image's id, or None if it failed; its output is appended to `log`.
+
+    The options are those of docker's SDK: buildargs, labels, target, tag, network_mode. EngineError if it is the
+    engine that fails, also one that is stopped and ends the step for that.
+    """
+    build = _by_buildkit if has_buildkit(client) else _by_engine
+    return build_with_steps_kept(lambda: build(client, files, log, on_step, **options), log)
+
+
+def written_for(
+    client: DockerClient,
+    dockerfile: str,
+    arguments: Mapping[str, str],
+    labels: Mapping[str, str],
+    *,
+    is_shared: bool = False,
+) -> tuple[bytes, dict[str, dict[str, str]]]:
+    """Return a Dockerfile as this engine's builder gets it, and the arguments and labels that it gets beside it."""
+    if has_buildkit(client):
+        return dockerfile.encode(), {"buildargs": dict(arguments), "labels": dict(labels)}
+    short = in_few_steps(dockerfile, arguments, labels, is_shared=is_shared)
+    return short.encode(), {"buildargs": remaining(arguments, short), "labels": {}}
+
+
+def build_with_steps_kept(build: Callable[[], Made | None], log: list[str]) -> Made | None:
+    """Return what `build` makes, None if it fails; it appends its output to `log`.
+
+    Built once more if somebody removed the image of a step while it was built upon.
+    """
+    made = build()
+    if made is None and STEP_REMOVED.search("".join(log)):
+        log.clear()
+        made = build()
+    return made
+
+
+def _by_engine(
+    client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
+) -> str | None:
+    with engine_errors("the container engine failed within a build"):
+        image_id = _follow(
+            client.api.build(fileobj=tar_of(files), custom_context=True, rm=True, forcerm=True, decode=True, **options),
+            log,
+            on_step,
+        )
+    if image_id is None:
+        require_answer(client)
+    if image_id == "":
+        raise EngineError(found="the container engine ended the build without a message", todo=SEE_LOG)
+    return image_id
+
+
+def _follow(stream: Iterable[Mapping[str, Any]], log: list[str], on_step: Callable[[str], None]) -> str | None:
+    """Return the id of the image that a build's events name, empty if none does; None after an event with an error."""
+    image_id, length = "", 0
+    for event in stream:
+        text = event.get("stream") or event.get("error", "")
+        log.append(text if text.endswith("\n") or "stream" in event else text + "\n")
+        length = keep_last(log, length + len(text))
+        for step in STEP.findall(text):
+            on_step(step)
+        if "error" in event:
+            code = event.get("errorDetail", {}).get("code")
+            log.append(f"{EXIT_CODE.format(code)}\n" if code else "")
+            return None
+        image_id = event.get("aux", {}).get("ID", image_id)
+    return image_id
+
+
+def keep_last(log: list[str], length: int) -> int:
+    """Keep a log's last part, which says why a step that prints without end failed; return the log's length."""
+    if length <= untrusted.MOST_SAID:
+        return length
+    log[:] = ["".join(log)[-untrusted.MOST_SAID // 2 :]]
+    return len(log[0])
+
+
+def _by_buildkit(
+    client: DockerClient, files: Mapping[str, bytes], log: list[str], on_step: Callable[[str], None], **options: Any
+) -> str | None:
+    arguments = {name: value for name, value in options.get("buildargs", {}).items() if value}
+    labels = [f"{name}={value}" for name, value in options.get("labels", {}).items()]
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "id")
+        words = [DOCKER, "build", "--iidfile", str(answer)]
+        # A value stays out of the list of processes: the address of a mirror may have a password.
+        words += [word for name in arguments for word in ("--build-arg", name)]
+        words += [word for label in labels for word in ("--label", label)]
+        words += [word for name, option in OPTIONS.items() if options.get(name) for word in (option, options[name])]
+        with Path(folder, "context.tar").open("w+b") as context:
+            context.write(tar_of(files).getbuffer())
+            context.seek(0)
+            environment = docker_environment(client.address) | arguments
+            code = follow_docker(environment, [*words, "-"], context, log, _on_line(on_step))
+        if code == 0 and answer.is_file():
+            return answer.read_text(encoding="utf-8").strip()
+    require_answer(client)
+    log += [f"{EXIT_CODE.format(code)}\n" for code in ENDED_WITH.findall("".join(log))[-1:]]
+    return None
+
+
+def _on_line(on_step: Callable[[str], None]) -> Callable[[str], str]:
+    """Return what reads a line of BuildKit's: it is told a step of ours, and gives back what the step printed."""
+
+    def read(line: str) -> str:
+        said = FROM_STEP.sub("", line)
+        for step in STEP.findall(said):
+            on_step(step)
+        return said
+
+    return read
+
+
+def follow_docker(
+    environment: Mapping[str, str],
+    words: Sequence[str],
+    stdin: IO[bytes] | None,
+    log: list[str],
+    read: Callable[[str], str],
+) -> int:
+    """Run docker's command to its end and return its exit code; the log has what `read` makes of each line.
+
+    An interrupt ends the command.
+    """
+    with _starting:
+        process = subprocess.Popen(
+            words,
+            stdin=stdin or subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+        _running.add(process)
+    length = 0
+    try:
+        for line in process.stdout or ():
+            log.append(read(COLOUR.sub("", line.decode("utf-8", "replace"))))
+            length = keep_last(log, length + len(log[-1]))
+        return process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        _running.discard(process)
+
+
+def end_all() -> None:
+    """End all builds that this process has docker's command run: their threads are not interrupted."""
+    with _starting:
+        for process in list(_running):
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
+    process.kill()
+
+
+def docker_environment(address: Address) -> dict[str, str]:
+    """Return the user's environment with this engine and its own builder, which has the images that are here.
+
+    An attestation would be a part of the image: two equal builds would have different ids.
+    """
+    kept = {name: value for name, value in environment_for(address).items() if name != "BUILDX_BUILDER"}
+    return {**kept, "BUILDKIT_PROGRESS": "plain", "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"}
+
+
+def _failed_steps(log: str) -> Iterator[str]:
+    """Yield what failed steps said; each part of the log is looked at once."""
+    at = 0
+    while start := FAILED_STEP.search(log, at):
+        said = log.find(NAMED, start.end()) + len(NAMED)
+        end = RULE.search(log, said) if said >= len(NAMED) else None
+        if end is None:
+            return
+        yield log[said : end.start()]
+        at = end.end()
+
+
+def last_words(log: str) -> str:
+    """Return why a build failed in its own words: the last lines that name a cause, and the very last line."""
+    log = "".join(line for line in log.splitlines(keepends=True) if not line.startswith(EXIT_CODE.format("")))
+    step = list(_failed_steps(log))
+    lines = [TIME.sub("", line) for line in (step[-1] if step else log).splitlines()[-SEARCHED_LINES:]]
+    said = [line.strip() for line in lines if line.strip() and not line.startswith(NOISE)]
+    very_last = log.strip().splitlines()[-1:] if step else said[-1:]
+    causes = [line for line in said if CAUSE.search(line)] or said
+    return " / ".join(dict.fromkeys([*causes[-LAST_LINES:], *very_last])) or "its log is empty"

@@ -1,0 +1,44 @@
+"""BuildKit builds what the classic builder builds: the engine's tests of builds pass with the real buildx.
+
+Debian 12 has no package of buildx: it comes out of an image with Debian 13's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.catalog.project import Catalog
+from interlock.engine.build import one_build
+from interlock.engine.docker import connect
+from interlock.engine.protocol import BuildOptions
+from tests.builders import ROOT
+from tests.proofs.test_bake import BUILDX, image_with_buildx
+
+TESTS = ("build", "sources", "symbols", "verify", "cells", "audit", "trial")
+
+
+@pytest.fixture
+def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path: Path) -> Path:
+    """A configuration of docker's command that has the plugin."""
+    plugins = tmp_path / "cli-plugins"
+    plugins.mkdir()
+    made = client.containers.create(image_with_buildx(client, catalog, options))
+    subprocess.run(["docker", "cp", f"{made.id}:{BUILDX}", str(plugins)], check=True)
+    made.remove()
+    return tmp_path
+
+
+def test_the_engines_tests_of_builds_pass_with_buildkit(buildx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(buildx))
+    monkeypatch.delenv("DOCKER_BUILDKIT", raising=False)
+    assert one_build.has_buildkit(connect().client)
+    files = [str(ROOT / f"tests/integration/test_{name}.py") for name in TESTS]
+    command = [sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider", "-m", "not slow", *files]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ.copy(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
