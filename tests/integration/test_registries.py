@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import subprocess
 import tarfile
 import tomllib
 import uuid
@@ -18,15 +17,13 @@ import pytest
 
 from interlock.catalog.project import Catalog
 from interlock.catalog.published import FILE, HEAD, Published, written
-from interlock.engine.build.base import ensure_base
-from interlock.engine.build.image import build_aside
 from interlock.engine.client import HASH_LABEL
 from interlock.engine.protocol import BuildOptions
 from interlock.engine.registry import registry_digest, registry_platforms
 from tests.cosign import Cosign
 from tests.integration.registries import Registry, registry
 from tests.integration.toys import copy_project, interlock, make_toy_base, toy_tarball, toy_variant
-from tests.proofs.test_bake import BUILDX, DOCKERFILE
+from tests.proofs.test_bake import config_with_buildx
 
 pytestmark = pytest.mark.slow
 
@@ -173,14 +170,7 @@ def test_a_registry_that_is_not_there_is_told_with_its_name(team: Team) -> None:
 @pytest.fixture(scope="module")
 def buildx(client: Any, catalog: Catalog, options: BuildOptions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A configuration of docker's command that has the plugin, which Debian 12 has no package of."""
-    base = ensure_base(client, catalog.bases["trixie"], options.cache, print)
-    image = build_aside(client, {"Dockerfile": DOCKERFILE}, "buildx", "Dockerfile", buildargs={"BASE": base.reference})
-    folder = tmp_path_factory.mktemp("docker")
-    (folder / "cli-plugins").mkdir()
-    made = client.containers.create(image)
-    subprocess.run(["docker", "cp", f"{made.id}:{BUILDX}", str(folder / "cli-plugins")], check=True)
-    made.remove()
-    return folder
+    return config_with_buildx(client, catalog, options, tmp_path_factory.mktemp("docker"))
 
 
 @pytest.fixture
