@@ -58,7 +58,7 @@ COMMANDS = {
     "render": Entry(BUILD, "images", "render", "Write the generated files: Dockerfiles, schemas, docs."),
     "push": Entry(SHARE, "images", "push_command", "Push built variants to a registry."),
     "pull": Entry(SHARE, "images", "pull_command", "Pull variants: what the project published, or what a team pushed."),
-    "publish": Entry(SHARE, "publishing", "publish_command", "Publish images that were pushed on each platform: tag, sign and record them."),
+    "publish": Entry(SHARE, "publishing", "publish_command", "Tag, sign and record what was pushed on each platform."),
     "doctor": Entry(MAINTAIN, "machine", "doctor_command", "Check this machine and suggest fixes."),
     "clean": Entry(MAINTAIN, "machine", "clean_command", "Remove what killed runs left behind."),
     "version": Entry(MAINTAIN, "main", "version", "Show the version of Interlock."),

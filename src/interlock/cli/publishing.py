@@ -63,7 +63,7 @@ def publish_command(
     ] = None,
     unsigned: Annotated[bool, typer.Option("--unsigned", help="Publish without signatures, and say so.")] = False,
 ) -> None:
-    """Publish images that were pushed on each platform: tag, sign and record them.
+    """Tag, sign and record what was pushed on each platform.
 
     variants/published.toml then has their digests, which `pull` and `swap` take.
     """
